@@ -1,0 +1,58 @@
+"""Holdfast: a durable, governed workflow engine for Python.
+
+A run survives any crash, because all that it did is an append-only journal.
+"""
+
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.errors import (
+    HoldfastError,
+    Nondeterminism,
+    RetryableError,
+    RunCancelled,
+    RunFailed,
+    StepFailed,
+    TerminalError,
+)
+from holdfast.journal.payload import RetryPolicy
+from holdfast.programs.function.calls import (
+    continue_as_new,
+    join_set,
+    now,
+    patched,
+    random,
+    receive,
+    send,
+    spawn,
+    uuid,
+)
+from holdfast.programs.function.definitions import step, workflow
+from holdfast.worker.performer import heartbeat, step_info
+from holdfast.worker.worker import WorkerOptions
+
+__all__ = [
+    "Holdfast",
+    "HoldfastError",
+    "Nondeterminism",
+    "RetryPolicy",
+    "RetryableError",
+    "RunCancelled",
+    "RunFailed",
+    "RunHandle",
+    "StepFailed",
+    "TerminalError",
+    "WorkerOptions",
+    "continue_as_new",
+    "heartbeat",
+    "join_set",
+    "now",
+    "patched",
+    "random",
+    "receive",
+    "send",
+    "spawn",
+    "step",
+    "step_info",
+    "uuid",
+    "workflow",
+]

@@ -1,0 +1,1 @@
+"""The client: what a program, a script or the command line does with runs."""

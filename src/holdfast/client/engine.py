@@ -1,0 +1,251 @@
+"""``Holdfast``: one engine, on one store. Several may live in one process; there is no global one."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from holdfast.client.handle import RunHandle
+from holdfast.client.repairing import Repairs
+from holdfast.client.waiting import Waiters
+from holdfast.errors import InvalidRequest, RunConflict, WorkflowUnknown
+from holdfast.journal import events as e
+from holdfast.journal.payload import Payload
+from holdfast.kernel.execution import Entropy
+from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
+from holdfast.programs.function.registry import Registry
+from holdfast.programs.function.values import decode, encode
+from holdfast.store import protocol as p
+from holdfast.store.opening import store_at
+from holdfast.worker.births import DEFAULT_TENANT, Birth, check_id
+from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.worker import Worker, WorkerOptions
+
+R = TypeVar("R")
+
+
+class Holdfast:
+    """An engine: ``async with Holdfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
+
+    ``workflows`` narrows what the worker serves; by default it is every decorated workflow that has been imported.
+    """
+
+    def __init__(
+        self,
+        url: str | p.Store,
+        *,
+        worker: bool = True,
+        workflows: Iterable[Workflow[..., Any]] | None = None,
+        options: WorkerOptions | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        entropy: Entropy = SYSTEM_ENTROPY,
+    ) -> None:
+        self.url = url if isinstance(url, str) else ""
+        self.store: p.Store = store_at(url) if isinstance(url, str) else url
+        self.clock = clock
+        self.entropy = entropy
+        self.options = options or WorkerOptions()
+        self.committer = Committer(self.store)
+        self.waiters = Waiters(self.store)
+        self.repairs = Repairs(self)
+        self.worker: Worker | None = None
+        self._wants_worker = worker
+        self._workflows: Mapping[str, Workflow[..., Any]] = (
+            WORKFLOWS if workflows is None else Registry("workflow", workflows)
+        )
+        self._steps: Mapping[str, Step[..., Any]] = STEPS
+        self._signatures: dict[p.Key, Workflow[..., Any]] = {}
+        self._unwatch: Any = None
+        self._change = asyncio.Event()
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Open the store, bring its schema up to date, and start the worker."""
+        await self.store.open(migrate=migrate)
+        self._unwatch = self.store.watch(self.hint)
+        self.waiters.start()
+        if self._wants_worker:
+            self.worker = Worker(
+                self.store,
+                self.committer,
+                self.clock,
+                self.entropy,
+                self._workflows,
+                self._steps,
+                self._on_end,
+                self.options,
+            )
+            await self.worker.start()
+
+    async def close(self, grace_seconds: float | None = None) -> None:
+        """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice."""
+        if self.worker is not None:
+            await self.worker.stop(grace_seconds)
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+        await self.waiters.stop()
+        await self.committer.stop()
+        await self.store.close()
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        workflow: Workflow[..., R] | str,
+        *args: Any,
+        id: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> RunHandle[R]:
+        """Start a run; durable when this returns. The id is the idempotency key: the same id finds the same run.
+
+        Raises RunConflict where the id belongs to a run of another workflow or with other arguments.
+        """
+        key = p.Key(check_id(tenant, "the tenant"), check_id(id, "the id") if id is not None else self.token())
+        birth = self._birth(workflow, args, kwargs, key, priority, attributes or {})
+        answer = await self._bring_about(birth)
+        if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint:
+            raise RunConflict(
+                f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
+                f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
+            )
+        return RunHandle(self, key)
+
+    def _birth(
+        self,
+        workflow: Workflow[..., Any] | str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: p.Key,
+        priority: int,
+        attributes: Mapping[str, str],
+    ) -> Birth:
+        if not isinstance(priority, int) or not -(2**31) < priority < 2**31:
+            raise InvalidRequest(f"priority is a whole number, not {priority!r}")
+        if not all(isinstance(name, str) and isinstance(value, str) for name, value in attributes.items()):
+            raise InvalidRequest("attributes are texts by name: convert numbers and dates to text")
+        known = self._resolve(workflow)
+        if known is None:
+            name, digest, input = str(workflow), "", encode([args, kwargs], f"the arguments of {workflow}")
+        else:
+            self._signatures[key] = known
+            name, digest, input = known.name, known.digest, known.signature.write(args, kwargs)
+        return Birth(key=key, workflow=name, digest=digest, input=input, priority=priority, attributes=attributes)
+
+    def _resolve(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any] | None:
+        if isinstance(workflow, Workflow):
+            return workflow
+        if isinstance(workflow, str):
+            return self._workflows.get(workflow) or WORKFLOWS.get(workflow)
+        raise WorkflowUnknown(f"{workflow!r} is no workflow: decorate it with @workflow, or give a workflow's name.")
+
+    async def _bring_about(self, birth: Birth) -> p.Answer:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[p.Answer] = loop.create_future()
+
+        def done(answer: p.Answer | Exception) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        if self.worker is None or not self.worker.begin(birth, done):
+            self.committer.submit(birth.start(self.clock.now()), done)
+        answer = await future
+        self.hint_if_queued()
+        return answer
+
+    def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
+        """A handle on a run by its id; whether there is one shows when it is used."""
+        return RunHandle(self, p.Key(tenant, id))
+
+    async def list(
+        self,
+        *,
+        tenant: str | None = None,
+        status: p.Status | None = None,
+        workflow: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[p.Run]:
+        """The runs that match, newest first."""
+        query = p.Query(
+            tenant, status, workflow, attributes or {}, parent, _micros(created_after), _micros(created_before)
+        )
+        after: p.Run | None = None
+        left = limit
+        while left is None or left > 0:
+            page = await self.store.list(query, min(100, left or 100), after)
+            for row in page:
+                yield row
+            if len(page) < min(100, left or 100):
+                return
+            after = page[-1]
+            left = None if left is None else left - len(page)
+
+    # -- between the parts -----------------------------------------------------------------------------------------
+
+    def token(self) -> str:
+        """A new id, from this engine's entropy."""
+        return str(uuid.UUID(bytes=self.entropy.randbytes(16), version=4))
+
+    def read_result(self, key: p.Key, payload: Payload) -> Any:
+        """A result as its workflow's annotated type, where the workflow is known here; else as plain data."""
+        workflow = self._signatures.get(key)
+        return decode(payload) if workflow is None else workflow.signature.read_result(payload)
+
+    def hint(self) -> None:
+        """Something may have changed in the store."""
+        self._change.set()
+        self.waiters.wake()
+        if self.worker is not None:
+            self.worker.hint()
+
+    def hint_if_queued(self) -> None:
+        if self.worker is not None and self.worker.running:
+            return
+        self.hint()
+
+    def delivered(self, key: p.Key) -> None:
+        """This process put a message into a run's inbox."""
+        if self.worker is not None and self.worker.running:
+            self.worker.advancer.delivered(key)
+        else:
+            self.hint()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for a hint, or so long."""
+        self._change.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._change.wait()
+        except TimeoutError:
+            return
+
+    def _on_end(self, key: p.Key, event: e.Event) -> None:
+        self._change.set()
+        self.waiters.ended(key, event)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1e6)

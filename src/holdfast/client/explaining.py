@@ -1,0 +1,98 @@
+"""``explain``: one sentence on why a run is not moving, and what would move it."""
+
+from __future__ import annotations
+
+import datetime
+
+import msgspec
+
+from holdfast.kernel.execution import Wait
+from holdfast.programs.function.calls import DETACHED, SIGNAL
+from holdfast.programs.function.definitions import STEP, WORKFLOW
+from holdfast.store.protocol import ENDED, Run, Store
+from holdfast.worker.births import child_id
+
+
+async def explain(store: Store, run: Run, now: int) -> str:
+    """What the run waits for, since when, and what would move it."""
+    since = _ago(now - run.updated_at)
+    if run.standing in ENDED:
+        why = f": {run.error}" if run.error else ""
+        return f"It is {run.standing} since {_time(run.ended_at or run.updated_at)}{why}."
+    if run.pause is not None:
+        return f"It is paused since {since}: {run.pause}. `holdfast resume {run.key.run}` lets it go on."
+    if run.owner is not None:
+        return await _held(store, run, since)
+    if run.ready_at is not None:
+        return await _queued(store, run, now)
+    return await _waiting(store, run, since, now)
+
+
+async def _held(store: Store, run: Run, since: str) -> str:
+    worker = next((worker for worker in await store.workers() if worker.id == run.owner), None)
+    where = f"worker {run.owner}" + ("" if worker is None else f" (process {worker.pid} on {worker.host})")
+    return f"It is being worked on by {where}, and last moved {since} ago."
+
+
+async def _queued(store: Store, run: Run, now: int) -> str:
+    waited = _ago(now - (run.ready_at or now))
+    workers = await store.workers()
+    if not workers:
+        return f"It has been ready for {waited} and no worker is running: start one with `holdfast worker APP`."
+    if not any(run.workflow in worker.workflows for worker in workers):
+        return (
+            f"It has been ready for {waited}, and none of the {len(workers)} running workers knows the workflow "
+            f"{run.workflow!r}: start one whose app imports it."
+        )
+    return f"It has been ready for {waited} and waits for a worker that is free."
+
+
+async def _waiting(store: Store, run: Run, since: str, now: int) -> str:
+    waits = msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
+    if not waits:
+        return f"It waits since {since} ago."
+    told = [await _tell(store, run, wait, now) for wait in waits[:3]]
+    more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
+    return f"For {since} it has been waiting for {' or '.join(told)}{more}."
+
+
+async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
+    match wait.kind:
+        case "receive":
+            return f"signal {wait.name!r} (`holdfast signal {run.key.run} {wait.name} VALUE` sends it)"
+        case "timer":
+            return f"a timer that fires at {_time(wait.due or now)}"
+        case kind if kind == WORKFLOW:
+            return f"child workflow {wait.name} (run {child_id(run.key.run, wait.position)})"
+        case kind if kind == STEP and wait.due is not None:
+            return f"the next attempt of step {wait.name} at {_time(wait.due)}"
+        case kind if kind == STEP:
+            return await _queue(store, run, wait)
+        case kind if kind in (SIGNAL, DETACHED):
+            return f"{wait.kind} {wait.name}"
+        case other:
+            return f"{other} {wait.name}"
+
+
+async def _queue(store: Store, run: Run, wait: Wait) -> str:
+    for work, owner in await store.work_of(run.key):
+        if work.position == wait.position:
+            if owner is not None:
+                return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
+            served = any(work.queue in worker.queues for worker in await store.workers())
+            remedy = "waits for a free place" if served else "no running worker serves: start one that does"
+            return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
+    return f"step {wait.name}"
+
+
+def _time(microseconds: int) -> str:
+    moment = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _ago(microseconds: int) -> str:
+    seconds = max(0, microseconds) / 1e6
+    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} seconds"

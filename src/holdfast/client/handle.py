@@ -1,0 +1,157 @@
+"""A handle on one run: what can be asked of it and done to it from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.client import journals
+from holdfast.client.explaining import explain
+from holdfast.client.verifying import Verdict, verify_run
+from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunEnded, RunFailed, RunNotFound
+from holdfast.journal import events as e
+from holdfast.programs.function.values import encode
+from holdfast.store import protocol as p
+from holdfast.worker import messages
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+R = TypeVar("R")
+
+
+class RunHandle(Generic[R]):
+    """One run, by its id and tenant. Handles are cheap, and hold nothing but the name."""
+
+    def __init__(self, app: Holdfast, key: p.Key) -> None:
+        self._app = app
+        self.key = key
+
+    @property
+    def id(self) -> str:
+        return self.key.run
+
+    @property
+    def tenant(self) -> str:
+        return self.key.tenant
+
+    def __repr__(self) -> str:
+        return f"<run {self.key.run} of {self.key.tenant}>"
+
+    async def info(self) -> p.Run:
+        """Everything that the run's row says. Raises RunNotFound."""
+        return await journals.row_of(self._app.store, self.key)
+
+    async def status(self) -> p.Status:
+        """One of queued, running, waiting, paused, cancelling, completed, failed, cancelled."""
+        return (await self.info()).status
+
+    async def result(self, timeout: float | None = None) -> R:
+        """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
+        row = await self.info()
+        if row.standing not in p.ENDED:
+            async with asyncio.timeout(timeout):
+                event = await self._app.waiters.wait(self.key)
+            row = None if event is not None else await self.info()
+        else:
+            event = None
+        if event is None and row is not None:
+            event = await journals.last_event(self._app.store, row)
+        return self._outcome(event)
+
+    def _outcome(self, event: e.Event | None) -> R:
+        match event:
+            case e.ExecutionCompleted(result=payload):
+                value: R = self._app.read_result(self.key, payload)
+                return value
+            case e.ExecutionFailed(error=failure):
+                raise RunFailed(f"run {self.id} failed: {failure}", failure=failure)
+            case e.ExecutionCancelled(reason=reason):
+                raise RunCancelled(f"run {self.id} was cancelled: {reason}")
+            case other:
+                raise EngineError(f"run {self.id} ended with {other!r}")
+
+    async def signal(self, name: str, value: object = None, *, id: str | None = None) -> None:
+        """Send a signal; durable when this returns. With an ``id`` a repetition is delivered once.
+
+        Raises RunNotFound or RunEnded.
+        """
+        if not name:
+            raise InvalidRequest("a signal has a name")
+        message = messages.signal(name, encode(value, f"signal {name!r}"), self._app.clock.now(), id)
+        await self._deliver(message)
+
+    async def cancel(self, reason: str = "cancelled by request") -> None:
+        """Ask the run to stop; its cleanup runs first. Raises RunNotFound or RunEnded."""
+        await self._deliver(messages.cancel(reason, self._app.clock.now()))
+        row = await self.info()
+        if row.pause is not None and row.standing not in p.ENDED:
+            await self._app.store.unpause(self.key, self._app.clock.now())
+            self._app.hint()
+
+    async def _deliver(self, message: p.Message) -> None:
+        answer = await self._app.committer.commit(p.Deliver(self.key, message))
+        match answer:
+            case p.Delivered() | p.Repeated():
+                self._app.delivered(self.key)
+            case p.Gone():
+                raise RunEnded(f"run {self.id} has ended, nothing can reach it: start a new one, or fork it.")
+            case _:
+                raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
+
+    async def pause(self, reason: str = "paused by request") -> None:
+        """Let the run finish the steps it has begun and then rest until ``resume``."""
+        if not await self._app.store.pause(self.key, reason, self._app.clock.now()):
+            await self.info()
+            raise RunEnded(f"run {self.id} has ended and cannot be paused.")
+        self._app.hint()
+
+    async def resume(self) -> None:
+        """Let a paused or parked run go on."""
+        if not await self._app.store.unpause(self.key, self._app.clock.now()):
+            row = await self.info()
+            if row.standing in p.ENDED:
+                raise RunEnded(f"run {self.id} has ended: `retry` or `fork` it instead.")
+        self._app.hint()
+
+    async def journal(self, first: int = 0) -> AsyncIterator[e.Entry]:
+        """The entries of the run's journal, in order: ``sequence``, ``timestamp``, ``event``."""
+        async for entry in journals.read(self._app.store, await self.info(), first):
+            yield entry
+
+    async def tail(self, first: int = 0) -> AsyncIterator[e.Entry]:
+        """The entries as they come, until the run has ended."""
+        at = first
+        while True:
+            row = await self.info()
+            async for entry in journals.read(self._app.store, row, at):
+                at = entry.sequence + 1
+                yield entry
+            if row.standing in p.ENDED:
+                return
+            await self._app.changed(0.2)
+
+    async def explain(self) -> str:
+        """One sentence: what it waits for, since when, and what would move it."""
+        return await explain(self._app.store, await self.info(), self._app.clock.now())
+
+    async def verify(self) -> Verdict:
+        """Check the journal's laws, its hash chain and the stored status."""
+        return await verify_run(self._app.store, await self.info())
+
+    async def retry(self) -> None:
+        """Let a failed or cancelled run go on from its failed step, as a new generation with the journal up to there."""
+        await self._app.repairs.retry(self.key)
+
+    async def fork(self, sequence: int, *, id: str | None = None) -> RunHandle[R]:
+        """A new run with this one's journal up to, and without, ``sequence``; it goes on from there by itself."""
+        key = await self._app.repairs.fork(self.key, sequence, id)
+        return RunHandle(self._app, key)
+
+    async def children(self) -> AsyncIterator[RunHandle[Any]]:
+        """The runs that this one started and waits for, or waited for."""
+        async for row in self._app.list(tenant=self.tenant, parent=self.id):
+            yield RunHandle(self._app, row.key)
+
+

@@ -1,0 +1,77 @@
+"""Reading journals: entries in order, large payloads brought back, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from holdfast.errors import EngineError, RunNotFound
+from holdfast.journal import events as e
+from holdfast.journal.blobs import hydrate, reference
+from holdfast.journal.codec import GENESIS, decode_segment
+from holdfast.journal.promise import PromiseId
+from holdfast.store.protocol import Key, Run, Store
+from holdfast.worker.sealing import verify
+
+PAGE: Final = 200
+
+
+async def row_of(store: Store, key: Key) -> Run:
+    """The run's row. Raises RunNotFound."""
+    found = await store.get([key])
+    if not found:
+        raise RunNotFound(
+            f"there is no run {key.run!r} in tenant {key.tenant!r}: `holdfast list --tenant {key.tenant}` shows what is."
+        )
+    return found[0]
+
+
+async def read(
+    store: Store, run: Run, first: int = 0, *, whole: bool = True, generation: int | None = None
+) -> AsyncIterator[e.Entry]:
+    """The entries of a run's journal from ``first`` on. With ``whole`` large payloads are read too."""
+    number = run.generation if generation is None else generation
+    root = PromiseId(run.root)
+    at = first
+    while True:
+        page = await store.segments(run.key, number, at, PAGE)
+        for segment in page:
+            for entry in decode_segment(segment.events, root, segment.first):
+                if entry.sequence >= first:
+                    yield await _hydrated(store, run.key.tenant, entry) if whole else entry
+            at = segment.first + segment.count
+        if len(page) < PAGE:
+            return
+
+
+async def _hydrated(store: Store, tenant: str, entry: e.Entry) -> e.Entry:
+    digest = reference(entry.event)
+    data = None if digest is None else await store.blob(tenant, digest)
+    if digest is None or data is None:
+        return entry
+    return e.Entry(entry.sequence, entry.timestamp, hydrate(entry.event, {digest: data}))
+
+
+async def last_event(store: Store, run: Run) -> e.Event:
+    """The event that the journal ends with."""
+    last: e.Event | None = None
+    async for entry in read(store, run, max(0, run.version - 1)):
+        last = entry.event
+    if last is None:
+        raise EngineError(f"the journal of run {run.key.run!r} is empty")
+    return last
+
+
+async def check_chain(store: Store, run: Run) -> AsyncIterator[e.Entry]:
+    """The entries of a journal, each segment checked against its hash. Raises StoreCorrupt at the first broken link."""
+    root = PromiseId(run.root)
+    head, at = GENESIS, 0
+    while True:
+        page = await store.segments(run.key, run.generation, at, PAGE)
+        for segment in page:
+            head = verify(segment, head, at)
+            at += segment.count
+            for entry in decode_segment(segment.events, root, segment.first):
+                yield await _hydrated(store, run.key.tenant, entry)
+        if len(page) < PAGE:
+            return

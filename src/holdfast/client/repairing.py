@@ -1,0 +1,123 @@
+"""Repairs: a journal is never edited, so mending a run means going on from a prefix of its journal.
+
+``fork`` makes a new run of it, ``retry`` a new generation of the same run. Either way what the old journal says stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.client import journals
+from holdfast.errors import InvalidRequest, RunConflict, RunEnded
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import Err
+from holdfast.journal.promise import PromiseId
+from holdfast.store import protocol as p
+from holdfast.worker.births import check_id, child_id, idempotency_key
+from holdfast.worker.rerooting import reroot
+from holdfast.worker.sealing import seal
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+
+class Repairs:
+    """Forks and retries for one engine."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    async def retry(self, key: p.Key) -> None:
+        """Begin a new generation of an ended run from before its last failure."""
+        run = await journals.row_of(self._app.store, key)
+        if run.standing not in ("failed", "cancelled"):
+            raise InvalidRequest(
+                f"run {key.run} is {run.status}, and only a failed or cancelled run can be retried."
+            )
+        entries = [entry async for entry in journals.read(self._app.store, run)]
+        kept, failed_child = _before_failure(entries)
+        await self._retry_child(key, failed_child)
+        root = PromiseId.of_run(_digest(entries), None, idempotency_key(key, run.generation + 1))
+        blobs: dict[bytes, bytes] = {}
+        segment = seal(_stamped(kept, root, idempotency_key(key, run.generation + 1)), 0, GENESIS, blobs)
+        change = p.Renew(
+            key, run.generation, p.Renewal(root.root, segment, blobs), p.Projection("queued"), self._app.clock.now()
+        )
+        answer = await self._app.committer.commit(change)
+        if not isinstance(answer, p.Renewed):
+            raise RunEnded(f"run {key.run} was changed by someone else meanwhile: look at it again.")
+        self._app.hint()
+
+    async def _retry_child(self, key: p.Key, position: int | None) -> None:
+        if position is None:
+            return
+        child = p.Key(key.tenant, child_id(key.run, position))
+        found = await self._app.store.get([child])
+        if found and found[0].standing in ("failed", "cancelled"):
+            await self.retry(child)
+
+    async def fork(self, key: p.Key, sequence: int, chosen: str | None) -> p.Key:
+        """A new run with the journal before ``sequence``."""
+        run = await journals.row_of(self._app.store, key)
+        if not 1 <= sequence <= run.version:
+            raise InvalidRequest(f"run {key.run} has sequences 0 to {run.version - 1}: fork from 1 to {run.version}.")
+        entries = [entry async for entry in journals.read(self._app.store, run) if entry.sequence < sequence]
+        if isinstance(entries[-1].event, e.TERMINAL):
+            entries.pop()
+        fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
+        root = PromiseId.of_run(_digest(entries), None, idempotency_key(fresh))
+        blobs: dict[bytes, bytes] = {}
+        segment = seal(_stamped(entries, root, idempotency_key(fresh)), 0, GENESIS, blobs)
+        start = p.Start(
+            key=fresh,
+            workflow=run.workflow,
+            fingerprint=run.fingerprint,
+            root=root.root,
+            segment=segment,
+            projection=p.Projection("queued"),
+            priority=run.priority,
+            attributes={**run.attributes, "forked_from": key.run},
+            blobs=blobs,
+        )
+        answer = await self._app.committer.commit(start)
+        if isinstance(answer, p.Exists):
+            raise RunConflict(f"the id {fresh.run!r} is taken: choose another.")
+        self._app.hint()
+        return fresh
+
+
+def _digest(entries: list[e.Entry]) -> str:
+    first = entries[0].event
+    return first.component_digest if isinstance(first, e.ExecutionStarted) else ""
+
+
+def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[int, e.Event]]:
+    return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
+
+
+def _before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
+    """The journal up to the last failed invocation, or to the last resumption; and the position of a failed child."""
+    kinds = {
+        entry.event.promise_id: entry.event.kind for entry in entries if isinstance(entry.event, e.InvokeScheduled)
+    }
+    for index in range(len(entries) - 1, 0, -1):
+        event = entries[index].event
+        if isinstance(event, e.InvokeCompleted) and isinstance(event.result, Err):
+            position = event.promise_id.path[-1] if kinds.get(event.promise_id) == "workflow" else None
+            return _without_attempts(entries[:index], event.promise_id), position
+    for index in range(len(entries) - 1, 0, -1):
+        if isinstance(entries[index].event, (e.ExecutionResumed, e.CancelRequested)):
+            return entries[:index], None
+    return entries[:1], None
+
+
+def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entry]:
+    """The journal without the attempts of one invocation, so that all of them are open again."""
+    return [
+        entry
+        for entry in entries
+        if not (isinstance(entry.event, (e.InvokeStarted, e.InvokeRetrying)) and entry.event.promise_id == promise)
+    ]
+
+

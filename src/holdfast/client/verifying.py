@@ -1,0 +1,51 @@
+"""``verify``: is a stored run what the laws say it must be?"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.client.journals import check_chain
+from holdfast.errors import HoldfastError, LawBroken
+from holdfast.journal.laws import Ledger
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.status import Cancelled, Completed, Failed, Status
+from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What verification found. ``problem`` is empty where all is well."""
+
+    key: Key
+    events: int
+    problem: str = ""
+    law: str | None = None
+
+    @property
+    def good(self) -> bool:
+        return not self.problem
+
+
+async def verify_run(store: Store, run: Run) -> Verdict:
+    """Check the hash chain, every law on every event, and the stored version, head and status against the journal."""
+    ledger = Ledger(PromiseId(run.root))
+    try:
+        async for entry in check_chain(store, run):
+            ledger.append(entry.event, entry.timestamp, entry.sequence)
+    except LawBroken as broken:
+        return Verdict(run.key, ledger.version, str(broken), broken.law)
+    except HoldfastError as error:
+        return Verdict(run.key, ledger.version, str(error))
+    if ledger.version != run.version:
+        return Verdict(run.key, ledger.version, f"the row says {run.version} events, the journal has {ledger.version}")
+    if not _agrees(run.standing, ledger.status):
+        detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
+        return Verdict(run.key, ledger.version, detail, "INV-4")
+    return Verdict(run.key, ledger.version)
+
+
+_ENDS: dict[type, Standing] = {Completed: "completed", Failed: "failed", Cancelled: "cancelled"}
+
+
+def _agrees(standing: Standing, status: Status) -> bool:
+    expected = _ENDS.get(type(status))
+    return standing == expected if expected is not None else standing not in ENDED

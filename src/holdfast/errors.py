@@ -1,0 +1,268 @@
+"""Every error that Holdfast raises.
+
+The tree is split by who must act::
+
+    HoldfastError
+    ├── AuthorError              the code of a workflow or step must change
+    │   ├── InvalidDefinition        a decorator was given something it cannot use
+    │   ├── DuplicateName            two workflows or two steps share one name
+    │   ├── Unencodable              a value cannot be written as data
+    │   ├── Undecodable              data does not fit the annotated type
+    │   ├── PayloadTooLarge          a value is over the limit
+    │   ├── BlockedLoop              real I/O or a blocking call in a workflow body
+    │   ├── NotInWorkflow            a workflow call outside a workflow
+    │   └── Nondeterminism           replay and journal disagree
+    ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
+    ├── TerminalError            raised by a step: trying again is of no use
+    ├── RetryableError           raised by a step: try again, perhaps not before a given time
+    ├── CallerError              the call, or its arguments, must change
+    │   ├── InvalidRequest           an argument is out of range or malformed
+    │   ├── RunNotFound              no run of that id in that tenant
+    │   ├── RunConflict              the id is taken by a run with other arguments
+    │   ├── RunEnded                 the run has ended, nothing can reach it
+    │   ├── WorkflowUnknown          no workflow of that name is known here
+    │   ├── RunFailed                the awaited run failed
+    │   └── RunCancelled             the awaited run was cancelled
+    ├── OperatorError            the installation must change
+    │   ├── UnsupportedStore         the store's URL or its version cannot be used
+    │   ├── SchemaTooNew             the database was written by a newer Holdfast
+    │   ├── StoreReadOnly            the database cannot be written to
+    │   ├── StoreCorrupt             the database is damaged or is not one of ours
+    │   └── StoreFull                no space is left
+    ├── StoreUnavailable         nothing must change: try again, the engine does
+    └── EngineError              a defect of Holdfast itself
+        └── LawBroken                an event would break a law of the journal
+
+Each carries a stable ``code`` for programs, an ``http_status`` for the server, and says in its message what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """The base of every error that Holdfast raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+
+
+class AuthorError(HoldfastError):
+    """The code of a workflow or step must change."""
+
+    code = "author"
+    http_status = 422
+
+
+class InvalidDefinition(AuthorError):
+    """A decorator was given something that it cannot make durable."""
+
+    code = "invalid_definition"
+
+
+class DuplicateName(AuthorError):
+    """Two workflows, or two steps, share one name: rename one with ``name=``."""
+
+    code = "duplicate_name"
+
+
+class Unencodable(AuthorError):
+    """A value cannot be written as data: return or pass plain data, a dataclass, a msgspec or pydantic model."""
+
+    code = "unencodable"
+
+
+class Undecodable(AuthorError):
+    """Stored data does not fit the annotated type: make the annotation accept it."""
+
+    code = "undecodable"
+
+
+class PayloadTooLarge(AuthorError):
+    """A value is over the payload limit: keep it outside and pass a reference."""
+
+    code = "payload_too_large"
+    http_status = 413
+
+
+class BlockedLoop(AuthorError):
+    """A workflow body did real I/O or a blocking call: move it into a step."""
+
+    code = "blocked_loop"
+
+
+class NotInWorkflow(AuthorError):
+    """A call that only a workflow can make was made elsewhere."""
+
+    code = "not_in_workflow"
+
+
+class Nondeterminism(AuthorError):
+    """The code issued another command than the journal recorded at this point.
+
+    Deploy the old code, guard the change with ``patched()``, or fork the run from an earlier sequence.
+    """
+
+    code = "nondeterminism"
+
+    def __init__(self, sequence: int, recorded: str, issued: str) -> None:
+        self.sequence = sequence
+        self.recorded = recorded
+        self.issued = issued
+        super().__init__(
+            f"the workflow's code no longer matches its journal at sequence {sequence}:\n"
+            f"  - recorded: {recorded}\n"
+            f"  + issued:   {issued}\n"
+            "Deploy the code that wrote the journal, guard the change with patched(), or fork the run from before."
+        )
+
+
+class StepFailed(HoldfastError):
+    """A step or child workflow ended in an error; ``failure`` holds what is recorded of it.
+
+    Where the recorded exception class can be found, the raised error is an instance of it as well, so
+    ``except ValueError`` in a workflow catches what a step raised.
+    """
+
+    code = "step_failed"
+
+    def __init__(self, message: str, *, failure: object = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class TerminalError(HoldfastError):
+    """Raise it in a step to say that trying again is of no use: the step fails at once, whatever its retry policy."""
+
+    code = "terminal"
+
+
+class RetryableError(HoldfastError):
+    """Raise it in a step to ask for another attempt, not before ``after`` seconds where given."""
+
+    code = "retryable"
+
+    def __init__(self, message: str = "", *, after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = after
+
+
+class CallerError(HoldfastError):
+    """The call, or its arguments, must change."""
+
+    code = "caller"
+    http_status = 400
+
+
+class InvalidRequest(CallerError):
+    """An argument is malformed or out of range."""
+
+    code = "invalid_request"
+
+
+class RunNotFound(CallerError):
+    """There is no run of that id in that tenant: check both with ``holdfast list``."""
+
+    code = "run_not_found"
+    http_status = 404
+
+
+class RunConflict(CallerError):
+    """The id belongs to a run of another workflow or with other arguments: choose another id."""
+
+    code = "run_conflict"
+    http_status = 409
+
+
+class RunEnded(CallerError):
+    """The run has ended: start a new one, or fork it."""
+
+    code = "run_ended"
+    http_status = 409
+
+
+class WorkflowUnknown(CallerError):
+    """No workflow of that name is known here: import the module that defines it."""
+
+    code = "workflow_unknown"
+    http_status = 404
+
+
+class RunFailed(CallerError):
+    """The awaited run failed; ``failure`` holds the recorded error."""
+
+    code = "run_failed"
+    http_status = 409
+
+    def __init__(self, message: str, *, failure: object = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class RunCancelled(CallerError):
+    """The awaited run was cancelled."""
+
+    code = "run_cancelled"
+    http_status = 409
+
+
+class OperatorError(HoldfastError):
+    """The installation must change."""
+
+    code = "operator"
+    http_status = 503
+
+
+class UnsupportedStore(OperatorError):
+    """The store's URL, driver or version cannot be used."""
+
+    code = "unsupported_store"
+
+
+class SchemaTooNew(OperatorError):
+    """The database was written by a newer Holdfast: upgrade this one."""
+
+    code = "schema_too_new"
+
+
+class StoreReadOnly(OperatorError):
+    """The database cannot be written to: mend its permissions, or open it as a client only."""
+
+    code = "store_read_only"
+
+
+class StoreCorrupt(OperatorError):
+    """The database is damaged or is not one of ours: restore it from a backup, or name another file."""
+
+    code = "store_corrupt"
+
+
+class StoreFull(OperatorError):
+    """No space is left for the database: free some; the engine goes on by itself."""
+
+    code = "store_full"
+    http_status = 507
+
+
+class StoreUnavailable(HoldfastError):
+    """The store did not answer. Nothing is lost; the engine tries again by itself."""
+
+    code = "store_unavailable"
+    http_status = 503
+
+
+class EngineError(HoldfastError):
+    """A defect of Holdfast itself: please report it with the run's journal."""
+
+    code = "engine"
+
+
+class LawBroken(EngineError):
+    """An event would break a law of the journal, so it was refused."""
+
+    code = "law_broken"
+
+    def __init__(self, law: str, detail: str) -> None:
+        self.law = law
+        super().__init__(f"law {law}: {detail}")

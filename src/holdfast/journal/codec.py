@@ -1,0 +1,197 @@
+"""The bytes of a journal: positional canonical CBOR, one hash-chained segment per turn.
+
+A segment is ``[at, [[offset, name, field, …], …]]``: the turn's time in microseconds, then each event with its time
+relative to that. Promise ids are written as paths, because the root is the same throughout a journal. Deterministic
+encoding (RFC 8949 §4.2) makes equal journals equal bytes, so a hash over them means something.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from io import BytesIO
+from typing import Final, Literal, cast
+
+import cbor2
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal import events as e
+from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload, RetryPolicy
+from holdfast.journal.promise import JoinSetId, PromiseId
+
+Fields = list[object]
+"""The positional form of an event's fields, as it is written."""
+
+# The same as it is read. CBOR gives lists; the shapes say what stands where in them.
+PayloadField = bytes | tuple[str, bytes, bytes | None]
+KindField = tuple[str] | tuple[str, str, list[int]]
+OutcomeField = tuple[Literal[True], PayloadField] | tuple[Literal[False], str, str, str]
+
+GENESIS: Final = b"\0" * 32
+"""What the first segment is chained to."""
+
+
+def chain(previous: bytes, segment: bytes) -> bytes:
+    """The hash that seals a segment to all before it."""
+    return hashlib.sha256(previous + segment).digest()
+
+
+def encode_segment(stamped: Sequence[tuple[int, e.Event]], at: int) -> bytes:
+    """Write a turn's events, each with its time, as one segment."""
+    rows = [[stamp - at, type(event).__name__, *_WRITERS[type(event)](event)] for stamp, event in stamped]
+    return cbor2.dumps([at, rows], canonical=True)
+
+
+def decode_segment(segment: bytes, root: PromiseId, first: int) -> list[e.Entry]:
+    """Read a segment that begins at sequence ``first``. Raises StoreCorrupt where it is not one."""
+    stream = BytesIO(segment)
+    try:
+        at, rows = cbor2.load(stream)
+        if stream.tell() != len(segment):
+            raise ValueError("there are bytes after its end")
+        return [e.Entry(first + index, at + row[0], _READERS[row[1]](row[2:], root)) for index, row in enumerate(rows)]
+    except (cbor2.CBORError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise StoreCorrupt(
+            f"the journal segment at sequence {first} cannot be read ({type(error).__name__}: {error}): "
+            "it was damaged, or a newer Holdfast wrote it. Restore it from a backup, or upgrade."
+        ) from error
+
+
+def _payload(payload: Payload) -> Fields | bytes:
+    if payload.codec == CBOR and payload.blob is None:
+        return payload.data
+    return [payload.codec, payload.data, payload.blob]
+
+
+def _read_payload(field: PayloadField) -> Payload:
+    if isinstance(field, bytes):
+        return Payload(field)
+    codec, data, blob = field
+    return Payload(data, codec, blob)
+
+
+def _failure(failure: Failure) -> Fields:
+    return [failure.type, failure.message, failure.trace]
+
+
+def _outcome(outcome: Outcome) -> Fields:
+    if type(outcome) is Ok:
+        return [True, _payload(outcome.value)]
+    return [False, *_failure(cast("Err", outcome).failure)]
+
+
+def _read_outcome(field: OutcomeField) -> Outcome:
+    return Ok(_read_payload(field[1])) if field[0] else Err(Failure(*field[1:]))
+
+
+@lru_cache(maxsize=256)
+def _policy(policy: RetryPolicy) -> bytes:
+    return cbor2.dumps(
+        [policy.max_attempts, policy.initial, policy.factor, policy.maximum, policy.jitter, policy.deadline],
+        canonical=True,
+    )
+
+
+@lru_cache(maxsize=256)
+def _read_policy(field: bytes) -> RetryPolicy:
+    return RetryPolicy(*cbor2.loads(field))
+
+
+def _absolute(promise: PromiseId | None) -> Fields | None:
+    return None if promise is None else [promise.root, promise.path]
+
+
+def _read_absolute(field: tuple[bytes, list[int]] | None) -> PromiseId | None:
+    return None if field is None else PromiseId(field[0], tuple(field[1]))
+
+
+def _kind(kind: e.AwaitKind) -> Fields:
+    match kind:
+        case e.Signal(name=name, promise_id=promise):
+            return ["signal", name, promise.path]
+        case e.Single():
+            return ["single"]
+        case e.Any():
+            return ["any"]
+        case e.All():
+            return ["all"]
+
+
+_PLAIN_KINDS: Final[dict[str, e.AwaitKind]] = {"single": e.Single(), "any": e.Any(), "all": e.All()}
+
+
+def _read_kind(field: KindField, root: PromiseId) -> e.AwaitKind:
+    if len(field) == 3:
+        return e.Signal(field[1], _child(field[2], root))
+    return _PLAIN_KINDS[field[0]]
+
+
+def _child(path: Iterable[int], root: PromiseId) -> PromiseId:
+    return PromiseId(root.root, tuple(path))
+
+
+def _set(path: Iterable[int], root: PromiseId) -> JoinSetId:
+    return JoinSetId(_child(path, root))
+
+
+_WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
+    e.ExecutionStarted: lambda v: [
+        v.component_digest,
+        _payload(v.input),
+        _absolute(v.parent_id),
+        v.idempotency_key,
+    ],
+    e.ExecutionCompleted: lambda v: [_payload(v.result)],
+    e.ExecutionFailed: lambda v: _failure(v.error),
+    e.CancelRequested: lambda v: [v.reason],
+    e.ExecutionCancelled: lambda v: [v.reason],
+    e.InvokeScheduled: lambda v: [
+        v.promise_id.path,
+        v.kind,
+        v.function_name,
+        _payload(v.input),
+        _policy(v.retry_policy),
+    ],
+    e.InvokeStarted: lambda v: [v.promise_id.path, v.attempt],
+    e.InvokeCompleted: lambda v: [v.promise_id.path, _outcome(v.result), v.attempt],
+    e.InvokeRetrying: lambda v: [v.promise_id.path, v.failed_attempt, _failure(v.error), v.retry_at],
+    e.RandomGenerated: lambda v: [v.promise_id.path, v.value],
+    e.TimeRecorded: lambda v: [v.promise_id.path, v.time],
+    e.TimerScheduled: lambda v: [v.promise_id.path, v.duration, v.fire_at],
+    e.TimerFired: lambda v: [v.promise_id.path],
+    e.SignalDelivered: lambda v: [v.signal_name, _payload(v.payload), v.delivery_id],
+    e.SignalReceived: lambda v: [v.promise_id.path, v.signal_name, _payload(v.payload), v.delivery_id],
+    e.ExecutionAwaiting: lambda v: [[promise.path for promise in v.waiting_on], _kind(v.kind)],
+    e.ExecutionResumed: lambda _: [],
+    e.JoinSetCreated: lambda v: [v.join_set_id.position.path],
+    e.JoinSetSubmitted: lambda v: [v.join_set_id.position.path, v.promise_id.path],
+    e.JoinSetAwaited: lambda v: [v.join_set_id.position.path, v.promise_id.path, _outcome(v.result)],
+}
+
+_READERS: Final[dict[str, Callable[..., e.Event]]] = {
+    "ExecutionStarted": lambda f, _: e.ExecutionStarted(f[0], _read_payload(f[1]), _read_absolute(f[2]), f[3]),
+    "ExecutionCompleted": lambda f, _: e.ExecutionCompleted(_read_payload(f[0])),
+    "ExecutionFailed": lambda f, _: e.ExecutionFailed(Failure(*f)),
+    "CancelRequested": lambda f, _: e.CancelRequested(*f),
+    "ExecutionCancelled": lambda f, _: e.ExecutionCancelled(*f),
+    "InvokeScheduled": lambda f, root: e.InvokeScheduled(
+        _child(f[0], root), f[1], f[2], _read_payload(f[3]), _read_policy(f[4])
+    ),
+    "InvokeStarted": lambda f, root: e.InvokeStarted(_child(f[0], root), f[1]),
+    "InvokeCompleted": lambda f, root: e.InvokeCompleted(_child(f[0], root), _read_outcome(f[1]), f[2]),
+    "InvokeRetrying": lambda f, root: e.InvokeRetrying(_child(f[0], root), f[1], Failure(*f[2]), f[3]),
+    "RandomGenerated": lambda f, root: e.RandomGenerated(_child(f[0], root), f[1]),
+    "TimeRecorded": lambda f, root: e.TimeRecorded(_child(f[0], root), f[1]),
+    "TimerScheduled": lambda f, root: e.TimerScheduled(_child(f[0], root), f[1], f[2]),
+    "TimerFired": lambda f, root: e.TimerFired(_child(f[0], root)),
+    "SignalDelivered": lambda f, _: e.SignalDelivered(f[0], _read_payload(f[1]), f[2]),
+    "SignalReceived": lambda f, root: e.SignalReceived(_child(f[0], root), f[1], _read_payload(f[2]), f[3]),
+    "ExecutionAwaiting": lambda f, root: e.ExecutionAwaiting(
+        tuple(_child(path, root) for path in f[0]), _read_kind(f[1], root)
+    ),
+    "ExecutionResumed": lambda _f, _root: e.ExecutionResumed(),
+    "JoinSetCreated": lambda f, root: e.JoinSetCreated(_set(f[0], root)),
+    "JoinSetSubmitted": lambda f, root: e.JoinSetSubmitted(_set(f[0], root), _child(f[1], root)),
+    "JoinSetAwaited": lambda f, root: e.JoinSetAwaited(_set(f[0], root), _child(f[1], root), _read_outcome(f[2])),
+}

@@ -1,0 +1,219 @@
+"""The twenty events. A journal is a sequence of them, and the only truth about a run.
+
+Five kinds: lifecycle, side effects (three phases under one promise id), nondeterminism, control flow, concurrency.
+Names and fields are for ever; a new field comes last and has a default. Times are microseconds since 1970, UTC.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
+from holdfast.journal.promise import JoinSetId, PromiseId
+
+
+class Single(msgspec.Struct, frozen=True, tag="single"):
+    """Waiting for one promise."""
+
+
+class Any(msgspec.Struct, frozen=True, tag="any"):
+    """Waiting for the first of several."""
+
+
+class All(msgspec.Struct, frozen=True, tag="all"):
+    """Waiting for every one of several."""
+
+
+class Signal(msgspec.Struct, frozen=True, tag="signal"):
+    """Waiting for a signal of this name to settle this promise."""
+
+    name: str
+    promise_id: PromiseId
+
+
+AwaitKind = Single | Any | All | Signal
+
+InvokeKind = str
+"""What an invocation does: ``step``, ``workflow``, ``detached``, ``signal``. Data, so that new kinds need no event."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """The base of the twenty; never an event itself."""
+
+
+class ExecutionStarted(Event, frozen=True):
+    """Always first. ``component_digest`` pins the code that was current then."""
+
+    component_digest: str
+    input: Payload
+    parent_id: PromiseId | None
+    idempotency_key: str
+
+
+class ExecutionCompleted(Event, frozen=True):
+    """The program returned."""
+
+    result: Payload
+
+
+class ExecutionFailed(Event, frozen=True):
+    """The program raised."""
+
+    error: Failure
+
+
+class CancelRequested(Event, frozen=True):
+    """Someone asked the run to stop; cleanup follows."""
+
+    reason: str
+
+
+class ExecutionCancelled(Event, frozen=True):
+    """Cleanup is over."""
+
+    reason: str
+
+
+class InvokeScheduled(Event, frozen=True):
+    """The intent of a side effect, durable before the effect begins."""
+
+    promise_id: PromiseId
+    kind: InvokeKind
+    function_name: str
+    input: Payload
+    retry_policy: RetryPolicy
+
+
+class InvokeStarted(Event, frozen=True):
+    """An attempt began."""
+
+    promise_id: PromiseId
+    attempt: int
+
+
+class InvokeCompleted(Event, frozen=True):
+    """The invocation is settled, for good; its result is what every replay sees."""
+
+    promise_id: PromiseId
+    result: Outcome
+    attempt: int
+
+
+class InvokeRetrying(Event, frozen=True):
+    """An attempt failed and another follows at ``retry_at``."""
+
+    promise_id: PromiseId
+    failed_attempt: int
+    error: Failure
+    retry_at: int
+
+
+class RandomGenerated(Event, frozen=True):
+    """Entropy that the program saw."""
+
+    promise_id: PromiseId
+    value: bytes
+
+
+class TimeRecorded(Event, frozen=True):
+    """The time that the program saw."""
+
+    promise_id: PromiseId
+    time: int
+
+
+class TimerScheduled(Event, frozen=True):
+    """A timer to fire ``duration`` microseconds later."""
+
+    promise_id: PromiseId
+    duration: int
+    fire_at: int
+
+
+class TimerFired(Event, frozen=True):
+    """The timer's time has come."""
+
+    promise_id: PromiseId
+
+
+class SignalDelivered(Event, frozen=True):
+    """A signal arrived and is buffered. Ids count 1, 2, 3, … per name."""
+
+    signal_name: str
+    payload: Payload
+    delivery_id: int
+
+
+class SignalReceived(Event, frozen=True):
+    """The program consumed the oldest buffered signal of that name."""
+
+    promise_id: PromiseId
+    signal_name: str
+    payload: Payload
+    delivery_id: int
+
+
+class ExecutionAwaiting(Event, frozen=True):
+    """The turn is over: nothing moves until the wait is satisfied."""
+
+    waiting_on: tuple[PromiseId, ...]
+    kind: AwaitKind
+
+
+class ExecutionResumed(Event, frozen=True):
+    """The wait is satisfied; what was settled since is delivered now, in journal order."""
+
+
+class JoinSetCreated(Event, frozen=True):
+    """A set of concurrent invocations; it takes a child position."""
+
+    join_set_id: JoinSetId
+
+
+class JoinSetSubmitted(Event, frozen=True):
+    """The promise belongs to the set from here on."""
+
+    join_set_id: JoinSetId
+    promise_id: PromiseId
+
+
+class JoinSetAwaited(Event, frozen=True):
+    """The program consumed this member's result here: a marker for replay, not a transition."""
+
+    join_set_id: JoinSetId
+    promise_id: PromiseId
+    result: Outcome
+
+
+TERMINAL = (ExecutionCompleted, ExecutionFailed, ExecutionCancelled)
+
+EVENTS: tuple[type[Event], ...] = (
+    ExecutionStarted,
+    ExecutionCompleted,
+    ExecutionFailed,
+    CancelRequested,
+    ExecutionCancelled,
+    InvokeScheduled,
+    InvokeStarted,
+    InvokeCompleted,
+    InvokeRetrying,
+    RandomGenerated,
+    TimeRecorded,
+    TimerScheduled,
+    TimerFired,
+    SignalDelivered,
+    SignalReceived,
+    ExecutionAwaiting,
+    ExecutionResumed,
+    JoinSetCreated,
+    JoinSetSubmitted,
+    JoinSetAwaited,
+)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of a journal. Replay never reads the timestamp."""
+
+    sequence: int
+    timestamp: int
+    event: Event

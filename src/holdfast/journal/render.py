@@ -1,0 +1,117 @@
+"""Events as a person reads them: one short line each, used by diffs, timelines and messages."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import cbor2
+
+from holdfast.journal import events as e
+from holdfast.journal.payload import CBOR, CONTINUED, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+
+WIDTH = 80
+
+
+def position(promise: PromiseId) -> str:
+    """A promise's place in its own journal: ``#3``."""
+    return "#" + ".".join(map(str, promise.path))
+
+
+def payload(value: Payload) -> str:
+    """A payload's value, cut to a line."""
+    if value.blob is not None:
+        return f"<blob {value.blob.hex()[:12]}…>"
+    if value.codec not in (CBOR, CONTINUED):
+        return f"<{value.codec}, {len(value.data)} bytes>"
+    try:
+        return cut(repr(cbor2.loads(value.data)))
+    except (cbor2.CBORError, ValueError):
+        return f"<{len(value.data)} bytes>"
+
+
+def arguments(value: Payload) -> str:
+    """A call's arguments as they were written: ``'o-1', 1999, gift=True``."""
+    try:
+        positional, named = cbor2.loads(value.data)
+        parts = [*map(repr, positional), *(f"{name}={item!r}" for name, item in named.items())]
+    except (cbor2.CBORError, ValueError, TypeError, AttributeError):
+        return payload(value)
+    return cut(", ".join(parts))
+
+
+def outcome(value: Outcome) -> str:
+    """``→ value`` or ``✗ error``."""
+    return f"→ {payload(value.value)}" if isinstance(value, Ok) else f"✗ {cut(str(value.failure))}"
+
+
+def cut(text: str) -> str:
+    text = text.replace("\n", " ")
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def seconds(microseconds: int) -> str:
+    return f"{microseconds / 1e6:g} s"
+
+
+def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
+    """What an await waits for."""
+    names = ", ".join(position(promise) for promise in waiting_on[:6]) + (", …" if len(waiting_on) > 6 else "")
+    match kind:
+        case e.Signal(name=name):
+            return f"signal {name!r} ({names})"
+        case e.Single():
+            return names
+        case e.Any():
+            return f"any of {names}" if waiting_on else "nothing"
+        case e.All():
+            return f"all of {names}"
+        case _ as never:
+            assert_never(never)
+
+
+def line(event: e.Event) -> str:
+    """The event in one line, without its sequence and time."""
+    match event:
+        case e.ExecutionStarted(input=input):
+            return f"started({arguments(input)})"
+        case e.ExecutionCompleted(result=Payload(codec=codec) as result):
+            return f"continued as new({arguments(result)})" if codec == CONTINUED else f"completed → {payload(result)}"
+        case e.ExecutionFailed(error=error):
+            return f"failed ✗ {cut(str(error))}"
+        case e.CancelRequested(reason=reason):
+            return f"cancel requested: {reason}"
+        case e.ExecutionCancelled(reason=reason):
+            return f"cancelled: {reason}"
+        case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
+            return f"{kind} {name}({arguments(input)}) scheduled at {position(promise)}"
+        case e.InvokeStarted(promise_id=promise, attempt=attempt):
+            return f"{position(promise)} attempt {attempt} started"
+        case e.InvokeCompleted(promise_id=promise, result=result):
+            return f"{position(promise)} {outcome(result)}"
+        case e.InvokeRetrying(promise_id=promise, failed_attempt=attempt, error=error):
+            return f"{position(promise)} attempt {attempt} failed, retrying: {cut(str(error))}"
+        case e.RandomGenerated(promise_id=promise, value=value):
+            return f"random {value.hex()} at {position(promise)}"
+        case e.TimeRecorded(promise_id=promise, time=time):
+            return f"time {time} at {position(promise)}"
+        case e.TimerScheduled(promise_id=promise, duration=duration):
+            return f"timer of {seconds(duration)} at {position(promise)}"
+        case e.TimerFired(promise_id=promise):
+            return f"timer {position(promise)} fired"
+        case e.SignalDelivered(signal_name=name, payload=value, delivery_id=delivery):
+            return f"signal {name!r} #{delivery} delivered: {payload(value)}"
+        case e.SignalReceived(promise_id=promise, signal_name=name, delivery_id=delivery):
+            return f"signal {name!r} #{delivery} received at {position(promise)}"
+        case e.ExecutionAwaiting(waiting_on=waiting_on, kind=kind):
+            return f"waiting for {waiting(kind, waiting_on)}"
+        case e.ExecutionResumed():
+            return "resumed"
+        case e.JoinSetCreated(join_set_id=join_set):
+            return f"join set created at {position(join_set.position)}"
+        case e.JoinSetSubmitted(join_set_id=join_set, promise_id=promise):
+            return f"{position(promise)} submitted to join set {position(join_set.position)}"
+        case e.JoinSetAwaited(join_set_id=join_set, promise_id=promise):
+            return f"{position(promise)} taken from join set {position(join_set.position)}"
+        case _:
+            raise TypeError(f"not an event: {event!r}")

@@ -1,0 +1,43 @@
+"""What can arrive at a run from outside its program."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.journal.payload import Failure, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """An attempt ended the invocation, with a value or with an error that no retry can mend."""
+
+    promise_id: PromiseId
+    outcome: Outcome
+    attempt: int
+    started_at: int
+
+
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """An attempt failed in a way that another may mend. ``retry_after`` is what the other side asked for."""
+
+    promise_id: PromiseId
+    failure: Failure
+    attempt: int
+    started_at: int
+    retry_after_seconds: float | None = None
+
+
+class SignalArrived(msgspec.Struct, frozen=True):
+    """Someone sent the run a signal."""
+
+    name: str
+    payload: Payload
+
+
+class CancelArrived(msgspec.Struct, frozen=True):
+    """Someone asked the run to stop."""
+
+    reason: str
+
+
+Arrival = Settled | AttemptFailed | SignalArrived | CancelArrived

@@ -1,0 +1,1 @@
+"""Functions: plain ``async def`` Python, made durable by a deterministic event loop."""

@@ -1,0 +1,98 @@
+"""What a workflow body can call besides its steps."""
+
+from __future__ import annotations
+
+import datetime
+import uuid as uuids
+from typing import Any, Final, NoReturn, TypeVar, overload
+
+from holdfast.errors import InvalidRequest
+from holdfast.journal.payload import RetryPolicy
+from holdfast.programs.function.definitions import Workflow, current
+from holdfast.programs.function.joinset import JoinSet
+from holdfast.programs.function.program import ContinueAsNew
+from holdfast.programs.function.values import decode, encode
+
+T = TypeVar("T")
+
+SIGNAL: Final = "signal"
+DETACHED: Final = "detached"
+
+_PATIENT: Final = RetryPolicy(max_attempts=1_000, initial=0.2, maximum=30.0)
+
+
+@overload
+async def receive(name: str) -> Any: ...
+
+
+@overload
+async def receive(name: str, kind: type[T]) -> T: ...
+
+
+async def receive(name: str, kind: Any = Any) -> Any:
+    """The oldest signal of that name that was not received yet, read as ``kind``; waits until there is one."""
+    loop, program = current("receive()")
+    promise, payload = loop.scribe.receive(name)
+    if payload is None:
+        program.signals[promise] = name
+        try:
+            payload = await program.value(promise, f"signal {name}")
+        finally:
+            program.signals.pop(promise, None)
+    return decode(payload, kind, f"signal {name!r}")
+
+
+async def send(run: str, name: str, value: object = None) -> None:
+    """Send a signal to another run of the same tenant, exactly once. Raises where that run is unknown or has ended."""
+    loop, program = current("send()")
+    payload = encode([[run, name, value], {}], f"signal {name!r}")
+    await program.value(loop.scribe.invoke(SIGNAL, name, payload, _PATIENT), f"sending signal {name!r} to {run}")
+
+
+async def spawn(workflow: Workflow[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> str:
+    """Start a run that lives on its own, exactly once, and give its id. Nothing that happens to it comes back here."""
+    loop, program = current("spawn()")
+    arguments = workflow.signature.write(args, kwargs)
+    payload = encode([[workflow.name, id, arguments.data], {}], f"the start of {workflow.name}")
+    promise = loop.scribe.invoke(DETACHED, workflow.name, payload, _PATIENT)
+    started: str = decode(await program.value(promise, f"starting {workflow.name}"), str)
+    return started
+
+
+def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
+    """End this journal and go on with a fresh one: same run, same id, new arguments. Unreceived signals come along."""
+    current("continue_as_new()")
+    raise ContinueAsNew(args, kwargs)
+
+
+def now() -> datetime.datetime:
+    """The current time (UTC), the same in every replay."""
+    loop, _ = current("now()")
+    return datetime.datetime.fromtimestamp(loop.scribe.now() / 1e6, datetime.UTC)
+
+
+def random() -> float:
+    """A random number in [0, 1), the same in every replay."""
+    loop, _ = current("random()")
+    return int.from_bytes(loop.scribe.random(7)) / (1 << 56)
+
+
+def uuid() -> uuids.UUID:
+    """A random UUID (version 4), the same in every replay."""
+    loop, _ = current("uuid()")
+    return uuids.UUID(bytes=loop.scribe.random(16), version=4)
+
+
+def join_set() -> JoinSet[Any]:
+    """A set of concurrent calls whose results are taken in the order in which they come."""
+    return JoinSet()
+
+
+def patched(name: str) -> bool:
+    """Whether this run takes the new path of a change of code: true for runs that reach this point from now on."""
+    loop, program = current("patched()")
+    if not name:
+        raise InvalidRequest("patched() needs a name for the change")
+    if name not in program.patches:
+        program.patches[name] = loop.scribe.patched(name)
+    return program.patches[name]

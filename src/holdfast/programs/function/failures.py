@@ -1,0 +1,52 @@
+"""Exceptions as data and back."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import traceback
+from functools import lru_cache
+
+from holdfast.errors import StepFailed
+from holdfast.journal.payload import Failure
+
+TRACE_LIMIT = 4000
+
+
+def describe(error: BaseException) -> Failure:
+    """What the journal keeps of an exception."""
+    if isinstance(error, StepFailed) and isinstance(error.failure, Failure):
+        return error.failure
+    kind = type(error)
+    trace = "".join(traceback.format_exception(error, limit=-20))[-TRACE_LIMIT:]
+    return Failure(f"{kind.__module__}:{kind.__qualname__}", str(error), trace)
+
+
+def revive(failure: Failure, what: str) -> StepFailed:
+    """The exception that a workflow sees: a StepFailed, and the recorded class too where it can be found."""
+    return _class_for(failure.type)(f"{what} failed: {failure}", failure=failure)
+
+
+@lru_cache(maxsize=512)
+def _class_for(name: str) -> type[StepFailed]:
+    found = _find(name)
+    if found is None:
+        return StepFailed
+    own = {"__init__": StepFailed.__init__, "__str__": Exception.__str__, "__module__": __name__}
+    try:
+        revived: type[StepFailed] = type(found.__name__, (StepFailed, found), own)
+        revived("probe")
+    except Exception:  # memory layouts that do not mix, or a class (ExceptionGroup) that is made in its own way only
+        return StepFailed
+    return revived
+
+
+def _find(name: str) -> type[Exception] | None:
+    module_name, _, qualname = name.partition(":")
+    module = builtins if module_name == "builtins" else sys.modules.get(module_name)
+    found: object = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, type) and issubclass(found, Exception) and not issubclass(found, StepFailed):
+        return found
+    return None

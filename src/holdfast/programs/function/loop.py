@@ -1,0 +1,266 @@
+"""A deterministic asyncio event loop.
+
+No selector, no thread, no clock: ready callbacks run first in, first out until none is left, and time is what the
+journal says. ``asyncio.sleep``, ``timeout``, ``gather``, ``wait``, ``TaskGroup``, ``Event`` and ``Queue`` work on it as
+they are, because they need nothing but futures, callbacks and timers. Real I/O raises BlockedLoop.
+
+Sets of tasks, which asyncio and authors iterate over, have the same order in every replay, because a task's hash is its
+number and not its address.
+
+The loop is stepped from a plain callback of the worker's own loop, never from inside a task: newer Pythons refuse a
+task inside a running task of the same thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import weakref
+from asyncio import events
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from holdfast.errors import AuthorError, BlockedLoop
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.execution import Halt
+from holdfast.kernel.program import Scribe
+
+if TYPE_CHECKING:
+    from holdfast.programs.function.program import FunctionProgram
+
+T = TypeVar("T")
+
+
+class Promised(asyncio.Future[Any]):
+    """The future of one promise. Cancelling it abandons the promise."""
+
+    promise_id: PromiseId
+    _durable: DurableLoop
+
+    def __init__(self, loop: DurableLoop, promise_id: PromiseId) -> None:
+        super().__init__(loop=loop)
+        self._durable = loop
+        self.promise_id = promise_id
+
+    def cancel(self, msg: object = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._durable.forget(self.promise_id)
+        return cancelled
+
+
+class DurableTimer(asyncio.TimerHandle):
+    """A timer that is a promise. Cancelling the handle abandons it, so a timer ends with its scope."""
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[object, ...],
+        loop: DurableLoop,
+        context: Context | None,
+        promise_id: PromiseId,
+    ) -> None:
+        super().__init__(when, callback, args, loop, context)
+        self._durable = loop
+        self.promise_id = promise_id
+
+    def cancel(self) -> None:
+        if not self.cancelled():
+            super().cancel()
+            self._durable.forget_timer(self.promise_id)
+
+
+class DurableTask(asyncio.Task[T]):
+    """A task whose hash is its number in its run, so that sets of tasks keep their order in every replay."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class DurableLoop(asyncio.AbstractEventLoop):
+    """The loop of one run. Its ``scribe`` is the kernel. What it does not define below, it refuses."""
+
+    def __init__(self, scribe: Scribe, program: FunctionProgram) -> None:
+        self.scribe = scribe
+        self.program = program
+        self.futures: dict[PromiseId, Promised] = {}
+        self.timers: dict[PromiseId, DurableTimer] = {}
+        self.fault: AuthorError | None = None
+        self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self._numbers = itertools.count(1)
+        self._time = 0.0
+        self._closed = False
+
+    # -- promises ------------------------------------------------------------------------------------------------
+
+    def promise(self, promise_id: PromiseId) -> Promised:
+        """A future that the promise's settlement will settle."""
+        future = self.futures[promise_id] = Promised(self, promise_id)
+        return future
+
+    def forget(self, promise_id: PromiseId) -> None:
+        if self.futures.pop(promise_id, None) is not None and not self._closed:
+            self.scribe.abandon(promise_id)
+
+    def forget_timer(self, promise_id: PromiseId) -> None:
+        if self.timers.pop(promise_id, None) is not None and not self._closed:
+            self.scribe.abandon(promise_id)
+
+    def fire(self, timer: DurableTimer) -> None:
+        """Run a fired timer's callback; the loop's time becomes the timer's."""
+        self._time = max(self._time, timer.when())
+        self._ready.append(timer)
+
+    # -- stepping ------------------------------------------------------------------------------------------------
+
+    def run_ready(self) -> None:
+        """Run callbacks until everything waits."""
+        ready = self._ready
+        if not ready:
+            return
+        with self._current():
+            while ready:
+                handle = ready.popleft()
+                if not handle._cancelled:  # cancelled() costs a call on the hot path
+                    handle._run()
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Be the thread's running loop. Async generators are finalized here, never by the worker's loop."""
+        outer, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize)
+        try:
+            yield
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            events._set_running_loop(outer)
+
+    def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Close a generator that the body left early. One that is thrown away with its run is not run again."""
+        if not self._closed and self.is_running():
+            self.create_task(generator.aclose())
+
+    def dispose(self) -> None:
+        """Unwind every coroutine. From here on commands raise, so no author's ``finally`` can cause an effect."""
+        self._closed = True
+        self._ready.clear()
+        with self._current():
+            for task in list(self._tasks):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # given up on purpose
+                if not task.done():
+                    _unwind(task.get_coro())
+        self.futures.clear()
+        self.timers.clear()
+
+    @property
+    def disposed(self) -> bool:
+        return self._closed
+
+    # -- what asyncio needs of a loop ------------------------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._time + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if self._closed:
+            raise Halt
+        duration = max(0, round((when - self._time) * 1e6))
+        promise_id = self.scribe.timer(duration)
+        timer = self.timers[promise_id] = DurableTimer(when, callback, args, self, context, promise_id)
+        return timer
+
+    def time(self) -> float:
+        """Seconds of timers that this run has seen pass: a clock for durations, not for dates."""
+        return self._time
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]  # newer stubs add keywords that newer Pythons pass
+        self, coro: Coroutine[Any, Any, T], **options: Any
+    ) -> asyncio.Task[T]:
+        task = DurableTask(coro, loop=self, **options)
+        task.number = self.number()
+        self._tasks.add(task)
+        return task
+
+    def number(self) -> int:
+        """The next number of a task or call of this run: what it hashes to."""
+        return next(self._numbers)
+
+    def is_running(self) -> bool:
+        return events._get_running_loop() is self
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """An exception nobody retrieved: the workflow chose not to look, so it changes nothing."""
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """As above."""
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """asyncio tells its loop of cancelled handles; DurableTimer has acted already."""
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to shut down: the loop owns no resources."""
+
+    def refuse(self, what: str) -> NoReturn:
+        """Park the run: its code did what only a step may do."""
+        error = BlockedLoop(
+            f"the workflow body did real I/O or a blocking call ({what}). A workflow must be able to replay, so "
+            "move this into a @step and await that."
+        )
+        self.fault = self.fault or error
+        raise error
+
+
+def _unwind(coroutine: Any) -> None:
+    try:
+        coroutine.close()
+    except BaseException:
+        # Whatever the author's cleanup raises while being thrown away has nowhere to go: commands raise by design.
+        return
+
+
+def durable_loop() -> DurableLoop | None:
+    """The loop of the workflow that is calling, or None outside of one."""
+    loop = events._get_running_loop()
+    return loop if type(loop) is DurableLoop else None
+
+
+def _refusing(name: str) -> Callable[..., NoReturn]:
+    def refused(self: DurableLoop, *_args: object, **_kwargs: object) -> NoReturn:
+        self.refuse(f"loop.{name}")
+
+    refused.__name__ = name
+    return refused
+
+
+for _name, _method in vars(asyncio.AbstractEventLoop).items():
+    if callable(_method) and not _name.startswith("_") and _name not in vars(DurableLoop):
+        setattr(DurableLoop, _name, _refusing(_name))

@@ -1,0 +1,70 @@
+"""Where decorated functions are found by name.
+
+A name means one function. Two at module level, or two in one scope, are a mistake and refused at once. A function that
+is defined again (a notebook cell run twice, a test's local function) takes the place of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from holdfast.errors import DuplicateName
+
+
+class Named(Protocol):
+    """What a registry holds."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def module(self) -> str: ...
+
+    @property
+    def qualname(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Registry(Mapping[str, N], Generic[N]):
+    """Definitions by name."""
+
+    def __init__(self, kind: str, definitions: Iterable[N] = ()) -> None:
+        self._kind = kind
+        self._by_name: dict[str, N] = {}
+        for definition in definitions:
+            if self._by_name.get(definition.name, definition) is not definition:
+                raise self._duplicate(self._by_name[definition.name], definition)
+            self._by_name[definition.name] = definition
+
+    def add(self, definition: N) -> None:
+        """Make a definition known. Raises DuplicateName where its name is taken by another."""
+        known = self._by_name.get(definition.name)
+        if known is not None and not _replaces(known, definition):
+            raise self._duplicate(known, definition)
+        self._by_name[definition.name] = definition
+
+    def _duplicate(self, known: N, new: N) -> DuplicateName:
+        return DuplicateName(
+            f"two {self._kind}s are called {new.name!r}: {known.module}.{known.qualname} and "
+            f"{new.module}.{new.qualname}. Runs are found by that name, so give one of them another: "
+            f'@{self._kind}(name="…").'
+        )
+
+    def __getitem__(self, name: str) -> N:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def _replaces(known: Named, new: Named) -> bool:
+    if (known.module, known.qualname) == (new.module, new.qualname):
+        return True
+    known_scope, new_scope = (f"{d.module}.{d.qualname}".rpartition(".")[0] for d in (known, new))
+    return known_scope != new_scope and ("<locals>" in known_scope or "<locals>" in new_scope)

@@ -1,0 +1,160 @@
+"""The one boundary between Python values and payloads.
+
+Values are written as canonical CBOR of plain data and read back as the annotated type: msgspec structs, dataclasses,
+pydantic models, enums, dates, generics. Never pickle. What a step returned is always read back from its bytes, live as
+in replay, so that both see the same value.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any, Final, get_type_hints
+
+import cbor2
+import msgspec
+
+from holdfast.errors import InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
+from holdfast.journal.payload import NOTHING, Payload
+
+PAYLOAD_LIMIT_BYTES: Final = 64 * 1024 * 1024
+
+_AS_IS: Final = (bytes, bytearray)
+
+
+def _write_foreign(value: object) -> object:
+    """What msgspec does not know: pydantic models, by their own rules."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise NotImplementedError(f"{type(value).__module__}.{type(value).__qualname__}")
+
+
+def _read_foreign(kind: type, data: object) -> object:
+    validate = getattr(kind, "model_validate", None)
+    if callable(validate):
+        return validate(data)
+    raise NotImplementedError(f"{kind!r}")
+
+
+def encode(value: object, what: str = "the value") -> Payload:
+    """Write a value. Raises Unencodable or PayloadTooLarge."""
+    if value is None:
+        return NOTHING
+    try:
+        plain = msgspec.to_builtins(value, builtin_types=_AS_IS, enc_hook=_write_foreign, order="deterministic")
+        data = cbor2.dumps(plain, canonical=True)
+    except (TypeError, ValueError, NotImplementedError, RecursionError, OverflowError) as error:
+        raise Unencodable(
+            f"{what} cannot be stored as data ({type(value).__qualname__}: {error}). Use plain data (numbers, text, "
+            "bytes, lists, dicts), a dataclass, a msgspec.Struct or a pydantic model; keep connections and open files "
+            "inside the step."
+        ) from error
+    if len(data) > PAYLOAD_LIMIT_BYTES:
+        raise PayloadTooLarge(
+            f"{what} is {len(data):,} bytes and the limit is {PAYLOAD_LIMIT_BYTES:,}: keep it in a file or an object "
+            "store, and pass its address."
+        )
+    return Payload(data)
+
+
+def decode(payload: Payload, kind: Any = Any, what: str = "the value") -> Any:
+    """Read a payload as the annotated type. Raises Undecodable."""
+    try:
+        plain = cbor2.loads(payload.data)
+        if kind is Any:
+            return plain
+        if kind is None or kind is type(None):
+            kind = None
+        return msgspec.convert(plain, kind, dec_hook=_read_foreign, builtin_types=_AS_IS, strict=True)
+    except (msgspec.ValidationError, cbor2.CBORError, NotImplementedError, ValueError, TypeError) as error:
+        raise Undecodable(
+            f"{what} was stored as {_short(payload.data)} and cannot be read as {kind}: {error}. Make the annotation "
+            "accept what older code stored."
+        ) from error
+
+
+def _short(data: bytes) -> str:
+    try:
+        text = repr(cbor2.loads(data))
+    except (cbor2.CBORError, ValueError):
+        text = repr(data)
+    return text if len(text) < 120 else text[:119] + "…"
+
+
+class Signature:
+    """How a function's arguments and result are written and read."""
+
+    __slots__ = ("_keywords", "_kinds", "_parameters", "_positional", "_rest", "_result", "name")
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self.name = name
+        try:
+            hints = get_type_hints(function)
+        except Exception as error:
+            raise InvalidDefinition(
+                f"the annotations of {name!r} cannot be resolved ({error}): define or import every name they use at "
+                "module level, outside TYPE_CHECKING."
+            ) from error
+        self._parameters = inspect.signature(function)
+        self._kinds = {name: _readable(kind) for name, kind in hints.items()}
+        self._result = self._kinds.pop("return", Any)
+        self._positional: list[str] = []
+        self._rest = self._keywords = ""
+        for parameter in self._parameters.parameters.values():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self._rest = parameter.name
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                self._keywords = parameter.name
+            elif parameter.kind is not parameter.KEYWORD_ONLY:
+                self._positional.append(parameter.name)
+
+    def write(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Payload:
+        """Write a call's arguments. Raises TypeError where they do not fit, as the call itself would."""
+        self._parameters.bind(*args, **kwargs)
+        return encode([args, kwargs], f"the arguments of {self.name}")
+
+    def read(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
+        """Read a call's arguments as their annotated types."""
+        positional, named = cbor2.loads(payload.data)
+        if not self._kinds:
+            return positional, named
+        names = itertools.chain(self._positional, itertools.repeat(self._rest))
+        return [self._read_one(value, name, name) for value, name in zip(positional, names, strict=False)], {
+            name: self._read_one(value, name, name if name in self._parameters.parameters else self._keywords)
+            for name, value in named.items()
+        }
+
+    def _read_one(self, value: Any, name: str, parameter: str) -> Any:
+        kind = self._kinds.get(parameter, Any)
+        if kind is Any:
+            return value
+        try:
+            return msgspec.convert(value, kind, dec_hook=_read_foreign, builtin_types=_AS_IS)
+        except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
+            raise Undecodable(
+                f"argument {name!r} of {self.name} was stored as {value!r} and cannot be read as {kind}: {error}. "
+                "Make the annotation accept what older code stored."
+            ) from error
+
+    def write_result(self, value: object) -> Payload:
+        return encode(value, f"the result of {self.name}")
+
+    def read_result(self, payload: Payload) -> Any:
+        return decode(payload, self._result, f"the result of {self.name}")
+
+
+def _readable(kind: Any) -> Any:
+    """The type that a value is read as; what cannot be read as anything in particular is read as plain data."""
+    if kind is inspect.Parameter.empty or isinstance(kind, str) or kind is object:
+        return Any
+    try:
+        msgspec.convert(None, kind, dec_hook=_read_foreign)
+    except msgspec.ValidationError:
+        return kind
+    except (TypeError, NotImplementedError):
+        return Any
+    except Exception:
+        return kind
+    return kind

@@ -1,0 +1,239 @@
+"""Each change as a replacement of rows. A change is judged first and then made whole: no refusal leaves a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.store.memory.tables import Tables
+
+
+def apply(tables: Tables, change: p.Change) -> p.Answer:
+    """Make one change, or none of it, and answer."""
+    match change:
+        case p.Advance():
+            return _advance(tables, change)
+        case p.Start():
+            return _start(tables, change)
+        case p.Deliver(key=key, message=message):
+            return _deliver(tables, key, message)
+        case p.Enqueue(work=work):
+            if work.position not in tables.work.get(work.key, {}):
+                tables.offer(replace(work, epoch=1), None)
+            return p.Enqueued()
+        case p.Withdraw(key=key, position=position):
+            tables.work.get(key, {}).pop(position, None)
+            return p.Withdrawn()
+        case p.FinishWork():
+            return _finish_work(tables, change)
+        case p.Beat(key=key, position=position, details=details, at=at):
+            tables.progress.setdefault(key, {})[position] = p.Progress(position, details, at)
+            return p.Enqueued()
+        case p.Renew():
+            return _renew(tables, change)
+        case _ as never:
+            assert_never(never)
+
+
+def _start(tables: Tables, change: p.Start) -> p.Answer:
+    taken = tables.runs.get(change.key)
+    if taken is not None:
+        return p.Exists(taken.workflow, taken.fingerprint)
+    segment, projection = change.segment, change.projection
+    ended_at = segment.at if projection.standing in p.ENDED else None
+    tables.put(
+        p.Run(
+            key=change.key,
+            workflow=change.workflow,
+            root=change.root,
+            generation=0,
+            version=segment.first + segment.count,
+            head=segment.head,
+            standing=projection.standing,
+            cancelling=projection.cancelling,
+            pause=projection.pause,
+            priority=change.priority,
+            attributes=dict(change.attributes),
+            parent=change.parent,
+            parent_position=change.parent_position,
+            fingerprint=change.fingerprint,
+            owner=None if ended_at is not None else change.owner,
+            epoch=1,
+            crashes=0,
+            ready_at=segment.at if change.owner is None and ended_at is None else None,
+            wake_at=projection.wake_at,
+            waiting=projection.waiting,
+            arrived=0,
+            consumed=0,
+            error=projection.error,
+            created_at=segment.at,
+            updated_at=segment.at,
+            ended_at=ended_at,
+        )
+    )
+    _write(tables, change.key, 0, segment, change.blobs)
+    return p.Started(1, tuple(apply(tables, also) for also in change.also))
+
+
+def _advance(tables: Tables, change: p.Advance) -> p.Answer:
+    run = tables.runs.get(change.key)
+    if run is None:
+        return p.Fenced()
+    expected = (change.generation, change.epoch, change.version)
+    if run.owner is None or (run.generation, run.epoch, run.version) != expected:
+        return _advanced_before(tables, run, change)
+    run = _advanced_row(run, change)
+    tables.put(run)
+    if change.segment is not None:
+        _write(tables, run.key, change.generation, change.segment, change.blobs)
+    else:
+        _use_blobs(tables, run.key, change.blobs)
+    if _ends(change):
+        tables.clear(run.key)
+    else:
+        _drop_messages(tables, run.key, change.consumed)
+    if change.renewal is not None:
+        fresh = change.renewal.segment
+        following = replace(
+            run,
+            generation=run.generation + 1,
+            version=fresh.first + fresh.count,
+            head=fresh.head,
+            root=change.renewal.root,
+            standing="running",
+            ended_at=None,
+            error=None,
+        )
+        tables.put(following)
+        _write(tables, run.key, following.generation, fresh, change.renewal.blobs)
+    also = tuple(apply(tables, also) for also in change.also)
+    return p.Advanced(run.arrived, run.pause, run.owner is None, also)
+
+
+def _ends(change: p.Advance) -> bool:
+    return change.projection.standing in p.ENDED and change.renewal is None
+
+
+def _advanced_row(run: p.Run, change: p.Advance) -> p.Run:
+    """The row after a turn. The lease is kept where messages came that it did not consume, unless paused or ended."""
+    segment, projection, ends = change.segment, change.projection, _ends(change)
+    pause = projection.pause if projection.pause is not None else run.pause
+    idle = run.arrived <= change.consumed or ends or pause is not None
+    at = None if segment is None else segment.at
+    return replace(
+        run,
+        version=run.version if segment is None else segment.first + segment.count,
+        head=run.head if segment is None else segment.head,
+        standing=projection.standing,
+        cancelling=projection.cancelling,
+        wake_at=projection.wake_at,
+        waiting=projection.waiting,
+        error=projection.error,
+        consumed=change.consumed,
+        updated_at=run.updated_at if at is None else at,
+        ended_at=at if ends else None,
+        crashes=0,
+        ready_at=None,
+        pause=pause,
+        owner=None if (change.release or ends) and idle else run.owner,
+    )
+
+
+def _advanced_before(tables: Tables, run: p.Run, change: p.Advance) -> p.Answer:
+    """The same advance committed again: recognised by the hash that only it can have."""
+    if change.segment is None:
+        return p.Fenced()
+    generation, segment = change.generation, change.segment
+    if change.renewal is not None:
+        generation, segment = generation + 1, change.renewal.segment
+    there = (run.epoch, run.generation, run.version, run.head)
+    if there != (change.epoch, generation, segment.first + segment.count, segment.head):
+        return p.Fenced()
+    also = tuple(_again(tables, also) for also in change.also)
+    return p.Advanced(run.arrived, run.pause, run.owner is None, also)
+
+
+def _again(tables: Tables, change: p.Also) -> p.Answer:
+    """The answer to what was applied before. What has no name of its own to be recognised by is not made twice."""
+    match change:
+        case p.Enqueue():
+            return p.Enqueued()
+        case p.Deliver(message=p.Message(id=None)):
+            return p.Repeated()
+        case _:
+            return apply(tables, change)
+
+
+def _renew(tables: Tables, change: p.Renew) -> p.Answer:
+    run = tables.runs.get(change.key)
+    if run is None or run.generation != change.generation or run.ended_at is None:
+        return p.Fenced()
+    segment = change.renewal.segment
+    following = replace(
+        run,
+        generation=run.generation + 1,
+        version=segment.first + segment.count,
+        head=segment.head,
+        root=change.renewal.root,
+        standing=change.projection.standing,
+        cancelling=False,
+        pause=None,
+        owner=None,
+        epoch=run.epoch + 1,
+        ready_at=change.at,
+        wake_at=None,
+        waiting=None,
+        error=None,
+        updated_at=change.at,
+        ended_at=None,
+        crashes=0,
+    )
+    tables.put(following)
+    _write(tables, run.key, following.generation, segment, change.renewal.blobs)
+    return p.Renewed(following.generation)
+
+
+def _finish_work(tables: Tables, change: p.FinishWork) -> p.Answer:
+    offer = tables.work.get(change.key, {}).get(change.position)
+    if offer is None or offer.work.epoch != change.epoch:
+        return p.Fenced()
+    del tables.work[change.key][change.position]
+    return _deliver(tables, change.key, change.message)
+
+
+def _deliver(tables: Tables, key: p.Key, message: p.Message) -> p.Answer:
+    if message.id is not None and message.id in tables.deliveries.get(key, ()):
+        return p.Repeated()
+    run = tables.runs.get(key)
+    if run is None:
+        return p.Unknown()
+    if run.ended_at is not None:
+        return p.Gone()
+    if message.id is not None:
+        tables.deliveries.setdefault(key, set()).add(message.id)
+    ready_at = run.ready_at
+    if run.owner is None and ready_at is None:
+        ready_at = message.at
+    position = run.arrived + 1
+    tables.put(replace(run, arrived=position, ready_at=ready_at))
+    tables.inbox.setdefault(key, {})[position] = replace(message, id=None)
+    return p.Delivered(position)
+
+
+def _drop_messages(tables: Tables, key: p.Key, consumed: int) -> None:
+    inbox = tables.inbox.get(key, {})
+    for position in [position for position in inbox if position <= consumed]:
+        del inbox[position]
+
+
+def _write(tables: Tables, key: p.Key, generation: int, segment: p.Segment, blobs: Mapping[bytes, bytes]) -> None:
+    tables.segments.setdefault(key, {}).setdefault(generation, []).append(segment)
+    _use_blobs(tables, key, blobs)
+
+
+def _use_blobs(tables: Tables, key: p.Key, blobs: Mapping[bytes, bytes]) -> None:
+    for digest, data in blobs.items():
+        tables.use_blob(key, digest, data)

@@ -1,0 +1,310 @@
+"""The memory store: the same operations as the other stores, on dictionaries.
+
+It is deterministic: the same calls on the same clock give the same answers. An operation never suspends, so it is one
+transaction; handles on other threads are kept apart by a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.errors import StoreUnavailable
+from holdfast.store import protocol as p
+from holdfast.store.memory.changes import apply
+from holdfast.store.memory.tables import Tables, Watcher
+
+SCHEMA: Final = 1
+
+_numbers = itertools.count()
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1000
+
+
+class MemoryStore:
+    """Runs in this process alone. ``clock`` gives the store's own time in microseconds, by which workers expire."""
+
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+        self._clock = clock or _wall_clock
+        self._tables = Tables()
+        self._watching: set[int] = set()
+        self._is_open = False
+
+    def twin(self) -> MemoryStore:
+        twin = MemoryStore(self._clock)
+        twin._tables = self._tables
+        return twin
+
+    async def open(self, *, migrate: bool = True) -> None:
+        self._is_open = True
+
+    async def close(self) -> None:
+        """End this handle. The data stay for its twins, and for this one if it is opened again."""
+        self._is_open = False
+        for number in self._watching:
+            self._tables.watchers.pop(number, None)
+        self._watching.clear()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Tables]:
+        if not self._is_open:
+            raise StoreUnavailable("the memory store is not open: open it first")
+        with self._tables.lock:
+            yield self._tables
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        with self._transaction() as tables:
+            answers = [apply(tables, change) for change in batch]
+        if any(map(_concerns_others, batch, answers)):
+            self._tables.hint()
+        return answers
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def _expiry(self, ttl_seconds: float) -> int:
+        return self._clock() + round(ttl_seconds * 1e6)
+
+    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+        with self._transaction() as tables:
+            known = tables.workers.get(worker.id, worker)
+            tables.workers[worker.id] = replace(known, expires_at=self._expiry(ttl_seconds))
+
+    async def beat(self, worker: str, ttl_seconds: float) -> bool:
+        with self._transaction() as tables:
+            known = tables.workers.get(worker)
+            if known is None:
+                return False
+            tables.workers[worker] = replace(known, expires_at=self._expiry(ttl_seconds))
+            return True
+
+    async def unregister(self, worker: str, now: int) -> None:
+        with self._transaction() as tables:
+            _take_back(tables, worker, now, died=False)
+        self._tables.hint()
+
+    async def rescue(self, now: int) -> list[str]:
+        with self._transaction() as tables:
+            alive_after = self._clock()
+            gone = [worker.id for worker in _in_order(tables) if worker.expires_at < alive_after]
+            for worker_id in gone:
+                _take_back(tables, worker_id, now, died=True)
+        if gone:
+            self._tables.hint()
+        return gone
+
+    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+        known = frozenset(workflows)
+        with self._transaction() as tables:
+            _wake(tables, now)
+            ready = [tables.runs[key] for key in tables.ready]
+            wanted = [run for run in ready if run.pause is None and run.workflow in known]
+            claimed = [
+                replace(run, owner=worker, epoch=run.epoch + 1, ready_at=None)
+                for run in heapq.nsmallest(limit, wanted, key=lambda run: (-run.priority, run.ready_at, run.key))
+            ]
+            for run in claimed:
+                tables.put(run)
+            wakes = [run.wake_at for run in map(tables.runs.__getitem__, tables.sleeping) if run.wake_at is not None]
+            return p.Claim(claimed, min(wakes, default=None))
+
+    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> list[p.Work]:
+        claimed = []
+        with self._transaction() as tables:
+            for queue, limit in wanted.items():
+                free = [
+                    offer.work
+                    for offer in tables.offers()
+                    if offer.owner is None and offer.work.queue == queue and offer.work.available_at <= now
+                ]
+                order = heapq.nsmallest(
+                    limit, free, key=lambda work: (-work.priority, work.available_at, work.key, work.position)
+                )
+                for work in order:
+                    leased = replace(work, epoch=work.epoch + 1)
+                    tables.offer(leased, worker)
+                    claimed.append(leased)
+        return claimed
+
+    async def arrivals(self, worker: str) -> list[p.Run]:
+        with self._transaction() as tables:
+            return [run for run in tables.owned_by(worker) if run.arrived > run.consumed or run.pause is not None]
+
+    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
+        with self._transaction() as tables:
+            for key in keys:
+                run = tables.runs.get(key)
+                if run is not None and run.owner == worker:
+                    tables.put(replace(run, owner=None, epoch=run.epoch + 1, ready_at=now))
+        self._tables.hint()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
+        with self._transaction() as tables:
+            return [tables.runs[key] for key in keys if key in tables.runs]
+
+    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+        with self._transaction() as tables:
+            return {
+                key: p.Loaded(
+                    list(tables.segments[key].get(tables.runs[key].generation, [])),
+                    {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))},
+                    _inbox(tables, key),
+                )
+                for key in keys
+                if key in tables.runs
+            }
+
+    async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
+        with self._transaction() as tables:
+            return {key: _inbox(tables, key) for key in keys}
+
+    async def segments(self, key: p.Key, generation: int, first: int, limit: int) -> list[p.Segment]:
+        with self._transaction() as tables:
+            journal = tables.segments.get(key, {}).get(generation, [])
+            return [segment for segment in journal if segment.first + segment.count > first][:limit]
+
+    async def blob(self, tenant: str, digest: bytes) -> bytes | None:
+        with self._transaction() as tables:
+            return tables.blobs.get((tenant, digest))
+
+    async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
+        with self._transaction() as tables:
+            return [(work, owner) for _, (work, owner) in sorted(tables.work.get(key, {}).items())]
+
+    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+        with self._transaction() as tables:
+            return [progress for _, progress in sorted(tables.progress.get(key, {}).items())]
+
+    async def workers(self) -> list[p.Worker]:
+        with self._transaction() as tables:
+            return _in_order(tables)
+
+    async def facts(self) -> p.Facts:
+        with self._transaction() as tables:
+            runs: dict[str, int] = {}
+            for run in tables.runs.values():
+                runs[run.standing] = runs.get(run.standing, 0) + 1
+            inbox = sum(map(len, tables.inbox.values()))
+            work = sum(map(len, tables.work.values()))
+            return p.Facts("memory", "1", SCHEMA, runs, inbox, work, len(tables.blobs), None)
+
+    # -- operating -------------------------------------------------------------------------------------------------
+
+    async def pause(self, key: p.Key, reason: str, now: int) -> bool:
+        with self._transaction() as tables:
+            run = tables.runs.get(key)
+            if run is None or run.ended_at is not None:
+                return False
+            tables.put(replace(run, pause=reason, updated_at=now))
+        self._tables.hint()
+        return True
+
+    async def unpause(self, key: p.Key, now: int) -> bool:
+        with self._transaction() as tables:
+            run = tables.runs.get(key)
+            if run is None or run.ended_at is not None or run.pause is None:
+                return False
+            ready_at = now if run.owner is None else None
+            tables.put(replace(run, pause=None, crashes=0, updated_at=now, ready_at=ready_at))
+        self._tables.hint()
+        return True
+
+    async def prune(self, ended_before: int, limit: int) -> int:
+        with self._transaction() as tables:
+            ended = [
+                (run.ended_at, run.key)
+                for run in tables.runs.values()
+                if run.ended_at is not None and run.ended_at < ended_before
+            ]
+            oldest = heapq.nsmallest(limit, ended)
+            for _, key in oldest:
+                tables.forget(key)
+            return len(oldest)
+
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        try:
+            loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        number = next(_numbers)
+        self._tables.watchers[number] = Watcher(hint, loop)
+        self._watching.add(number)
+
+        def stop() -> None:
+            self._tables.watchers.pop(number, None)
+            self._watching.discard(number)
+
+        return stop
+
+    # Last, because in the class behind it the word ``list`` means this method.
+    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+        with self._transaction() as tables:
+            found = [run for run in tables.runs.values() if _fits(run, query)]
+        if after is not None:
+            found = [run for run in found if _age(run) < _age(after)]
+        return heapq.nlargest(limit, found, key=_age)
+
+
+def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
+    """Whether a commit may have made something ready that another engine waits for."""
+    match change, answer:
+        case p.Start(owner=owner), p.Started(also=also):
+            return owner is None or bool(also)
+        case p.Advance(projection=projection, release=release), p.Advanced(also=also):
+            return release or bool(also) or projection.standing in p.ENDED
+        case _, p.Delivered() | p.Renewed():
+            return True
+        case p.Enqueue(), p.Enqueued():
+            return True
+        case _:
+            return False
+
+
+def _take_back(tables: Tables, worker: str, now: int, *, died: bool) -> None:
+    for run in tables.owned_by(worker):
+        tables.put(replace(run, owner=None, epoch=run.epoch + 1, ready_at=now, crashes=run.crashes + died))
+    for work, owner in list(tables.offers()):
+        if owner == worker:
+            tables.offer(replace(work, epoch=work.epoch + 1), None)
+    tables.workers.pop(worker, None)
+
+
+def _wake(tables: Tables, now: int) -> None:
+    for run in [tables.runs[key] for key in tables.sleeping]:
+        if run.wake_at is not None and run.wake_at <= now:
+            ready_at = run.wake_at if run.ready_at is None else run.ready_at
+            tables.put(replace(run, ready_at=ready_at, wake_at=None))
+
+
+def _in_order(tables: Tables) -> list[p.Worker]:
+    return sorted(tables.workers.values(), key=lambda worker: (worker.started_at, worker.id))
+
+
+def _inbox(tables: Tables, key: p.Key) -> list[p.Received]:
+    return [p.Received(position, message) for position, message in sorted(tables.inbox.get(key, {}).items())]
+
+
+def _age(run: p.Run) -> tuple[int, str, str]:
+    return (run.created_at, *run.key)
+
+
+def _fits(run: p.Run, query: p.Query) -> bool:
+    return (
+        query.tenant in (None, run.key.tenant)
+        and query.status in (None, run.status)
+        and query.workflow in (None, run.workflow)
+        and query.parent in (None, run.parent)
+        and (query.created_after is None or run.created_at >= query.created_after)
+        and (query.created_before is None or run.created_at < query.created_before)
+        and all(run.attributes.get(name) == value for name, value in query.attributes.items())
+    )

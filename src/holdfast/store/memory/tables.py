@@ -1,0 +1,108 @@
+"""What a memory store holds: the tables of the other stores as dictionaries of immutable rows.
+
+Rows are frozen and replaced, never changed, so a row that was given out stays as it was. Every write of a run goes
+through ``put``, which keeps the two indexes that claiming reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from holdfast.store.protocol import Key, Message, Progress, Run, Segment, Work, Worker
+
+
+class Offer(NamedTuple):
+    """Queued work, and the worker that leases it."""
+
+    work: Work
+    owner: str | None
+
+
+class Watcher(NamedTuple):
+    """A hint, and the loop it is to be called on; without one it is called at once."""
+
+    hint: Callable[[], None]
+    loop: asyncio.AbstractEventLoop | None
+
+
+@dataclass
+class Tables:
+    """All data of one store, shared by its handles. ``lock`` is held for one operation, never over an await."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    runs: dict[Key, Run] = field(default_factory=dict)
+    segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
+    inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
+    deliveries: dict[Key, set[str]] = field(default_factory=dict)
+    work: dict[Key, dict[int, Offer]] = field(default_factory=dict)
+    progress: dict[Key, dict[int, Progress]] = field(default_factory=dict)
+    blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
+    blob_users: dict[tuple[str, bytes], set[Key]] = field(default_factory=dict)
+    blob_uses: dict[Key, set[bytes]] = field(default_factory=dict)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    ready: dict[Key, None] = field(default_factory=dict)
+    sleeping: dict[Key, None] = field(default_factory=dict)
+    watchers: dict[int, Watcher] = field(default_factory=dict)
+
+    def put(self, run: Run) -> None:
+        """Write a run's row. ``ready`` and ``sleeping`` are the runs that nobody leases and that want a worker."""
+        self.runs[run.key] = run
+        free = run.owner is None and run.ended_at is None
+        _mark(self.ready, run.key, free and run.ready_at is not None)
+        _mark(self.sleeping, run.key, free and run.wake_at is not None)
+
+    def owned_by(self, worker: str) -> list[Run]:
+        return [run for run in self.runs.values() if run.owner == worker]
+
+    def offers(self) -> Iterable[Offer]:
+        return (offer for offers in self.work.values() for offer in offers.values())
+
+    def offer(self, work: Work, owner: str | None) -> None:
+        self.work.setdefault(work.key, {})[work.position] = Offer(work, owner)
+
+    def use_blob(self, key: Key, digest: bytes, data: bytes) -> None:
+        """Keep a blob under its digest for as long as a run uses it."""
+        self.blobs.setdefault((key.tenant, digest), data)
+        self.blob_users.setdefault((key.tenant, digest), set()).add(key)
+        self.blob_uses.setdefault(key, set()).add(digest)
+
+    def clear(self, key: Key) -> None:
+        """Delete what only a run that goes on needs: its inbox, work and progress."""
+        for table in (self.inbox, self.work, self.progress):
+            table.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """Delete a run with all that belongs to it, and the blobs that no other run uses."""
+        self.clear(key)
+        for digest in self.blob_uses.pop(key, set()):
+            users = self.blob_users[key.tenant, digest]
+            users.discard(key)
+            if not users:
+                del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
+        for table in (self.segments, self.deliveries, self.ready, self.sleeping, self.runs):
+            table.pop(key, None)
+
+    def hint(self) -> None:
+        """Tell every watcher that something has changed. A loop closed with its watch on is passed over."""
+        try:
+            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        for watcher in list(self.watchers.values()):
+            if watcher.loop is None:
+                watcher.hint()
+            elif watcher.loop is here:
+                here.call_soon(watcher.hint)
+            elif not watcher.loop.is_closed():
+                watcher.loop.call_soon_threadsafe(watcher.hint)
+
+
+def _mark(index: dict[Key, None], key: Key, wanted: bool) -> None:
+    if wanted:
+        index[key] = None
+    else:
+        index.pop(key, None)

@@ -1,0 +1,434 @@
+-- The statements of the PostgreSQL store. Each works on a whole set, given as one array per column and sorted by key.
+-- What decides on a row that others may change meanwhile is read from that very row, under its lock: a statement's view
+-- of other tables may be older than the lock it has just won.
+
+-- name: lock_runs
+-- Batches lock the runs that they touch in the order of the keys, before anything else: none can wait for another in a circle.
+SELECT FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
+ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs;
+
+-- name: notify
+SELECT pg_notify($1, $2);
+
+-- name: start
+-- Nothing happens where the id is taken.
+WITH given AS (
+    SELECT * FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
+        $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bytea[], $15::text[], $16::bigint[],
+        $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[]
+    ) AS given (
+        tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
+        parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, ended_at, first, count, events
+    )
+), started AS (
+    INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
+                      parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
+                      ended_at)
+    SELECT tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes::jsonb, parent,
+           parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at
+    FROM given
+    ON CONFLICT DO NOTHING
+    RETURNING tenant, id
+), journaled AS (
+    INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
+    SELECT tenant, id, 0, first, count, events, head, at FROM started JOIN given USING (tenant, id)
+)
+SELECT tenant, id, (SELECT pg_notify($25, $26) WHERE $26::text IS NOT NULL) FROM started;
+
+-- name: exists
+SELECT tenant, id, workflow, fingerprint FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id);
+
+-- name: advance
+-- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
+WITH given AS (
+    SELECT * FROM unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
+        $9::boolean[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::boolean[],
+        $16::boolean[], $17::text[], $18::bigint[], $19::bigint[], $20::bytea[]
+    ) AS given (
+        tenant, id, epoch, version, generation, next_version, head, standing, cancelling, wake_at, waiting, error,
+        consumed, at, ended, release, pause, first, count, events
+    )
+), locked AS (
+    SELECT given.* FROM given JOIN runs USING (tenant, id) ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
+), moved AS (
+    UPDATE runs
+    SET version = given.next_version, head = coalesce(given.head, runs.head), standing = given.standing,
+        cancelling = given.cancelling, wake_at = given.wake_at, waiting = given.waiting, error = given.error,
+        consumed = given.consumed, updated_at = coalesce(given.at, runs.updated_at),
+        ended_at = CASE WHEN given.ended THEN given.at END, crashes = 0, ready_at = NULL,
+        pause = coalesce(given.pause, runs.pause),
+        owner = CASE WHEN NOT (given.release AND (
+            runs.arrived <= given.consumed OR given.ended OR coalesce(given.pause, runs.pause) IS NOT NULL
+        )) THEN runs.owner END
+    FROM locked AS given
+    WHERE runs.tenant = given.tenant AND runs.id = given.id
+      AND runs.epoch = given.epoch AND runs.version = given.version AND runs.generation = given.generation
+    RETURNING given.tenant, given.id, given.generation, given.first, given.count, given.events, given.head, given.at,
+              given.consumed, given.ended, runs.arrived, runs.pause, runs.owner
+), journaled AS (
+    INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
+    SELECT tenant, id, generation, first, count, events, head, at FROM moved WHERE first IS NOT NULL
+), dropped AS (
+    DELETE FROM inbox USING moved
+    WHERE (moved.ended OR moved.consumed > 0) AND inbox.tenant = moved.tenant AND inbox.run = moved.id
+      AND (moved.ended OR inbox.position <= moved.consumed)
+), withdrawn AS (
+    DELETE FROM work USING moved WHERE moved.ended AND work.tenant = moved.tenant AND work.run = moved.id
+), forgotten AS (
+    DELETE FROM progress USING moved WHERE moved.ended AND progress.tenant = moved.tenant AND progress.run = moved.id
+)
+SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($21, $22) WHERE $22::text IS NOT NULL) FROM moved;
+
+-- name: advanced_before
+-- The same advance committed again: recognised by the hash that only it can have.
+SELECT runs.tenant, runs.id, runs.arrived, runs.pause, runs.owner
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])
+     AS given (tenant, id, epoch, generation, version, head)
+JOIN runs ON runs.tenant = given.tenant AND runs.id = given.id AND runs.epoch = given.epoch
+         AND runs.generation = given.generation AND runs.version = given.version AND runs.head = given.head;
+
+-- name: add_segment
+INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[], $8::bigint[]);
+
+-- name: clear_inbox
+-- Messages that came while their run was ending: the statement that ended it could not see them yet.
+DELETE FROM inbox USING unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN runs USING (tenant, id)
+WHERE inbox.tenant = runs.tenant AND inbox.run = runs.id AND runs.ended_at IS NOT NULL;
+
+-- name: next_generation
+-- The same run with a fresh journal, under the lease it has.
+UPDATE runs
+SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root, standing = 'running',
+    ended_at = NULL, error = NULL
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bytea[]) AS given (tenant, id, version, head, root)
+WHERE runs.tenant = given.tenant AND runs.id = given.id;
+
+-- name: renew
+UPDATE runs
+SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root,
+    standing = given.standing, cancelling = false, pause = NULL, owner = NULL, epoch = epoch + 1, ready_at = given.at,
+    wake_at = NULL, waiting = NULL, error = NULL, updated_at = given.at, ended_at = NULL, crashes = 0
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[])
+     AS given (tenant, id, generation, version, head, root, standing, at)
+WHERE runs.tenant = given.tenant AND runs.id = given.id AND runs.generation = given.generation
+  AND runs.ended_at IS NOT NULL
+RETURNING runs.tenant, runs.id, runs.generation;
+
+-- name: deliver
+-- Messages take the next positions of their inbox in the order given. A leased run's holder learns of them with its next
+-- advance or hint; a run that nobody leases becomes ready. Answers every message whose run exists.
+WITH given AS (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
+    WITH ORDINALITY AS given (tenant, run, kind, body, at, message, ordinal)
+), locked AS (
+    SELECT runs.tenant, runs.id AS run, runs.ended_at IS NOT NULL AS gone FROM runs
+    WHERE (runs.tenant, runs.id) IN (SELECT tenant, run FROM given)
+    ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE
+), noted AS (
+    INSERT INTO deliveries (tenant, run, message)
+    SELECT DISTINCT tenant, run, message FROM given JOIN locked USING (tenant, run) WHERE message IS NOT NULL AND NOT gone
+    ON CONFLICT DO NOTHING
+    RETURNING tenant, run, message
+), placed AS (
+    SELECT *, CASE WHEN fresh THEN row_number() OVER (PARTITION BY tenant, run, fresh ORDER BY ordinal) END AS place
+    FROM (
+        SELECT given.*, locked.gone, NOT locked.gone AND (
+            given.message IS NULL
+            OR noted.message IS NOT NULL AND 1 = row_number() OVER (
+                PARTITION BY given.tenant, given.run, given.message ORDER BY given.ordinal
+            )
+        ) AS fresh
+        FROM given JOIN locked USING (tenant, run) LEFT JOIN noted USING (tenant, run, message)
+    ) AS judged
+), arrived AS (
+    UPDATE runs
+    SET arrived = runs.arrived + more.count,
+        ready_at = CASE WHEN runs.owner IS NULL THEN coalesce(runs.ready_at, more.at) END
+    FROM (
+        SELECT tenant, run, count(*) AS count, (array_agg(at ORDER BY ordinal))[1] AS at
+        FROM placed WHERE fresh GROUP BY tenant, run
+    ) AS more
+    WHERE runs.tenant = more.tenant AND runs.id = more.run
+    RETURNING runs.tenant, runs.id AS run, runs.arrived - more.count AS before
+), added AS (
+    INSERT INTO inbox (tenant, run, position, kind, body, at)
+    SELECT tenant, run, before + place, kind, body, at FROM placed JOIN arrived USING (tenant, run) WHERE fresh
+)
+SELECT ordinal, gone, before + place AS position, (SELECT pg_notify($7, $8) WHERE $8::text IS NOT NULL)
+FROM placed LEFT JOIN arrived USING (tenant, run);
+
+-- name: enqueue
+WITH added AS (
+    INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::bigint[],
+                         $9::bigint[])
+    ON CONFLICT DO NOTHING
+)
+SELECT pg_notify($10, $11) WHERE $11::text IS NOT NULL;
+
+-- name: withdraw
+WITH locked AS (
+    SELECT work.tenant, work.run, work.position
+    FROM work JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, run, position) USING (tenant, run, position)
+    ORDER BY work.tenant, work.run, work.position FOR UPDATE OF work
+)
+DELETE FROM work USING locked
+WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position;
+
+-- name: finish_work
+WITH locked AS (
+    SELECT work.tenant, work.run, work.position, given.epoch
+    FROM work JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS given (tenant, run, position, epoch)
+         USING (tenant, run, position)
+    ORDER BY work.tenant, work.run, work.position FOR UPDATE OF work
+)
+DELETE FROM work USING locked
+WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position AND work.epoch = locked.epoch
+RETURNING work.tenant, work.run, work.position;
+
+-- name: beat_step
+INSERT INTO progress (tenant, run, position, details, at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[])
+ON CONFLICT (tenant, run, position) DO UPDATE SET details = excluded.details, at = excluded.at;
+
+-- name: add_blob
+-- A blob that is there already is locked, so that a prune which would delete it sees this use first.
+INSERT INTO blobs (tenant, digest, data)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[])
+ON CONFLICT (tenant, digest) DO UPDATE SET digest = excluded.digest;
+
+-- name: use_blob
+INSERT INTO blob_uses (tenant, digest, run)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[])
+ON CONFLICT DO NOTHING;
+
+-- name: register
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at)
+SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, beat_at = excluded.beat_at;
+
+-- name: beat
+UPDATE workers SET expires_at = clock.now + $2, beat_at = clock.now
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE id = $1
+RETURNING id;
+
+-- name: workers
+SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORDER BY started_at, id;
+
+-- name: attend
+-- A worker is present while a session holds its lock. Several handles of one process may hold it, so it is shared.
+SELECT pg_try_advisory_lock_shared(hashtextextended(current_schema() || '/' || $1, 0));
+
+-- name: leave
+SELECT pg_advisory_unlock_shared(hashtextextended(current_schema() || '/' || $1, 0));
+
+-- name: gone
+-- Workers that have expired; and, where $1, those that nobody attends although they had a second for it since their last
+-- beat. For a while after the server came up $1 must be false: everyone has lost the lock and is about to return.
+SELECT id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE expires_at < clock.now OR (
+    $1 AND beat_at < clock.now - 1000000
+    AND pg_postmaster_start_time() < clock_timestamp() - interval '2 seconds'
+    AND NOT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 1
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND (classid::bigint << 32 | objid::bigint) = hashtextextended(current_schema() || '/' || workers.id, 0)
+    )
+)
+ORDER BY id FOR UPDATE OF workers SKIP LOCKED;
+
+-- name: forget_worker
+DELETE FROM workers WHERE id = ANY ($1::text[]);
+
+-- name: take_back_runs
+-- $3 is 1 where the workers died, 0 where they left in good order.
+WITH locked AS (
+    SELECT tenant, id FROM runs WHERE owner = ANY ($1::text[]) ORDER BY tenant, id FOR NO KEY UPDATE
+)
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = $2, crashes = crashes + $3
+FROM locked WHERE runs.tenant = locked.tenant AND runs.id = locked.id;
+
+-- name: take_back_work
+WITH locked AS (
+    SELECT tenant, run, position FROM work WHERE owner = ANY ($1::text[]) ORDER BY tenant, run, position FOR UPDATE
+)
+UPDATE work SET owner = NULL, epoch = epoch + 1
+FROM locked WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position;
+
+-- name: wake
+-- Runs whose timer is due become ready. One that is locked at this moment is about to change, and is looked at next time.
+WITH due AS (
+    SELECT tenant, id FROM runs WHERE wake_at <= $1 AND owner IS NULL AND ended_at IS NULL FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE runs SET ready_at = coalesce(ready_at, wake_at), wake_at = NULL
+FROM due WHERE runs.tenant = due.tenant AND runs.id = due.id;
+
+-- name: claim
+-- The first row always comes, for the sake of its next timer; it has no run where nothing was ready.
+WITH ready AS (
+    SELECT tenant, id, ready_at FROM runs
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND workflow = ANY ($2::text[])
+    ORDER BY priority DESC, ready_at, tenant, id
+    LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE runs SET owner = $1, epoch = epoch + 1, ready_at = NULL
+    FROM ready WHERE runs.tenant = ready.tenant AND runs.id = ready.id
+    RETURNING runs.*, ready.ready_at AS since
+)
+SELECT claimed.*, (
+    SELECT min(wake_at) FROM runs
+    WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL
+      AND NOT EXISTS (SELECT FROM claimed WHERE claimed.tenant = runs.tenant AND claimed.id = runs.id)
+) AS next_wake_at
+FROM (SELECT) AS always LEFT JOIN claimed ON true
+ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
+
+-- name: claim_work
+WITH free AS (
+    SELECT work.*, wanted.ordinal
+    FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, most, ordinal)
+    CROSS JOIN LATERAL (
+        SELECT tenant, run, position FROM work
+        WHERE owner IS NULL AND queue = wanted.queue AND available_at <= $4
+        ORDER BY priority DESC, available_at, tenant, run, position
+        LIMIT wanted.most
+        FOR UPDATE SKIP LOCKED
+    ) AS work
+), claimed AS (
+    UPDATE work SET owner = $1, epoch = epoch + 1
+    FROM free WHERE work.tenant = free.tenant AND work.run = free.run AND work.position = free.position
+    RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, ordinal
+)
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM claimed
+ORDER BY ordinal, priority DESC, available_at, tenant, run, position;
+
+-- name: arrivals
+SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
+
+-- name: release
+WITH locked AS (
+    SELECT runs.tenant, runs.id FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
+    WHERE runs.owner = $4 ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs
+)
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = $3
+FROM locked WHERE runs.tenant = locked.tenant AND runs.id = locked.id;
+
+-- name: get
+SELECT runs.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
+JOIN runs USING (tenant, id) ORDER BY ordinal;
+
+-- name: journals
+-- The whole journals of the present generations.
+SELECT runs.tenant, runs.id, first, count, events, segments.head, at
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN runs USING (tenant, id)
+JOIN segments ON segments.tenant = runs.tenant AND segments.run = runs.id AND segments.generation = runs.generation
+ORDER BY runs.tenant, runs.id, first;
+
+-- name: segments
+SELECT first, count, events, head, at FROM segments
+WHERE tenant = $1 AND run = $2 AND generation = $3 AND first + count > $4
+ORDER BY first LIMIT $5;
+
+-- name: blobs_of
+SELECT blob_uses.tenant, blob_uses.run, blobs.digest, blobs.data
+FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
+JOIN blob_uses USING (tenant, run) JOIN blobs ON blobs.tenant = blob_uses.tenant AND blobs.digest = blob_uses.digest;
+
+-- name: messages
+SELECT inbox.tenant, inbox.run, position, kind, body, at
+FROM unnest($1::text[], $2::text[]) AS given (tenant, run) JOIN inbox USING (tenant, run)
+ORDER BY inbox.tenant, inbox.run, position;
+
+-- name: blob
+SELECT data FROM blobs WHERE tenant = $1 AND digest = $2;
+
+-- name: work_of
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+WHERE tenant = $1 AND run = $2 ORDER BY position;
+
+-- name: progress_of
+SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER BY position;
+
+-- name: pause
+UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
+
+-- name: unpause
+UPDATE runs SET pause = NULL, crashes = 0, updated_at = $3, ready_at = CASE WHEN owner IS NULL THEN $3::bigint END
+WHERE tenant = $1 AND id = $2 AND ended_at IS NULL AND pause IS NOT NULL
+RETURNING id, pg_notify($4, $5);
+
+-- name: prunable
+SELECT tenant, id FROM runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
+
+-- name: prune_blob_uses
+DELETE FROM blob_uses USING unnest($1::text[], $2::text[]) AS given (tenant, run)
+WHERE blob_uses.tenant = given.tenant AND blob_uses.run = given.run
+RETURNING blob_uses.tenant, digest;
+
+-- name: lock_blobs
+-- Whoever begins to use one of these now waits until it is known whether it is deleted.
+SELECT FROM blobs JOIN unnest($1::text[], $2::bytea[]) AS given (tenant, digest) USING (tenant, digest)
+ORDER BY blobs.tenant, blobs.digest FOR UPDATE OF blobs;
+
+-- name: prune_blobs
+-- Those that no run uses any more.
+DELETE FROM blobs USING unnest($1::text[], $2::bytea[]) AS given (tenant, digest)
+WHERE blobs.tenant = given.tenant AND blobs.digest = given.digest AND NOT EXISTS (
+    SELECT FROM blob_uses WHERE blob_uses.tenant = blobs.tenant AND blob_uses.digest = blobs.digest
+);
+
+-- name: prune_run
+-- With all that belongs to it.
+WITH given AS (
+    SELECT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
+), segments_gone AS (
+    DELETE FROM segments USING given WHERE segments.tenant = given.tenant AND segments.run = given.run
+), deliveries_gone AS (
+    DELETE FROM deliveries USING given WHERE deliveries.tenant = given.tenant AND deliveries.run = given.run
+), inbox_gone AS (
+    DELETE FROM inbox USING given WHERE inbox.tenant = given.tenant AND inbox.run = given.run
+), work_gone AS (
+    DELETE FROM work USING given WHERE work.tenant = given.tenant AND work.run = given.run
+), progress_gone AS (
+    DELETE FROM progress USING given WHERE progress.tenant = given.tenant AND progress.run = given.run
+)
+DELETE FROM runs USING given WHERE runs.tenant = given.tenant AND runs.id = given.run;
+
+-- name: count_runs
+SELECT standing, count(*) FROM runs GROUP BY standing;
+
+-- name: count_rest
+SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work), (SELECT count(*) FROM blobs),
+       (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
+       (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
+           'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers'
+       ]) AS name)::bigint;
+
+-- name: surroundings
+SELECT current_schema() AS schema, current_setting('server_version_num')::int AS version,
+       current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS durability,
+       to_regclass('holdfast_schema') IS NOT NULL AS prepared;
+
+-- name: lock_schema
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast schema ' || current_schema(), 0));
+
+-- name: make_schema
+CREATE TABLE IF NOT EXISTS holdfast_schema (
+    number     bigint NOT NULL PRIMARY KEY,
+    name       text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- name: schema_number
+SELECT coalesce(max(number), 0) FROM holdfast_schema;
+
+-- name: note_migration
+INSERT INTO holdfast_schema (number, name) VALUES ($1, $2);

@@ -1,0 +1,302 @@
+"""The PostgreSQL store.
+
+A commit of plain changes of one kind is one statement and one round trip; see ``changes``. The life of workers is
+judged by the server's clock, and sooner by a lock that the server drops with the worker's session; see ``vigil``.
+A connection pooler between store and server must pool by session: locks, LISTEN and prepared statements live in one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+from holdfast.errors import StoreUnavailable
+from holdfast.store import protocol as p
+from holdfast.store.postgres import rows
+from holdfast.store.postgres.changes import Writer, apply, columns, one_statement
+from holdfast.store.postgres.connection import (
+    COMMAND_SECONDS,
+    DEADLOCK,
+    SERIALIZATION,
+    Surroundings,
+    close,
+    failures,
+    make_pool,
+    prepare,
+    shown,
+    translate,
+)
+from holdfast.store.postgres.layers import concerns_others, keys_of
+from holdfast.store.postgres.sql import SQL
+from holdfast.store.postgres.vigil import Vigil
+
+POOL_SIZE: Final = 6
+TRIES: Final = 5
+TROUBLE_SECONDS: Final = 3.0
+"""So long after this handle itself lost the server, nobody is taken for dead for having lost it too."""
+
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """Runs in one schema of one database."""
+
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE) -> None:
+        self.url = url
+        self._pool_size = pool_size
+        self._instance = uuid.uuid4().hex
+        self._pool: Any = None
+        self._vigil: Vigil | None = None
+        self._around = Surroundings("", {})
+        self._trouble_at = float("-inf")
+
+    def twin(self) -> PostgresStore:
+        return PostgresStore(self.url, pool_size=1)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        if self._pool is not None:
+            return
+        around = await prepare(self.url, wanted=migrate)
+        self._pool = await make_pool(self.url, around.settings, most=self._pool_size)
+        self._around = around
+        self._vigil = Vigil(self.url, around.settings, around.channel, self._instance)
+
+    async def close(self) -> None:
+        vigil, pool = self._vigil, self._pool
+        self._vigil = self._pool = None
+        if vigil is not None:
+            await vigil.close()
+        if pool is not None:
+            await close(pool)
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        """A connection of the pool; outside a transaction each statement is one. Errors come out translated."""
+        if self._pool is None:
+            raise StoreUnavailable(f"{shown(self.url)} is not open")
+        try:
+            async with self._pool.acquire(timeout=COMMAND_SECONDS) as connection:
+                yield connection
+        except failures() as error:
+            translated = translate(error, self.url)
+            if isinstance(translated, StoreUnavailable):
+                self._trouble_at = time.monotonic()
+            raise translated from error
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Any]:
+        async with self._connection() as connection, connection.transaction():
+            yield connection
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """What was rolled back because of another transaction is simply done again."""
+        for number in range(1, TRIES + 1):
+            try:
+                return await attempt()
+            except StoreUnavailable as error:
+                state = getattr(error.__cause__, "sqlstate", None)
+                if state not in (DEADLOCK, SERIALIZATION) or number == TRIES:
+                    raise
+            await asyncio.sleep(random.uniform(0, 0.01 * number))
+        raise AssertionError("unreachable")
+
+    async def _read(self, name: str, *values: Any) -> list[Any]:
+        async with self._connection() as connection:
+            found: list[Any] = await connection.fetch(SQL[name], *values)
+            return found
+
+    def _hint(self) -> tuple[str, str]:
+        return self._around.channel, self._instance
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        if not batch:
+            return []
+        hinting = any(concerns_others(change) for change in batch)
+        write = self._commit_plain if one_statement(batch) else self._commit_mixed
+        return await self._retried(lambda: write(batch, hinting))
+
+    async def _commit_plain(self, batch: Sequence[p.Change], hinting: bool) -> list[p.Answer]:
+        async with self._connection() as connection:
+            writer = Writer(connection, *self._hint())
+            writer.hinting = hinting
+            return await apply(writer, batch)
+
+    async def _commit_mixed(self, batch: Sequence[p.Change], hinting: bool) -> list[p.Answer]:
+        async with self._transaction() as connection:
+            writer = Writer(connection, *self._hint())
+            touched = sorted({key for change in batch for key in keys_of(change)})
+            if len(touched) > 1:
+                await writer.fetch_columns("lock_runs", touched, width=2)
+            answers = await apply(writer, batch)
+            if hinting:
+                await writer.hint()
+            return answers
+
+    # -- leases --------------------------------------------------------------------------------------------------
+
+    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+        # The lock comes first: a row without it looks like a worker that died.
+        await self._attend(worker.id)
+        await self._read(
+            "register",
+            worker.id,
+            worker.host,
+            worker.pid,
+            list(worker.workflows),
+            list(worker.queues),
+            worker.started_at,
+            round(ttl_seconds * 1e6),
+        )
+
+    async def beat(self, worker: str, ttl_seconds: float) -> bool:
+        known = bool(await self._read("beat", worker, round(ttl_seconds * 1e6)))
+        if known:
+            await self._attend(worker)
+        elif self._vigil is not None:
+            await self._vigil.leave(worker)
+        return known
+
+    async def _attend(self, worker: str) -> None:
+        if self._vigil is None:
+            raise StoreUnavailable(f"{shown(self.url)} is not open")
+        await self._vigil.attend(worker)
+
+    async def unregister(self, worker: str, now: int) -> None:
+        async def attempt() -> None:
+            async with self._transaction() as connection:
+                await self._take_back(connection, [worker], now, died=False)
+
+        await self._retried(attempt)
+        if self._vigil is not None:
+            await self._vigil.leave(worker)
+
+    async def rescue(self, now: int) -> list[str]:
+        async def attempt() -> list[str]:
+            async with self._transaction() as connection:
+                settled = time.monotonic() - self._trouble_at > TROUBLE_SECONDS
+                gone = [row[0] for row in await connection.fetch(SQL["gone"], settled)]
+                if gone:
+                    await self._take_back(connection, gone, now, died=True)
+                return gone
+
+        return await self._retried(attempt)
+
+    async def _take_back(self, connection: Any, workers: Sequence[str], now: int, *, died: bool) -> None:
+        # The row goes first and stays locked: while it is there, a beat waits and then learns the truth.
+        await connection.execute(SQL["forget_worker"], workers)
+        await connection.execute(SQL["take_back_runs"], workers, now, int(died))
+        await connection.execute(SQL["take_back_work"], workers)
+        await connection.execute(SQL["notify"], *self._hint())
+
+    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+        async with self._connection() as connection:
+            await connection.execute(SQL["wake"], now)
+            found = await connection.fetch(SQL["claim"], worker, list(workflows), limit)
+        claimed = [rows.run(row) for row in found if row["tenant"] is not None]
+        return p.Claim(claimed, found[0]["next_wake_at"])
+
+    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> list[p.Work]:
+        found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now)
+        return [rows.work(row) for row in found]
+
+    async def arrivals(self, worker: str) -> list[p.Run]:
+        return [rows.run(row) for row in await self._read("arrivals", worker)]
+
+    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
+        async def attempt() -> None:
+            async with self._transaction() as connection:
+                await connection.execute(SQL["release"], *columns(keys, 2), now, worker)
+                await connection.execute(SQL["notify"], *self._hint())
+
+        if keys:
+            await self._retried(attempt)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
+        return [rows.run(row) for row in await self._read("get", *columns(keys, 2))]
+
+    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+        asked = columns(dict.fromkeys(keys), 2)
+        loaded: dict[p.Key, p.Loaded] = {}
+        async with self._connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            journals = await connection.fetch(SQL["journals"], *asked)
+            blobs = await connection.fetch(SQL["blobs_of"], *asked)
+            inboxes = await connection.fetch(SQL["messages"], *asked)
+        for tenant, run, *segment in journals:
+            loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(rows.segment(segment))
+        for tenant, run, digest, data in blobs:
+            loaded[p.Key(tenant, run)].blobs[digest] = data
+        for tenant, run, *message in inboxes:
+            loaded[p.Key(tenant, run)].messages.append(rows.received(message))
+        return loaded
+
+    async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
+        found: dict[p.Key, list[p.Received]] = {key: [] for key in keys}
+        for tenant, run, *message in await self._read("messages", *columns(found, 2)):
+            found[p.Key(tenant, run)].append(rows.received(message))
+        return found
+
+    async def segments(self, key: p.Key, generation: int, first: int, limit: int) -> list[p.Segment]:
+        most = None if limit < 0 else limit
+        return [rows.segment(row) for row in await self._read("segments", *key, generation, first, most)]
+
+    async def blob(self, tenant: str, digest: bytes) -> bytes | None:
+        found = await self._read("blob", tenant, digest)
+        return found[0][0] if found else None
+
+    async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
+        return [(rows.work(row[:-1]), row[-1]) for row in await self._read("work_of", *key)]
+
+    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+        return [p.Progress(*row) for row in await self._read("progress_of", *key)]
+
+    async def workers(self) -> list[p.Worker]:
+        return [rows.worker(row) for row in await self._read("workers")]
+
+    async def facts(self) -> p.Facts:
+        ((inbox, work, blobs, schema, version, size),) = await self._read("count_rest")
+        runs = dict(await self._read("count_runs"))
+        return p.Facts("postgres", version, schema, runs, inbox, work, blobs, size)
+
+    # -- operating -----------------------------------------------------------------------------------------------
+
+    async def pause(self, key: p.Key, reason: str, now: int) -> bool:
+        return bool(await self._read("pause", *key, reason, now))
+
+    async def unpause(self, key: p.Key, now: int) -> bool:
+        return bool(await self._read("unpause", *key, now, *self._hint()))
+
+    async def prune(self, ended_before: int, limit: int) -> int:
+        async def attempt() -> int:
+            async with self._transaction() as connection:
+                keys = columns(await connection.fetch(SQL["prunable"], ended_before, limit), 2)
+                used = await connection.fetch(SQL["prune_blob_uses"], *keys)
+                blobs = columns({tuple(row) for row in used}, 2)
+                await connection.fetch(SQL["lock_blobs"], *blobs)
+                await connection.execute(SQL["prune_blobs"], *blobs)
+                await connection.execute(SQL["prune_run"], *keys)
+                return len(keys[0])
+
+        return await self._retried(attempt)
+
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        if self._vigil is None:
+            raise StoreUnavailable(f"{shown(self.url)} is not open")
+        return self._vigil.watch(hint)
+
+    # The last of all, because below it the word would not mean the type any more.
+    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+        where, values = rows.conditions(query, after)
+        # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
+        order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
+        statement = f"SELECT * FROM runs WHERE {where} ORDER BY {order} LIMIT {int(limit)}"  # noqa: S608  # our own clauses
+        async with self._connection() as connection:
+            return [rows.run(row) for row in await connection.fetch(statement, *values)]

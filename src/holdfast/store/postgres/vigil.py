@@ -1,0 +1,130 @@
+"""The one long-lived session of a store handle: it holds the locks that show workers present, and hears of changes.
+
+It is made when it is first needed, and again by itself whenever it is lost. The locks come before anything else then:
+while nobody holds a worker's lock, others may take it for dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from holdfast.errors import HoldfastError
+from holdfast.store.postgres.connection import close, connect, failures, translate
+from holdfast.store.postgres.sql import SQL
+
+SHORTEST_PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+class Vigil:
+    """Attends workers and listens, for as long as it is not closed."""
+
+    def __init__(self, url: str, settings: Mapping[str, str], channel: str, instance: str) -> None:
+        self._url = url
+        self._settings = settings
+        self._channel = channel
+        self._instance = instance
+        self._workers: set[str] = set()
+        self._attended: set[str] = set()
+        self._hints: list[Callable[[], None]] = []
+        self._connection: Any = None
+        self._listening = False
+        self._turn = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def attend(self, worker: str) -> None:
+        """Hold the worker's lock, on a new session if the last was lost. Raises StoreUnavailable."""
+        self._workers.add(worker)
+        await self._stand()
+        self._keep()
+
+    async def leave(self, worker: str) -> None:
+        """Let go of the worker's lock. It does not matter whether the server hears of it: the worker is forgotten."""
+        self._workers.discard(worker)
+        async with self._turn:
+            if worker in self._attended:
+                self._attended.discard(worker)
+                try:
+                    await self._connection.fetchval(SQL["leave"], worker)
+                except failures():
+                    self._connection.terminate()
+
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        """Call ``hint`` when another handle announces a change, and after announcements may have been lost."""
+        self._hints.append(hint)
+        self._wanted.set()
+        self._keep()
+
+        def stop() -> None:
+            if hint in self._hints:
+                self._hints.remove(hint)
+
+        return stop
+
+    async def close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+            self._keeper = None
+        self._hints.clear()
+        async with self._turn:
+            if self._connection is not None:
+                await close(self._connection)
+                self._connection = None
+
+    # -- the session ---------------------------------------------------------------------------------------------
+
+    async def _stand(self) -> bool:
+        """See to it that the session is there with all it should have. Gives whether it began to listen just now."""
+        async with self._turn:
+            if self._connection is None or self._connection.is_closed():
+                self._attended.clear()
+                self._listening = False
+                self._connection = await connect(self._url, self._settings)
+                self._connection.add_termination_listener(self._lost)
+            try:
+                for worker in sorted(self._workers - self._attended):
+                    await self._connection.fetchval(SQL["attend"], worker)
+                    self._attended.add(worker)
+                if self._hints and not self._listening:
+                    await self._connection.add_listener(self._channel, self._heard)
+                    self._listening = True
+                    return True
+            except failures() as error:
+                self._connection.terminate()
+                raise translate(error, self._url) from error
+            return False
+
+    def _keep(self) -> None:
+        if self._keeper is None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_standing(), name="holdfast-vigil")
+
+    async def _keep_standing(self) -> None:
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            self._wanted.clear()
+            try:
+                began = await self._stand()
+            except HoldfastError:
+                # The operations of the store tell their callers; here there is nobody to tell.
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                continue
+            pause = SHORTEST_PAUSE_SECONDS
+            if began:
+                self._hint_all()
+            await self._wanted.wait()
+
+    def _lost(self, _connection: object) -> None:
+        self._wanted.set()
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if payload != self._instance:
+            self._hint_all()
+
+    def _hint_all(self) -> None:
+        for hint in tuple(self._hints):
+            hint()

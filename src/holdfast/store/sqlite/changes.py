@@ -1,0 +1,222 @@
+"""Each change as statements, inside a transaction that the store has begun."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import assert_never
+
+import msgspec
+
+from holdfast.store import protocol as p
+from holdfast.store.sqlite.sql import SQL
+
+
+def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
+    """Make one change, or none of it, and answer."""
+    match change:
+        case p.Advance():
+            return _advance(cursor, change)
+        case p.Start():
+            return _start(cursor, change)
+        case p.Deliver():
+            return _deliver(cursor, change.key, change.message)
+        case p.Enqueue(work=work):
+            cursor.execute(
+                SQL["enqueue"],
+                (
+                    *work.key,
+                    work.position,
+                    work.queue,
+                    work.name,
+                    work.attempt,
+                    work.body,
+                    work.priority,
+                    work.available_at,
+                ),
+            )
+            return p.Enqueued()
+        case p.Withdraw(key=key, position=position):
+            cursor.execute(SQL["withdraw"], (*key, position))
+            return p.Withdrawn()
+        case p.FinishWork():
+            if cursor.execute(SQL["finish_work"], (*change.key, change.position, change.epoch)).fetchone() is None:
+                return p.Fenced()
+            return _deliver(cursor, change.key, change.message)
+        case p.Beat():
+            cursor.execute(SQL["beat_step"], (*change.key, change.position, change.details, change.at))
+            return p.Enqueued()
+        case p.Renew():
+            return _renew(cursor, change)
+        case _ as never:
+            assert_never(never)
+
+
+def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
+    segment, projection = change.segment, change.projection
+    ended_at = segment.at if projection.standing in p.ENDED else None
+    ready_at = segment.at if change.owner is None and projection.standing == "queued" else None
+    version = segment.first + segment.count
+    cursor.execute(
+        SQL["start"],
+        (
+            *change.key,
+            change.workflow,
+            change.root,
+            version,
+            segment.head,
+            projection.standing,
+            projection.cancelling,
+            projection.pause,
+            change.priority,
+            msgspec.json.encode(change.attributes).decode(),
+            change.parent,
+            change.parent_position,
+            change.fingerprint,
+            None if ended_at is not None else change.owner,
+            ready_at,
+            projection.wake_at,
+            projection.waiting,
+            projection.error,
+            segment.at,
+            segment.at,
+            ended_at,
+        ),
+    )
+    if cursor.rowcount != 1:
+        workflow, fingerprint = cursor.execute(SQL["exists"], change.key).fetchone()
+        return p.Exists(workflow, fingerprint)
+    _add_segment(cursor, change.key, 0, segment)
+    _add_blobs(cursor, change.key, change.blobs)
+    return p.Started(1, tuple(apply(cursor, also) for also in change.also))
+
+
+def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
+    segment, projection = change.segment, change.projection
+    row = _advance_row(cursor, change)
+    if row is None:
+        return _advanced_before(cursor, change)
+    if segment is not None:
+        _add_segment(cursor, change.key, change.generation, segment)
+    _add_blobs(cursor, change.key, change.blobs)
+    if projection.standing in p.ENDED and change.renewal is None:
+        for name in ("clear_inbox", "clear_work", "clear_progress"):
+            cursor.execute(SQL[name], change.key)
+    elif change.consumed:
+        cursor.execute(SQL["drop_messages"], (*change.key, change.consumed))
+    if change.renewal is not None:
+        renewal = change.renewal
+        fresh = renewal.segment
+        cursor.execute(
+            SQL["next_generation"], (*change.key, fresh.first + fresh.count, fresh.head, renewal.root)
+        )
+        _add_segment(cursor, change.key, change.generation + 1, fresh)
+        _add_blobs(cursor, change.key, renewal.blobs)
+    also = tuple(apply(cursor, also) for also in change.also)
+    arrived, pause, owner = row
+    return p.Advanced(arrived, pause, owner is None, also)
+
+
+def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> tuple[int, str | None, str | None] | None:
+    segment, projection = change.segment, change.projection
+    ended = projection.standing in p.ENDED and change.renewal is None
+    found: tuple[int, str | None, str | None] | None
+    if segment is None:
+        version, at, head = change.version, None, None
+    else:
+        version, at, head = segment.first + segment.count, segment.at, segment.head
+    found = cursor.execute(
+        SQL["advance"],
+        (
+            version,
+            head,
+            projection.standing,
+            projection.cancelling,
+            projection.wake_at,
+            projection.waiting,
+            projection.error,
+            change.consumed,
+            at,
+            at if ended else None,
+            change.release or ended,
+            *change.key,
+            change.epoch,
+            change.version,
+            projection.pause,
+            change.generation,
+            ended,
+        ),
+    ).fetchone()
+    return found
+
+
+def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
+    """An advance whose first commit came through although its answer was lost."""
+    if change.segment is None:
+        return p.Fenced()
+    generation, segment = change.generation, change.segment
+    if change.renewal is not None:
+        generation, segment = generation + 1, change.renewal.segment
+    version = segment.first + segment.count
+    found = cursor.execute(
+        SQL["advanced_before"], (*change.key, change.epoch, generation, version, segment.head)
+    ).fetchone()
+    if found is None:
+        return p.Fenced()
+    arrived, pause, owner = found
+    also = tuple(_again(cursor, also) for also in change.also)
+    return p.Advanced(arrived, pause, owner is None, also)
+
+
+def _again(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
+    """The answer to what was applied before. Work is not offered again: it may have been done meanwhile."""
+    return p.Enqueued() if isinstance(change, p.Enqueue) else apply(cursor, change)
+
+
+def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:
+    renewal = change.renewal
+    segment = renewal.segment
+    found = cursor.execute(
+        SQL["renew"],
+        (
+            *change.key,
+            change.generation,
+            segment.first + segment.count,
+            segment.head,
+            renewal.root,
+            change.projection.standing,
+            change.at,
+        ),
+    ).fetchone()
+    if found is None:
+        return p.Fenced()
+    _add_segment(cursor, change.key, found[0], segment)
+    _add_blobs(cursor, change.key, renewal.blobs)
+    return p.Renewed(found[0])
+
+
+def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer:
+    if message.id is not None:
+        cursor.execute(SQL["note_delivery"], (*key, message.id))
+        if cursor.rowcount != 1:
+            return p.Repeated()
+    found = cursor.execute(SQL["arrive"], (*key, message.at)).fetchone()
+    if found is None:
+        if message.id is not None:
+            cursor.execute(SQL["unnote_delivery"], (*key, message.id))
+        return p.Unknown() if cursor.execute(SQL["exists"], key).fetchone() is None else p.Gone()
+    cursor.execute(SQL["add_message"], (*key, found[0], message.kind, message.body, message.at))
+    return p.Delivered(found[0])
+
+
+def _add_segment(cursor: sqlite3.Cursor, key: p.Key, generation: int, segment: p.Segment) -> None:
+    cursor.execute(
+        SQL["add_segment"],
+        (*key, generation, segment.first, segment.count, segment.events, segment.head, segment.at),
+    )
+
+
+def _add_blobs(cursor: sqlite3.Cursor, key: p.Key, blobs: Mapping[bytes, bytes]) -> None:
+    for digest, data in blobs.items():
+        cursor.execute(SQL["add_blob"], (key.tenant, digest, data))
+        cursor.execute(SQL["use_blob"], (key.tenant, digest, key.run))

@@ -1,0 +1,133 @@
+"""Connections to the database file: how they are opened, what their errors mean, how the schema is brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import (
+    HoldfastError,
+    SchemaTooNew,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnsupportedStore,
+)
+from holdfast.store.statements import load_migrations
+
+OLDEST_SQLITE: Final = (3, 38, 0)
+APPLICATION_ID: Final = 0x486F6C64  # "Hold"
+
+_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process holds the write lock."""
+    return _primary(error) in _BUSY
+
+
+def _primary(error: sqlite3.Error) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF
+
+
+def translate(error: sqlite3.Error, path: str) -> HoldfastError:
+    """What a driver error means to the one who must act."""
+    code = _primary(error)
+    if code in _BUSY:
+        return StoreUnavailable(f"{path} is locked by another process: {error}. It is tried again.")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine goes on by itself.")
+    if code == sqlite3.SQLITE_READONLY:
+        return StoreReadOnly(f"{path} cannot be written to: mend the permissions of the file and of its folder.")
+    if code in _CORRUPT:
+        return StoreCorrupt(f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file.")
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return UnsupportedStore(f"{path} cannot be opened: its folder must exist and be writable.")
+    return StoreUnavailable(f"{path}: {error}")
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
+    """Open the file, durable and shared. The caller never waits here for another process's lock."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise UnsupportedStore(
+            f"this Python has SQLite {sqlite3.sqlite_version}; Holdfast needs {'.'.join(map(str, OLDEST_SQLITE))} or "
+            "newer. Use a newer Python build, or PostgreSQL."
+        )
+    with translated(path):
+        name = f"file:{_quoted(path)}?mode={'ro' if readonly else 'rwc'}"
+        connection = sqlite3.connect(name, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def _quoted(path: str) -> str:
+    return str(Path(path).absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def schema_of(connection: sqlite3.Connection, path: str) -> int:
+    """The schema's number; 0 for an empty file. Raises StoreCorrupt where the file is someone else's."""
+    with translated(path):
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application not in (0, APPLICATION_ID) or (application == 0 and tables):
+        raise StoreCorrupt(f"{path} is a database of another program: name another file.")
+    return int(number)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Bring the schema up to date inside one transaction, which is the lock. Raises SchemaTooNew."""
+    migrations = load_migrations("holdfast.store.sqlite")
+    with translated(path):
+        connection.execute("PRAGMA busy_timeout = 10000")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            present = schema_of(connection, path)
+            check_schema(present, path)
+            for migration in migrations[present:]:
+                for statement in _split(migration.sql):
+                    connection.execute(statement)
+            if present < len(migrations):
+                connection.execute(f"PRAGMA user_version = {len(migrations)}")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("PRAGMA busy_timeout = 0")
+
+
+def check_schema(present: int, path: str) -> None:
+    newest = len(load_migrations("holdfast.store.sqlite"))
+    if present > newest:
+        raise SchemaTooNew(
+            f"{path} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. Upgrade this one."
+        )
+
+
+def _split(script: str) -> Iterator[str]:
+    """The script's statements; unlike executescript this keeps the transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,218 @@
+-- The statements of the SQLite store. Each changes one row or reads a few; a batch is many of them in one transaction.
+
+-- name: start
+-- Nothing happens where the id is taken.
+INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
+                  parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
+                  ended_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- name: exists
+SELECT workflow, fingerprint FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: advance
+-- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
+UPDATE runs
+SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
+    consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10, crashes = 0, ready_at = NULL,
+    pause = coalesce(?16, pause),
+    owner = CASE WHEN ?11 AND (arrived <= ?8 OR ?18 OR coalesce(?16, pause) IS NOT NULL) THEN NULL ELSE owner END
+WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17
+RETURNING arrived, pause, owner;
+
+-- name: advanced_before
+-- The same advance committed again: recognised by the hash that only it can have.
+SELECT arrived, pause, owner FROM runs
+WHERE tenant = ? AND id = ? AND epoch = ? AND generation = ? AND version = ? AND head = ?;
+
+-- name: add_segment
+INSERT INTO segments (tenant, run, generation, first, count, events, head, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: next_generation
+-- The same run with a fresh journal, under the lease it has.
+UPDATE runs
+SET generation = generation + 1, version = ?3, head = ?4, root = ?5, standing = 'running', ended_at = NULL, error = NULL
+WHERE tenant = ?1 AND id = ?2;
+
+-- name: renew
+UPDATE runs
+SET generation = generation + 1, version = ?4, head = ?5, root = ?6, standing = ?7, cancelling = 0, pause = NULL,
+    owner = NULL, epoch = epoch + 1, ready_at = ?8, wake_at = NULL, waiting = NULL, error = NULL, updated_at = ?8,
+    ended_at = NULL, crashes = 0
+WHERE tenant = ?1 AND id = ?2 AND generation = ?3 AND ended_at IS NOT NULL
+RETURNING generation;
+
+-- name: arrive
+-- A leased run's holder learns of the message with its next advance or hint; one that nobody leases becomes ready.
+UPDATE runs
+SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(ready_at, ?3) END
+WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
+RETURNING arrived;
+
+-- name: note_delivery
+INSERT INTO deliveries (tenant, run, message) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: unnote_delivery
+DELETE FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
+
+-- name: add_message
+INSERT INTO inbox (tenant, run, position, kind, body, at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: drop_messages
+DELETE FROM inbox WHERE tenant = ? AND run = ? AND position <= ?;
+
+-- name: clear_inbox
+DELETE FROM inbox WHERE tenant = ? AND run = ?;
+
+-- name: clear_work
+DELETE FROM work WHERE tenant = ? AND run = ?;
+
+-- name: clear_progress
+DELETE FROM progress WHERE tenant = ? AND run = ?;
+
+-- name: enqueue
+-- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
+INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, run, position) DO UPDATE
+SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
+    priority = excluded.priority, available_at = excluded.available_at, owner = NULL, epoch = epoch + 1, done = 0
+WHERE excluded.attempt > work.attempt;
+
+-- name: withdraw
+DELETE FROM work WHERE tenant = ? AND run = ? AND position = ?;
+
+-- name: finish_work
+UPDATE work SET owner = NULL, done = 1
+WHERE tenant = ? AND run = ? AND position = ? AND epoch = ? AND NOT done RETURNING 1;
+
+-- name: beat_step
+INSERT INTO progress (tenant, run, position, details, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (tenant, run, position) DO UPDATE SET details = excluded.details, at = excluded.at;
+
+-- name: add_blob
+INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: use_blob
+INSERT INTO blob_uses (tenant, digest, run) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: register
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
+
+-- name: beat
+UPDATE workers SET expires_at = ? WHERE id = ?;
+
+-- name: workers
+SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORDER BY started_at, id;
+
+-- name: forget_worker
+DELETE FROM workers WHERE id = ?;
+
+-- name: take_back_runs
+-- ?3 is 1 where the worker died, 0 where it left in good order.
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?2, crashes = crashes + ?3 WHERE owner = ?1;
+
+-- name: take_back_work
+UPDATE work SET owner = NULL, epoch = epoch + 1 WHERE owner = ?1;
+
+-- name: wake
+-- Runs whose timer is due become ready.
+UPDATE runs SET ready_at = coalesce(ready_at, wake_at), wake_at = NULL
+WHERE wake_at <= ? AND owner IS NULL AND ended_at IS NULL;
+
+-- name: claim
+-- Workflows come as a JSON array.
+UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL
+WHERE (tenant, id) IN (
+    SELECT tenant, id FROM runs
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+      AND workflow IN (SELECT value FROM json_each(?2))
+    ORDER BY priority DESC, ready_at
+    LIMIT ?3
+)
+RETURNING *;
+
+-- name: next_wake
+SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL;
+
+-- name: claim_work
+UPDATE work SET owner = ?1, epoch = epoch + 1
+WHERE (tenant, run, position) IN (
+    SELECT tenant, run, position FROM work
+    WHERE owner IS NULL AND NOT done AND queue = ?2 AND available_at <= ?3
+    ORDER BY priority DESC, available_at
+    LIMIT ?4
+)
+RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch;
+
+-- name: arrivals
+SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL);
+
+-- name: next_work
+SELECT min(available_at) FROM work WHERE owner IS NULL AND NOT done AND queue IN (SELECT value FROM json_each(?));
+
+-- name: release
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?3 WHERE tenant = ?1 AND id = ?2 AND owner = ?4;
+
+-- name: get
+SELECT * FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: segments
+SELECT first, count, events, head, at FROM segments
+WHERE tenant = ? AND run = ? AND generation = ? AND first + count > ?
+ORDER BY first LIMIT ?;
+
+-- name: blobs_of
+SELECT blobs.digest, blobs.data FROM blob_uses JOIN blobs USING (tenant, digest)
+WHERE blob_uses.tenant = ? AND blob_uses.run = ?;
+
+-- name: messages
+SELECT position, kind, body, at FROM inbox WHERE tenant = ? AND run = ? ORDER BY position;
+
+-- name: blob
+SELECT data FROM blobs WHERE tenant = ? AND digest = ?;
+
+-- name: work_of
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+WHERE tenant = ? AND run = ? AND NOT done ORDER BY position;
+
+-- name: progress_of
+SELECT position, details, at FROM progress WHERE tenant = ? AND run = ? ORDER BY position;
+
+-- name: pause
+UPDATE runs SET pause = ?3, updated_at = ?4 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL;
+
+-- name: unpause
+UPDATE runs SET pause = NULL, crashes = 0, updated_at = ?3, ready_at = CASE WHEN owner IS NULL THEN ?3 END
+WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL AND pause IS NOT NULL;
+
+-- name: prunable
+SELECT tenant, id FROM runs WHERE ended_at < ? ORDER BY ended_at LIMIT ?;
+
+-- name: prune_run
+DELETE FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: prune_segments
+DELETE FROM segments WHERE tenant = ? AND run = ?;
+
+-- name: prune_deliveries
+DELETE FROM deliveries WHERE tenant = ? AND run = ?;
+
+-- name: prune_blobs
+-- Blobs that only this run uses.
+DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
+    SELECT digest FROM blob_uses AS mine WHERE mine.tenant = ?1 AND mine.run = ?2
+    AND NOT EXISTS (SELECT 1 FROM blob_uses AS other
+                    WHERE other.tenant = ?1 AND other.digest = mine.digest AND other.run <> ?2)
+);
+
+-- name: prune_blob_uses
+DELETE FROM blob_uses WHERE tenant = ? AND run = ?;
+
+-- name: count_runs
+SELECT standing, count(*) FROM runs GROUP BY standing;
+
+-- name: count_rest
+SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs);

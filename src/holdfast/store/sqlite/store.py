@@ -1,0 +1,318 @@
+"""The SQLite store.
+
+Statements run on the event loop's own thread, because they only touch memory: in WAL mode nothing is written to disk
+before COMMIT. COMMIT, which waits for the disk, runs in a thread of its own, so the loop goes on meanwhile. Running the
+statements there too would be slower by far: each one would have to win the interpreter's lock back from a busy loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.errors import StoreUnavailable, UnsupportedStore
+from holdfast.store import protocol as p
+from holdfast.store.sqlite import presence, rows
+from holdfast.store.sqlite.changes import apply
+from holdfast.store.sqlite.connection import check_schema, connect, is_busy, migrate, schema_of, translate, translated
+from holdfast.store.sqlite.sql import SQL
+
+LOCK_PATIENCE_SECONDS: Final = 10.0
+WATCH_SECONDS: Final = 0.1
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Runs in one file."""
+
+    def __init__(self, path: str) -> None:
+        if not path or path == ":memory:":
+            raise UnsupportedStore("sqlite:///FILE needs a file; for a store in memory use memory://")
+        self.path = path
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._committer: ThreadPoolExecutor | None = None
+        self._turn = asyncio.Lock()
+        self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
+
+    def twin(self) -> SqliteStore:
+        return SqliteStore(self.path)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        if self._writer is not None:
+            return
+        if not migrate and not Path(self.path).exists():
+            raise UnsupportedStore(f"there is no database at {self.path}: check the path, or start a worker on it first.")
+        writer = connect(self.path)
+        try:
+            await asyncio.to_thread(_prepare, writer, self.path, migrate)
+        except BaseException:
+            writer.close()
+            raise
+        self._writer, self._reader = writer, connect(self.path)
+        self._committer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
+        self._turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        for task in self._watchers.values():
+            task.cancel()
+        self._watchers.clear()
+        async with self._turn:
+            if self._committer is not None:
+                self._committer.shutdown(wait=True)
+            for connection in (self._writer, self._reader):
+                if connection is not None:
+                    connection.close()
+            self._writer = self._reader = self._committer = None
+
+    # -- transactions --------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[sqlite3.Connection]:
+        """One write transaction. Nothing is awaited between BEGIN and COMMIT but COMMIT itself."""
+        async with self._turn:
+            connection = self._writer
+            if connection is None or self._committer is None:
+                raise StoreUnavailable(f"{self.path} is not open")
+            await self._begin(connection)
+            try:
+                yield connection
+            except BaseException as error:
+                connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise translate(error, self.path) from error
+                raise
+            # A cancelled caller must not leave the connection to COMMIT and the next BEGIN at once: wait it out.
+            commit = asyncio.get_running_loop().run_in_executor(self._committer, self._commit, connection)
+            await _uninterrupted(commit)
+
+    async def _begin(self, connection: sqlite3.Connection) -> None:
+        patience = time.monotonic() + LOCK_PATIENCE_SECONDS
+        pause = 0.001
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                if not is_busy(error) or time.monotonic() > patience:
+                    raise translate(error, self.path) from error
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise translate(error, self.path) from error
+
+    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        if self._reader is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        with translated(self.path):
+            return self._reader.execute(sql, values).fetchall()
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        async with self._transaction() as connection:
+            cursor = connection.cursor()
+            return [apply(cursor, change) for change in batch]
+
+    # -- leases --------------------------------------------------------------------------------------------------
+
+    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+        encode = msgspec.json.encode
+        async with self._transaction() as connection:
+            connection.execute(
+                SQL["register"],
+                (
+                    worker.id,
+                    worker.host,
+                    worker.pid,
+                    encode(worker.workflows).decode(),
+                    encode(worker.queues).decode(),
+                    worker.started_at,
+                    _expiry(ttl_seconds),
+                ),
+            )
+        presence.announce(self.path, worker.id)
+
+    async def beat(self, worker: str, ttl_seconds: float) -> bool:
+        async with self._transaction() as connection:
+            return connection.execute(SQL["beat"], (_expiry(ttl_seconds), worker)).rowcount == 1
+
+    async def unregister(self, worker: str, now: int) -> None:
+        async with self._transaction() as connection:
+            _take_back(connection, worker, now, died=False)
+        presence.withdraw(self.path, worker)
+
+    async def rescue(self, now: int) -> list[str]:
+        alive_after = time.time_ns() // 1000
+        gone = [
+            worker.id
+            for worker in await self.workers()
+            if worker.expires_at < alive_after or presence.is_dead(self.path, worker.id)
+        ]
+        if gone:
+            async with self._transaction() as connection:
+                for worker_id in gone:
+                    _take_back(connection, worker_id, now, died=True)
+            for worker_id in gone:
+                presence.withdraw(self.path, worker_id)
+        return gone
+
+    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+        names = msgspec.json.encode(list(workflows)).decode()
+        async with self._transaction() as connection:
+            connection.execute(SQL["wake"], (now,))
+            claimed = connection.execute(SQL["claim"], (worker, names, limit)).fetchall()
+            (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
+        return p.Claim([rows.run(row) for row in claimed], next_wake_at)
+
+    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
+        async with self._transaction() as connection:
+            work = [
+                rows.work(row)
+                for queue, limit in wanted.items()
+                for row in connection.execute(SQL["claim_work"], (worker, queue, now, limit)).fetchall()
+            ]
+            queues = msgspec.json.encode(list(wanted)).decode()
+            (next_available_at,) = connection.execute(SQL["next_work"], (queues,)).fetchone()
+        return p.WorkClaim(work, next_available_at)
+
+    async def arrivals(self, worker: str) -> list[p.Run]:
+        return [rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
+
+    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
+        async with self._transaction() as connection:
+            connection.executemany(SQL["release"], [(*key, now, worker) for key in keys])
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
+        return [rows.run(row) for key in keys for row in self._read(SQL["get"], key)]
+
+    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+        loaded = {}
+        for run in await self.get(keys):
+            segments = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
+            loaded[run.key] = p.Loaded(
+                [rows.segment(row) for row in segments],
+                dict(self._read(SQL["blobs_of"], run.key)),  # type: ignore[arg-type]  # rows of two columns
+                self._inbox(run.key),
+            )
+        return loaded
+
+    def _inbox(self, key: p.Key) -> list[p.Received]:
+        return [
+            p.Received(position, p.Message(kind, body, at))
+            for position, kind, body, at in self._read(SQL["messages"], key)
+        ]
+
+    async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
+        return {key: self._inbox(key) for key in keys}
+
+    async def segments(self, key: p.Key, generation: int, first: int, limit: int) -> list[p.Segment]:
+        return [rows.segment(row) for row in self._read(SQL["segments"], (*key, generation, first, limit))]
+
+    async def blob(self, tenant: str, digest: bytes) -> bytes | None:
+        found = self._read(SQL["blob"], (tenant, digest))
+        return found[0][0] if found else None
+
+    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+        where, values = rows.conditions(query, after)
+        order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
+        return [rows.run(row) for row in self._read(f"SELECT * FROM runs WHERE {where} {order}", (*values, limit))]
+
+    async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
+        return [(rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
+
+    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+        return [p.Progress(*row) for row in self._read(SQL["progress_of"], key)]
+
+    async def workers(self) -> list[p.Worker]:
+        return [rows.worker(row) for row in self._read(SQL["workers"])]
+
+    async def facts(self) -> p.Facts:
+        ((inbox, work, blobs),) = self._read(SQL["count_rest"])
+        ((schema,),) = self._read("PRAGMA user_version")
+        runs = {standing: count for standing, count in self._read(SQL["count_runs"])}
+        size = Path(self.path).stat().st_size
+        return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, size)
+
+    # -- operating -----------------------------------------------------------------------------------------------
+
+    async def pause(self, key: p.Key, reason: str, now: int) -> bool:
+        async with self._transaction() as connection:
+            return connection.execute(SQL["pause"], (*key, reason, now)).rowcount == 1
+
+    async def unpause(self, key: p.Key, now: int) -> bool:
+        async with self._transaction() as connection:
+            return connection.execute(SQL["unpause"], (*key, now)).rowcount == 1
+
+    async def prune(self, ended_before: int, limit: int) -> int:
+        async with self._transaction() as connection:
+            keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
+            for name in ("prune_blobs", "prune_blob_uses", "prune_segments", "prune_deliveries", "prune_run"):
+                connection.executemany(SQL[name], keys)
+        return len(keys)
+
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        task = asyncio.get_running_loop().create_task(self._look(hint), name="holdfast-watch")
+        self._watchers[hint] = task
+
+        def stop() -> None:
+            task.cancel()
+            self._watchers.pop(hint, None)
+
+        return stop
+
+    async def _look(self, hint: Callable[[], None]) -> None:
+        """SQLite tells nobody, so look: a number in the file changes whenever another connection commits."""
+        seen: int | None = None
+        while True:
+            async with self._turn:
+                if self._writer is None:
+                    return
+                (version,) = self._writer.execute("PRAGMA data_version").fetchone()
+            if seen is not None and version != seen:
+                hint()
+            seen = version
+            await asyncio.sleep(WATCH_SECONDS)
+
+
+def _prepare(connection: sqlite3.Connection, path: str, wanted: bool) -> None:
+    if wanted:
+        migrate(connection, path)
+    else:
+        check_schema(schema_of(connection, path), path)
+
+
+def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: bool) -> None:
+    connection.execute(SQL["take_back_runs"], (worker, now, died))
+    connection.execute(SQL["take_back_work"], (worker,))
+    connection.execute(SQL["forget_worker"], (worker,))
+
+
+def _expiry(ttl_seconds: float) -> int:
+    return time.time_ns() // 1000 + round(ttl_seconds * 1e6)
+
+
+async def _uninterrupted(future: asyncio.Future[T]) -> T:
+    """Await to the end even when cancelled meanwhile; the cancellation follows."""
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not future.done():
+            await asyncio.wait([future])
+        raise

@@ -1,0 +1,62 @@
+"""Blobs: bytes beside the journal, kept once per tenant under their digest."""
+
+from __future__ import annotations
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    COMPLETED,
+    NOW,
+    advanced,
+    begun,
+    commit,
+    ended,
+    key,
+    leased,
+    renewal,
+    start,
+    turn,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+class Blobs(Topic):
+    @on_fresh_store
+    async def test_blobs_come_with_starts_turns_and_renewals(self, store: p.Store) -> None:
+        """Each change that writes a segment may bring some."""
+        run = await begun(store, start(owner="ann", blobs={b"d1": b"one"}))
+        change = turn(run, COMPLETED, blobs={b"d2": b"two"}, renewal=renewal(blobs={b"d3": b"three"}))
+        await advanced(store, change)
+        await ended(store, "two")
+        await commit(store, p.Renew(key("two"), 0, renewal(blobs={b"d4": b"four"}), p.Projection("queued"), NOW))
+        found = [await store.blob("acme", digest) for digest in (b"d1", b"d2", b"d3", b"d4")]
+        assert found == [b"one", b"two", b"three", b"four"]
+        assert (await store.load([key("two")]))[key("two")].blobs == {b"d4": b"four"}
+
+    @on_fresh_store
+    async def test_a_blob_that_is_not_there_is_none(self, store: p.Store) -> None:
+        """Nothing, rather than an error."""
+        assert await store.blob("acme", b"digest") is None
+
+    @on_fresh_store
+    async def test_blobs_belong_to_a_tenant(self, store: p.Store) -> None:
+        """Knowing a digest gives nobody another tenant's bytes."""
+        await begun(store, start(blobs={b"digest": b"secret"}))
+        assert await store.blob("bolt", b"digest") is None
+
+    @on_fresh_store
+    async def test_the_same_bytes_are_kept_once(self, store: p.Store) -> None:
+        """Two runs, and two turns of one run, may bring the same blob."""
+        first = await begun(store, start("one", owner="ann", blobs={b"digest": b"data"}))
+        await advanced(store, turn(first, blobs={b"digest": b"data"}))
+        await begun(store, start("two", blobs={b"digest": b"data"}))
+        assert (await store.facts()).blobs == 1
+        loaded = await store.load([key("one"), key("two")])
+        assert [found.blobs for found in loaded.values()] == [{b"digest": b"data"}] * 2
+
+    @on_fresh_store
+    async def test_a_large_blob_comes_out_as_it_went_in(self, store: p.Store) -> None:
+        """Bytes of any value, and many of them."""
+        data = bytes(range(256)) * 8192
+        await advanced(store, turn(await leased(store), blobs={b"\x00\xff": data, b"empty": b""}))
+        assert await store.blob("acme", b"\x00\xff") == data
+        assert await store.blob("acme", b"empty") == b""

@@ -1,0 +1,137 @@
+"""Many at once, through several handles: nothing is leased twice, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    NOW,
+    WORKFLOW,
+    begun,
+    commit,
+    deliver,
+    key,
+    leased,
+    row,
+    start,
+    turn,
+    work,
+    worker,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+@asynccontextmanager
+async def handles(store: p.Store, count: int = 3) -> AsyncIterator[list[p.Store]]:
+    """The store and open twins of it."""
+    twins = [store.twin() for _ in range(count - 1)]
+    try:
+        await asyncio.gather(*(twin.open() for twin in twins))
+        yield [store, *twins]
+    finally:
+        for twin in twins:
+            await twin.close()
+
+
+class Concurrency(Topic):
+    @on_fresh_store
+    async def test_no_run_is_leased_twice(self, store: p.Store) -> None:
+        """Claimers that run at once get different runs, and together all of them."""
+        await store.commit([start(f"r{at}") for at in range(60)])
+        async with handles(store) as shared:
+            claims = await asyncio.gather(
+                *(shared[at % 3].claim(f"worker-{at}", [WORKFLOW], 5, NOW) for at in range(15))
+            )
+            while rest := (await store.claim("last", [WORKFLOW], 5, NOW)).runs:
+                claims.append(p.Claim(rest, None))
+        names = [run.key.run for claim in claims for run in claim.runs]
+        assert sorted(names) == sorted(f"r{at}" for at in range(60))
+
+    @on_fresh_store
+    async def test_no_work_is_leased_twice(self, store: p.Store) -> None:
+        """The same for work."""
+        await leased(store)
+        await store.commit([p.Enqueue(work(at)) for at in range(40)])
+        async with handles(store) as shared:
+            claims = await asyncio.gather(
+                *(shared[at % 3].claim_work(f"worker-{at}", {"mail": 5}, NOW) for at in range(12))
+            )
+            claims.append(await store.claim_work("last", {"mail": 100}, NOW))
+        positions = [found.position for claim in claims for found in claim]
+        assert sorted(positions) == list(range(40))
+
+    @on_fresh_store
+    async def test_messages_sent_at_once_take_consecutive_positions(self, store: p.Store) -> None:
+        """No position is given twice, none is left out, and each holds the message it was answered for."""
+        await begun(store, start())
+        async with handles(store) as shared:
+            answers = await asyncio.gather(*(commit(shared[at % 3], deliver(body=str(at))) for at in range(30)))
+        positions = [answer.position for answer in answers if isinstance(answer, p.Delivered)]
+        assert sorted(positions) == list(range(1, 31))
+        received = {at: found.body for at, found in (await store.messages([key()]))[key()]}
+        assert received == {position: str(at).encode() for at, position in enumerate(positions)}
+
+    @on_fresh_store
+    async def test_one_of_many_starts_of_an_id_starts_it(self, store: p.Store) -> None:
+        """The others are told that it exists."""
+        async with handles(store) as shared:
+            answers = await asyncio.gather(*(commit(shared[at % 3], start()) for at in range(9)))
+        assert sorted(type(answer).__name__ for answer in answers) == ["Exists"] * 8 + ["Started"]
+
+    @on_fresh_store
+    async def test_one_of_many_turns_at_a_version_is_applied(self, store: p.Store) -> None:
+        """The others are fenced."""
+        run = await leased(store)
+        async with handles(store) as shared:
+            answers = await asyncio.gather(*(commit(shared[at % 3], turn(run, mark=f" {at}")) for at in range(9)))
+        assert sorted(type(answer).__name__ for answer in answers) == ["Advanced"] + ["Fenced"] * 8
+        assert (await row(store)).version == run.version + 1
+
+    @on_fresh_store
+    async def test_one_of_many_messages_of_an_id_is_delivered(self, store: p.Store) -> None:
+        """The others are repetitions."""
+        await begun(store, start())
+        async with handles(store) as shared:
+            answers = await asyncio.gather(*(commit(shared[at % 3], deliver(id="m1")) for at in range(9)))
+        assert sorted(type(answer).__name__ for answer in answers) == ["Delivered"] + ["Repeated"] * 8
+
+    @on_fresh_store
+    async def test_batches_that_touch_the_same_runs_all_come_through(self, store: p.Store) -> None:
+        """Whatever the order in which each batch names them: no deadlock, nothing lost."""
+        names = [f"r{at}" for at in range(6)]
+        await store.commit([start(name) for name in names])
+        async with handles(store) as shared:
+            await asyncio.gather(
+                *(
+                    shared[at % 3].commit([deliver(name) for name in (names if at % 2 else reversed(names))])
+                    for at in range(12)
+                )
+            )
+        assert [run.arrived for run in await store.get([key(name) for name in names])] == [12] * 6
+
+    @on_fresh_store
+    async def test_rescuing_at_once_counts_one_crash(self, store: p.Store) -> None:
+        """A worker dies once, however many notice."""
+        await store.register(worker(), -1)
+        run = await leased(store)
+        async with handles(store) as shared:
+            await asyncio.gather(*(handle.rescue(NOW) for handle in shared))
+        after = await row(store)
+        assert (after.crashes, after.epoch, after.owner) == (1, run.epoch + 1, None)
+
+    @on_fresh_store
+    async def test_a_cancelled_caller_harms_nobody(self, store: p.Store) -> None:
+        """A commit that was cancelled is there whole or not at all, and the store goes on."""
+        await store.commit([start("one"), start("two")])
+        for moment in range(4):
+            task = asyncio.create_task(store.commit([deliver("one"), deliver("two")]))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        one, two = await row(store, "one"), await row(store, "two")
+        assert one.arrived == two.arrived
+        assert await commit(store, deliver("one")) == p.Delivered(one.arrived + 1)

@@ -1,0 +1,175 @@
+"""Listing: every condition alone and together, and page after page."""
+
+from __future__ import annotations
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    COMPLETED,
+    NOW,
+    WAITING,
+    WORKFLOW,
+    advanced,
+    begun,
+    key,
+    leased,
+    row,
+    start,
+    turn,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+STATUSES: tuple[p.Status, ...] = (
+    "queued",
+    "running",
+    "waiting",
+    "paused",
+    "cancelling",
+    "completed",
+    "failed",
+    "cancelled",
+)
+
+
+async def listed(store: p.Store, query: p.Query) -> list[str]:
+    return [run.key.run for run in await store.list(query, 100)]
+
+
+async def one_of_each_status(store: p.Store) -> None:
+    """A run per status, named for it, and two whose journals say one thing and their rows another."""
+    await begun(store, start("queued"))
+    for name, projection in (
+        ("running", p.Projection("running")),
+        ("waiting", WAITING),
+        ("cancelling", p.Projection("waiting", cancelling=True)),
+        ("completed", COMPLETED),
+        ("failed", p.Projection("failed", error="no")),
+        ("cancelled", p.Projection("cancelled", cancelling=True)),
+    ):
+        await advanced(store, turn(await leased(store, name), projection, release=True))
+    await begun(store, start("paused"))
+    await store.pause(key("paused"), "wait", NOW)
+
+
+class Queries(Topic):
+    @on_fresh_store
+    async def test_runs_are_listed_newest_first(self, store: p.Store) -> None:
+        """By their creation, with every row as ``get`` gives it."""
+        await store.commit([start("b", at=NOW + 2), start("a", at=NOW + 1), start("c", at=NOW + 3)])
+        runs = await store.list(p.Query(), 10)
+        assert [run.key.run for run in runs] == ["c", "b", "a"]
+        assert runs[0] == await row(store, "c")
+
+    @on_fresh_store
+    async def test_each_status_lists_its_own(self, store: p.Store) -> None:
+        """The listing by a status gives exactly the runs that show it."""
+        await one_of_each_status(store)
+        for status in STATUSES:
+            runs = await store.list(p.Query(status=status), 100)
+            assert [(run.key.run, run.status) for run in runs] == [(status, status)]
+
+    @on_fresh_store
+    async def test_a_run_paused_while_cancelling_is_listed_as_paused_alone(self, store: p.Store) -> None:
+        """It shows one word, and is found under that word."""
+        await begun(store, start(projection=p.Projection("waiting", cancelling=True)))
+        await store.pause(key(), "wait", NOW)
+        found = {status: await listed(store, p.Query(status=status)) for status in STATUSES}
+        assert {status for status, runs in found.items() if runs} == {"paused"}
+
+    @on_fresh_store
+    async def test_an_ended_run_that_was_paused_is_listed_by_its_end(self, store: p.Store) -> None:
+        """Its end is what it shows."""
+        run = await leased(store)
+        await store.pause(key(), "wait", NOW)
+        await advanced(store, turn(run, COMPLETED))
+        found = {status: await listed(store, p.Query(status=status)) for status in STATUSES}
+        assert {status for status, runs in found.items() if runs} == {"completed"}
+
+    @on_fresh_store
+    async def test_tenant_workflow_and_parent_each_narrow_a_listing(self, store: p.Store) -> None:
+        """Only runs of that tenant, that workflow, that parent."""
+        await store.commit(
+            [
+                start("plain"),
+                start("foreign", tenant="bolt"),
+                start("other", workflow="other"),
+                start("child", parent="plain"),
+            ]
+        )
+        assert set(await listed(store, p.Query(tenant="bolt"))) == {"foreign"}
+        assert set(await listed(store, p.Query(tenant="acme"))) == {"plain", "other", "child"}
+        assert set(await listed(store, p.Query(workflow="other"))) == {"other"}
+        assert set(await listed(store, p.Query(workflow=WORKFLOW))) == {"plain", "foreign", "child"}
+        assert set(await listed(store, p.Query(parent="plain"))) == {"child"}
+        assert await listed(store, p.Query(tenant="nobody")) == []
+
+    @on_fresh_store
+    async def test_times_of_creation_bound_a_listing(self, store: p.Store) -> None:
+        """From ``created_after`` on, up to but without ``created_before``."""
+        await store.commit([start(name, at=NOW + at) for at, name in enumerate("abcd")])
+        assert await listed(store, p.Query(created_after=NOW + 1)) == ["d", "c", "b"]
+        assert await listed(store, p.Query(created_before=NOW + 2)) == ["b", "a"]
+        assert await listed(store, p.Query(created_after=NOW + 1, created_before=NOW + 3)) == ["c", "b"]
+
+    @on_fresh_store
+    async def test_attributes_narrow_a_listing(self, store: p.Store) -> None:
+        """Runs that have all of them with just those values."""
+        await store.commit(
+            [
+                start("both", attributes={"city": "Ur", "size": "10"}),
+                start("city", attributes={"city": "Ur"}),
+                start("else", attributes={"city": "Uruk", "size": "1"}),
+                start("none"),
+            ]
+        )
+        assert set(await listed(store, p.Query(attributes={"city": "Ur"}))) == {"both", "city"}
+        assert await listed(store, p.Query(attributes={"city": "Ur", "size": "10"})) == ["both"]
+        assert await listed(store, p.Query(attributes={"city": "ur"})) == []
+        assert await listed(store, p.Query(attributes={"unheard": "Ur"})) == []
+
+    @on_fresh_store
+    async def test_attributes_are_found_whatever_letters_their_names_have(self, store: p.Store) -> None:
+        """Dots, quotes, brackets and backslashes are letters like others."""
+        names = ("a.b", 'a"b', "a'b", "a[0]", "$", "a\\b", "ü", "", "a b")
+        await store.commit([start(f"r{at}", attributes={name: "x"}) for at, name in enumerate(names)])
+        found = {name: await listed(store, p.Query(attributes={name: "x"})) for name in names}
+        assert found == {name: [f"r{at}"] for at, name in enumerate(names)}
+
+    @on_fresh_store
+    async def test_all_conditions_hold_together(self, store: p.Store) -> None:
+        """A run that misses one of them is not listed."""
+        await store.commit(
+            [
+                start("fits", at=NOW + 5, parent="mother", attributes={"a": "b"}),
+                start("old", at=NOW, parent="mother", attributes={"a": "b"}),
+                start("orphan", at=NOW + 5, attributes={"a": "b"}),
+                start("bare", at=NOW + 5, parent="mother"),
+                start("strange", at=NOW + 5, parent="mother", attributes={"a": "b"}, workflow="other"),
+                start("foreign", at=NOW + 5, parent="mother", attributes={"a": "b"}, tenant="bolt"),
+            ]
+        )
+        query = p.Query("acme", "queued", WORKFLOW, {"a": "b"}, "mother", NOW + 1, NOW + 9)
+        assert await listed(store, query) == ["fits"]
+
+    @on_fresh_store
+    async def test_pages_follow_one_another_without_gap_or_overlap(self, store: p.Store) -> None:
+        """Also where many runs were created at one time, and where new ones come between two pages."""
+        await store.commit([start(f"r{at}", at=NOW + at // 4) for at in range(10)])
+        await store.commit([start("r1", tenant="bolt", at=NOW)])
+        whole = await store.list(p.Query(), 100)
+        assert len(whole) == 11
+        pages: list[p.Run] = []
+        last: p.Run | None = None
+        while page := await store.list(p.Query(), 3, last):
+            assert len(page) <= 3
+            pages += page
+            last = page[-1]
+            await store.commit([start(f"new{len(pages)}", at=NOW + 100)])
+        assert pages == whole
+
+    @on_fresh_store
+    async def test_pages_keep_to_the_query(self, store: p.Store) -> None:
+        """The conditions hold on every page."""
+        await store.commit([start(f"r{at}", at=NOW + at, workflow="odd" if at % 2 else "even") for at in range(6)])
+        first = await store.list(p.Query(workflow="odd"), 2)
+        second = await store.list(p.Query(workflow="odd"), 2, first[-1])
+        assert [[run.key.run for run in page] for page in (first, second)] == [["r5", "r3"], ["r1"]]

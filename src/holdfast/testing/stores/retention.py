@@ -1,0 +1,110 @@
+"""Pruning: ended runs leave with all that belongs to them, and nothing else does."""
+
+from __future__ import annotations
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    COMPLETED,
+    NOW,
+    advanced,
+    begun,
+    commit,
+    deliver,
+    ended,
+    key,
+    leased,
+    renewal,
+    row,
+    start,
+    turn,
+    work,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+class Retention(Topic):
+    @on_fresh_store
+    async def test_only_runs_that_ended_before_are_pruned(self, store: p.Store) -> None:
+        """Not one that ended at that very time or later, and never one that goes on."""
+        for name, at in (("before", NOW - 1), ("then", NOW), ("after", NOW + 1)):
+            await ended(store, name, at=at)
+        await begun(store, start("alive", at=NOW - 100))
+        assert await store.prune(NOW, 100) == 1
+        assert {run.key.run for run in await store.list(p.Query(), 10)} == {"then", "after", "alive"}
+
+    @on_fresh_store
+    async def test_pruning_keeps_to_its_limit_oldest_end_first(self, store: p.Store) -> None:
+        """It can be done in many small bites."""
+        for name, at in (("c", 3), ("a", 1), ("b", 2)):
+            await ended(store, name, at=NOW + at)
+        left = []
+        for _ in range(3):
+            left.append(
+                (await store.prune(NOW + 100, 1), sorted(run.key.run for run in await store.list(p.Query(), 10)))
+            )
+        assert left == [(1, ["b", "c"]), (1, ["c"]), (1, [])]
+        assert await store.prune(NOW + 100, 1) == 0
+
+    @on_fresh_store
+    async def test_a_pruned_run_leaves_nothing_behind(self, store: p.Store) -> None:
+        """Journal, blobs, remembered message ids, and what came too late for it: the id is free as if never used."""
+        run = await begun(store, start(owner="ann", blobs={b"digest": b"data"}))
+        await commit(store, deliver(id="m1"))
+        await advanced(store, turn(run, COMPLETED))
+        await store.commit([p.Beat(key(), 1, b"late", NOW), p.Enqueue(work(1))])
+        assert await store.prune(NOW + 1, 10) == 1
+        assert await store.get([key()]) == []
+        assert await store.segments(key(), 0, 0, 10) == []
+        assert await store.blob("acme", b"digest") is None
+        assert await store.progress_of(key()) == []
+        assert await store.work_of(key()) == []
+        facts = await store.facts()
+        assert (sum(facts.runs.values()), facts.inbox, facts.work, facts.blobs) == (0, 0, 0, 0)
+        await begun(store, start())
+        assert await commit(store, deliver(id="m1")) == p.Delivered(1)
+        assert (await store.load([key()]))[key()].blobs == {}
+
+    @on_fresh_store
+    async def test_a_blob_that_another_run_uses_stays(self, store: p.Store) -> None:
+        """It leaves with its last user."""
+        await ended(store, "one", blobs={b"shared": b"data", b"own": b"mine"})
+        await begun(store, start("two", owner="ann", blobs={b"shared": b"data"}))
+        await store.prune(NOW + 1, 10)
+        assert [await store.blob("acme", digest) for digest in (b"shared", b"own")] == [b"data", None]
+        assert (await store.load([key("two")]))[key("two")].blobs == {b"shared": b"data"}
+        await advanced(store, turn(await row(store, "two"), COMPLETED))
+        await store.prune(NOW + 1, 10)
+        assert await store.blob("acme", b"shared") is None
+
+    @on_fresh_store
+    async def test_a_blob_leaves_with_users_that_are_pruned_together(self, store: p.Store) -> None:
+        """Two users in one bite are both gone, and so is the blob."""
+        for name in ("one", "two", "three"):
+            await ended(store, name, blobs={b"shared": b"data"})
+        assert await store.prune(NOW + 1, 10) == 3
+        assert await store.blob("acme", b"shared") is None
+        assert (await store.facts()).blobs == 0
+
+    @on_fresh_store
+    async def test_pruning_stays_within_the_tenant_of_each_run(self, store: p.Store) -> None:
+        """A run of the same id and a blob of the same digest in another tenant stay."""
+        await ended(store, "one", blobs={b"digest": b"data"})
+        await begun(store, start("one", tenant="bolt", blobs={b"digest": b"data"}))
+        await store.prune(NOW + 1, 10)
+        assert [run.key for run in await store.list(p.Query(), 10)] == [p.Key("bolt", "one")]
+        assert await store.blob("bolt", b"digest") == b"data"
+        assert len(await store.segments(p.Key("bolt", "one"), 0, 0, 10)) == 1
+
+    @on_fresh_store
+    async def test_a_renewed_run_is_not_pruned(self, store: p.Store) -> None:
+        """It goes on again."""
+        run = await ended(store)
+        await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW))
+        assert await store.prune(NOW + 1, 10) == 0
+        assert (await row(store)).created_at == run.created_at
+
+    @on_fresh_store
+    async def test_a_leased_run_is_not_pruned(self, store: p.Store) -> None:
+        """However old it is."""
+        await leased(store)
+        assert await store.prune(NOW + 10**15, 10) == 0

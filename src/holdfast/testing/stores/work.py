@@ -1,0 +1,146 @@
+"""Queued work: offered once, leased by one worker, finished or taken back."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import NOW, SECOND, commit, ended, key, leased, message, row, work, worker
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+async def taken(
+    store: p.Store, limit: int = 100, *, worker: str = "ann", queue: str = "mail", now: int = NOW
+) -> list[int]:
+    """The positions of the work that a claim gives."""
+    return [found.position for found in await store.claim_work(worker, {queue: limit}, now)]
+
+
+async def offered(store: p.Store, *offers: p.Work) -> None:
+    await store.commit([p.Enqueue(offer) for offer in offers])
+
+
+class QueuedWork(Topic):
+    @on_fresh_store
+    async def test_work_is_claimed_as_it_was_offered(self, store: p.Store) -> None:
+        """All its fields, with the epoch of this lease."""
+        await leased(store)
+        offer = work(3, priority=2, attempt=4)
+        assert await commit(store, p.Enqueue(offer)) == p.Enqueued()
+        (found,) = await store.claim_work("ann", {"mail": 1}, NOW)
+        assert found == replace(offer, epoch=found.epoch)
+        assert await store.work_of(key()) == [(found, "ann")]
+
+    @on_fresh_store
+    async def test_work_offered_again_changes_nothing(self, store: p.Store) -> None:
+        """The first offer counts, leased or not."""
+        await leased(store)
+        await offered(store, work(1, body="first"))
+        assert await commit(store, p.Enqueue(work(1, body="second"))) == p.Enqueued()
+        (found,) = await store.claim_work("ann", {"mail": 9}, NOW)
+        assert found.body == b"first"
+        await offered(store, work(1, body="third"))
+        assert await store.work_of(key()) == [(found, "ann")]
+
+    @on_fresh_store
+    async def test_leased_work_is_not_claimed_again(self, store: p.Store) -> None:
+        """One worker does it."""
+        await leased(store)
+        await offered(store, work(1))
+        assert await taken(store, worker="ann") == [1]
+        assert await taken(store, worker="bob") == []
+
+    @on_fresh_store
+    async def test_work_is_claimed_by_priority_then_age(self, store: p.Store) -> None:
+        """Highest priority first, then what has been available longest."""
+        await leased(store)
+        await offered(
+            store,
+            work(1, available_at=NOW - 1),
+            work(2, available_at=NOW - 2),
+            work(3, priority=9),
+            work(4, priority=-9, available_at=0),
+        )
+        assert [await taken(store, 1) for _ in range(5)] == [[3], [2], [1], [4], []]
+
+    @on_fresh_store
+    async def test_work_is_not_claimed_before_it_is_available(self, store: p.Store) -> None:
+        """The time is the caller's ``now``; the very microsecond counts."""
+        await leased(store)
+        await offered(store, work(1, available_at=NOW + SECOND))
+        assert await taken(store, now=NOW + SECOND - 1) == []
+        assert await taken(store, now=NOW + SECOND) == [1]
+
+    @on_fresh_store
+    async def test_each_queue_has_its_own_limit(self, store: p.Store) -> None:
+        """At most so many of each, and none of a queue that was not asked for."""
+        await leased(store)
+        await offered(store, *(work(at, queue="mail") for at in (1, 2, 3)), *(work(at, queue="disk") for at in (4, 5)))
+        await offered(store, work(6, queue="other"))
+        found = await store.claim_work("ann", {"mail": 2, "disk": 1, "empty": 5}, NOW)
+        assert sorted(offer.queue for offer in found) == ["disk", "mail", "mail"]
+        assert await store.claim_work("ann", {"mail": 0}, NOW) == []
+        assert await store.claim_work("ann", {}, NOW) == []
+        assert sorted(await taken(store)) == sorted({1, 2, 3} - {offer.position for offer in found})
+
+    @on_fresh_store
+    async def test_finished_work_is_deleted_and_its_run_told(self, store: p.Store) -> None:
+        """In one change: the work is gone, the message is in the inbox."""
+        await leased(store)
+        await offered(store, work(1))
+        (found,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        answer = await commit(store, p.FinishWork(key(), 1, found.epoch, message("done")))
+        assert answer == p.Delivered(1)
+        assert await store.work_of(key()) == []
+        assert (await store.messages([key()]))[key()] == [p.Received(1, message("done"))]
+
+    @on_fresh_store
+    async def test_work_is_finished_once(self, store: p.Store) -> None:
+        """The second time it is fenced, and the run is not told again."""
+        await leased(store)
+        await offered(store, work(1))
+        (found,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        finish = p.FinishWork(key(), 1, found.epoch, message())
+        assert await store.commit([finish, finish]) == [p.Delivered(1), p.Fenced()]
+        assert (await row(store)).arrived == 1
+
+    @on_fresh_store
+    async def test_work_of_a_dead_worker_is_free_again_and_fenced_from_it(self, store: p.Store) -> None:
+        """Whoever takes it over finishes it; the dead worker, if it was not dead, cannot."""
+        await store.register(worker("ann"), -1)
+        await leased(store, owner="bob")
+        await offered(store, work(1))
+        (first,) = await store.claim_work("ann", {"mail": 1}, NOW)
+        assert await store.rescue(NOW) == ["ann"]
+        late = p.FinishWork(key(), 1, first.epoch, message("late"))
+        assert await commit(store, late) == p.Fenced()
+        (second,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        assert second.epoch > first.epoch
+        assert await store.commit([late, replace(late, epoch=second.epoch)]) == [p.Fenced(), p.Delivered(1)]
+
+    @on_fresh_store
+    async def test_withdrawn_work_is_gone_leased_or_not(self, store: p.Store) -> None:
+        """Its holder is fenced; withdrawing what is not there is no error."""
+        await leased(store)
+        await offered(store, work(1), work(2))
+        (held,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        assert await store.commit([p.Withdraw(key(), at) for at in (1, 2, 3)]) == [p.Withdrawn()] * 3
+        assert await store.work_of(key()) == []
+        finish = p.FinishWork(key(), held.position, held.epoch, message())
+        assert await commit(store, finish) == p.Fenced()
+
+    @on_fresh_store
+    async def test_work_is_listed_by_position_with_its_holder(self, store: p.Store) -> None:
+        """Only the run's own."""
+        await leased(store, "one")
+        await leased(store, "two")
+        await offered(store, work(2, available_at=NOW + 1), work(1), work(1, "two"))
+        await store.claim_work("bob", {"mail": 1}, NOW)
+        assert [(offer.position, owner) for offer, owner in await store.work_of(key("one"))] == [(1, "bob"), (2, None)]
+        assert [owner for _, owner in await store.work_of(key("two"))] == [None]
+
+    @on_fresh_store
+    async def test_finishing_work_of_an_ended_run_is_fenced(self, store: p.Store) -> None:
+        """The end has deleted the work."""
+        await ended(store)
+        assert await commit(store, p.FinishWork(key(), 1, 2, message())) == p.Fenced()

@@ -1,0 +1,563 @@
+"""The advancer: it holds the runs that this worker leases and takes their turns.
+
+The way of a turn: arrivals gather at a held run; the pump, a plain callback of the event loop, advances the run's program;
+the change goes to the committer; its answer begins the requested steps. A run has one change under way at a time, and
+nothing that a turn asks for begins before the turn is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from holdfast.errors import AuthorError, HoldfastError
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import Err, Failure, Ok
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival, Settled
+from holdfast.kernel.execution import Entropy, Execution
+from holdfast.kernel.requests import Invoke
+from holdfast.programs.function.definitions import Step, Workflow
+from holdfast.programs.function.values import encode
+from holdfast.store import protocol as p
+from holdfast.worker.births import Birth
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
+from holdfast.worker.performer import Performer
+from holdfast.worker.sealing import unseal
+from holdfast.worker.turns import Errand, Plan, plan
+from holdfast.worker.watchdog import Watchdog
+
+log = logging.getLogger("holdfast.worker")
+
+HOLD_MICROSECONDS: Final = 1_000_000
+"""A run whose next timer is due this soon is not handed back: that would cost two commits more."""
+
+TURNS_PER_CALLBACK: Final = 64
+"""After so many turns the user's own callbacks get their chance."""
+
+Ended = Callable[[p.Key, e.Event], None]
+
+
+class Advancer:
+    """Takes turns. The committer, the performer and the store are given; ``ended`` is told of every run that ends here."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        performer: Performer,
+        clock: Clock,
+        entropy: Entropy,
+        workflows: Mapping[str, Workflow[..., Any]],
+        steps: Mapping[str, Step[..., Any]],
+        ended: Ended,
+        *,
+        warm_limit: int,
+        crash_limit: int,
+        watchdog: Watchdog,
+    ) -> None:
+        self.held: dict[p.Key, Held] = {}
+        self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
+        self.wake_claimer: Callable[[], None] = lambda: None
+        self._store = store
+        self._committer = committer
+        self._performer = performer
+        self._clock = clock
+        self._entropy = entropy
+        self._workflows = workflows
+        self._steps = steps
+        self._ended = ended
+        self._digests = {name: workflow.digest for name, workflow in workflows.items()}
+        self._warm: OrderedDict[p.Key, Held] = OrderedDict()
+        self._warm_limit = warm_limit
+        self._crash_limit = crash_limit
+        self._watchdog = watchdog
+        self._ready: deque[Callable[[], None]] = deque()
+        self._pumping = False
+        self._loads: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # -- what others tell it -------------------------------------------------------------------------------------
+
+    def take(self, run: p.Run) -> bool:
+        """Hold a run that was just claimed; True where its journal must be loaded and given to ``loaded``."""
+        held = Held(run)
+        self.held[run.key] = held
+        warm = self._warm.pop(run.key, None)
+        if warm is not None and warm.execution is not None:
+            if (warm.generation, warm.version, warm.head) == (run.generation, run.version, run.head):
+                held.execution, warm.execution = warm.execution, None
+            else:
+                warm.drop()
+        return held.execution is None
+
+    def loaded(self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
+        """Give a taken run its journal (None where it was warm) and its inbox, and let it go on."""
+        held = self.held.get(run.key)
+        if held is None or held.epoch != run.epoch or held.dropped:
+            return
+        if run.crashes >= self._crash_limit:
+            times = f"{run.crashes} times in a row the worker that held it died"
+            self._park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
+            return
+        self._push(partial(self._enter, held, loaded, inbox))
+
+    def begin(self, birth: Birth, owner: str, done: Callable[[p.Answer | Exception], None]) -> None:
+        """Start a run here: its creation, its lease and its first turn are one change."""
+        self._push(partial(self._bear, birth, owner, done))
+
+    def arrive(self, held: Held, arrival: Arrival) -> None:
+        """Something happened to a held run."""
+        if not held.dropped:
+            held.arrivals.append(arrival)
+            self._schedule(held)
+
+    def receive(self, key: p.Key, inbox: list[p.Received]) -> None:
+        """Messages came for a held run."""
+        held = self.held.get(key)
+        if held is not None and not held.dropped and held.execution is not None:
+            held.take_in(inbox)
+            self._schedule(held)
+
+    def paused(self, key: p.Key, reason: str) -> None:
+        """A held run was paused: it ends what it has begun, and is handed back."""
+        held = self.held.get(key)
+        if held is not None and held.pause is None:
+            held.pause = reason
+            self._schedule(held)
+
+    def lose_all(self) -> None:
+        """Every lease is lost: another worker may have taken the runs already."""
+        for held in list(self.held.values()):
+            self._let_go(held)
+
+    def close(self) -> None:
+        """Forget everything, running none of it."""
+        self._closed = True
+        self.lose_all()
+        for held in self._warm.values():
+            held.drop()
+        self._warm.clear()
+        for task in self._loads:
+            task.cancel()
+
+    # -- the pump ------------------------------------------------------------------------------------------------
+
+    def _push(self, act: Callable[[], None]) -> None:
+        self._ready.append(act)
+        if not self._pumping:
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _schedule(self, held: Held) -> None:
+        if not held.scheduled and not held.committing:
+            held.scheduled = True
+            self._push(partial(self._turn, held))
+
+    def _pump(self) -> None:
+        """Run what is ready. A plain callback: newer Pythons refuse to step a workflow's tasks from inside a task."""
+        for _ in range(min(TURNS_PER_CALLBACK, len(self._ready))):
+            self._ready.popleft()()
+        if self._ready:
+            asyncio.get_running_loop().call_soon(self._pump)
+        else:
+            self._pumping = False
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def _enter(self, held: Held, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
+        """Rebuild a taken run and take its first turn here."""
+        if held.dropped:
+            return
+        try:
+            if loaded is not None:
+                held.execution = self._rebuild(held, loaded)
+            held.take_in(inbox)
+        except HoldfastError as error:
+            self._park(held, _reason(error))
+            return
+        except Exception as error:
+            log.exception("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant)
+            self._park(held, f"the run cannot be rebuilt: {type(error).__name__}: {error}")
+            return
+        self._turn(held)
+
+    def _rebuild(self, held: Held, loaded: p.Loaded) -> Execution:
+        entries = unseal(loaded.segments, held.id, loaded.blobs)
+        program = self._workflows[held.workflow].program()
+        with self._watchdog.watching(held.key):
+            return Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy)
+
+    def _turn(self, held: Held) -> None:
+        held.scheduled = False
+        if held.dropped or held.committing or held.execution is None:
+            return
+        arrivals, held.arrivals = held.arrivals, []
+        held.silence()
+        now = self._clock.now()
+        try:
+            with self._watchdog.watching(held.key):
+                turn = held.execution.advance(arrivals, now, resume=held.pause is None)
+        except AuthorError as error:
+            self._park_at_fault(held, arrivals, _reason(error))
+            return
+        except Exception as error:
+            log.exception("run %s of tenant %s cannot be advanced", held.key.run, held.key.tenant)
+            self._park_at_fault(held, arrivals, f"engine: {type(error).__name__}: {error}")
+            return
+        quiet = not (turn.events or turn.requests or held.fresh or held.through > held.consumed)
+        if quiet and self._stays(held, now):
+            self._set_alarm(held)
+            return
+        self._commit(held, plan(held, held.execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests))
+
+    def _stays(self, held: Held, now: int) -> bool:
+        """Whether something here will move the run soon: a step, or a timer."""
+        if held.steps:
+            return True
+        due = None if held.execution is None else held.execution.next_due()
+        return held.pause is None and due is not None and due <= self._horizon(now)
+
+    def _horizon(self, now: int) -> int:
+        return now + HOLD_MICROSECONDS
+
+    def _commit(self, held: Held, work: Plan) -> None:
+        held.committing = True
+        for promise in work.abandon:
+            self._call_off(held, promise)
+        self._committer.submit(work.change, partial(self._answered, held, work))
+
+    def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
+        """The turn is durable, or refused. Called from inside a task: no program runs here."""
+        held.committing = False
+        if held.dropped:
+            return
+        if not isinstance(answer, p.Advanced):
+            if isinstance(answer, Exception):
+                log.error("run %s of tenant %s was given up: %s", held.key.run, held.key.tenant, answer)
+            self._let_go(held)
+            return
+        change = work.change
+        if change.segment is not None:
+            held.version = change.segment.first + change.segment.count
+            held.head = change.segment.head
+        held.consumed = change.consumed
+        if answer.pause is not None:
+            held.pause = answer.pause
+        if work.ending is not None:
+            self._let_go(held)
+            self._ended(held.key, work.ending)
+            self._wake_others(work)
+            return
+        self._carry_on(held, work, answer)
+
+    def _carry_on(self, held: Held, work: Plan, answer: p.Advanced) -> None:
+        if work.change.renewal is not None:
+            self._push(partial(self._next_generation, held, work.change.renewal))
+            return
+        held.fresh = False
+        for errand, reply in zip(work.errands, answer.also, strict=True):
+            self._settle_errand(held, errand, reply)
+        self._wake_others(work)
+        if answer.released and not held.arrivals:
+            self._give_back(held)
+            return
+        if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
+            self._let_go(held)
+            self.wake_claimer()
+            return
+        for request in work.invoke:
+            self._perform(held, request)
+        if answer.arrived > held.through and held.pause is None:
+            self._fetch(held)
+        if held.arrivals or held.pause is not None:
+            self._schedule(held)
+        else:
+            self._set_alarm(held)
+
+    def _wake_others(self, work: Plan) -> None:
+        """What came also may concern other runs: those held here are told, the rest is claimed."""
+        for errand in work.errands:
+            if isinstance(errand.change, p.Deliver):
+                self.delivered(errand.change.key)
+            elif not isinstance(errand.change, p.Withdraw):
+                self.wake_claimer()
+
+    def delivered(self, key: p.Key) -> None:
+        """A message was put into a run's inbox by this process."""
+        held = self.held.get(key)
+        if held is not None and not held.dropped:
+            if not held.committing and held.execution is not None:
+                self._fetch(held)
+        else:
+            self.wake_claimer()
+
+    def _next_generation(self, held: Held, renewal: p.Renewal) -> None:
+        if held.dropped or held.execution is None:
+            return
+        held.execution.program.close()
+        held.id = PromiseId(renewal.root)
+        held.generation += 1
+        held.version = renewal.segment.first + renewal.segment.count
+        held.head = renewal.segment.head
+        entries = unseal([renewal.segment], held.id, renewal.blobs)
+        program = self._workflows[held.workflow].program()
+        held.execution = Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy)
+        held.fresh = True
+        self._turn(held)
+
+    def _bear(self, birth: Birth, owner: str, done: Callable[[p.Answer | Exception], None]) -> None:
+        """Take a new run's first turn before it exists; it exists only if the commit says so."""
+        now = self._clock.now()
+        held = Held(_unborn(birth, owner, now))
+        program = self._workflows[birth.workflow].program()
+        execution = held.execution = Execution.begin(held.id, program, birth.started, now, self._entropy)
+        try:
+            with self._watchdog.watching(held.key):
+                turn = execution.advance([], now)
+        except (AuthorError, Exception) as error:  # it starts all the same, and is parked where that can be seen
+            log.debug("the first turn of %s failed: %s", birth.key, error)
+            held.drop()
+            self._committer.submit(birth.start(now), done)
+            self.wake_claimer()
+            return
+        work = plan(held, execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests)
+        if work.change.renewal is not None:  # ends before it exists: let it begin the ordinary way
+            held.drop()
+            self._committer.submit(birth.start(now), done)
+            self.wake_claimer()
+            return
+        start = birth.start(
+            now,
+            events=turn.events,
+            projection=work.change.projection,
+            owner=None if work.change.release else owner,
+            also=work.change.also,
+        )
+        held.committing = True
+        self._committer.submit(start, partial(self._born, held, work, start, done))
+
+    def _born(
+        self,
+        held: Held,
+        work: Plan,
+        start: p.Start,
+        done: Callable[[p.Answer | Exception], None],
+        answer: p.Answer | Exception,
+    ) -> None:
+        if not isinstance(answer, p.Started) or self._closed:
+            held.drop()
+            done(answer)
+            return
+        held.version = start.segment.first + start.segment.count
+        held.head = start.segment.head
+        if start.owner is not None:
+            self.held[held.key] = held
+        done(answer)
+        advanced = p.Advanced(0, None, start.owner is None, answer.also)
+        self._answered(held, work, advanced)
+
+    # -- steps and errands -----------------------------------------------------------------------------------------
+
+    def _perform(self, held: Held, request: Invoke) -> None:
+        promise = request.promise_id
+        step = self._steps.get(request.function_name)
+        if step is None:
+            message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
+            failure = Failure("holdfast.errors:InvalidDefinition", message)
+            self.arrive(held, Settled(promise, Err(failure), request.attempt, self._clock.now()))
+            return
+
+        def report(arrival: Arrival) -> None:
+            held.steps.pop(promise, None)
+            self.arrive(held, arrival)
+
+        position = promise.path[-1]
+
+        def beat(details: bytes) -> None:
+            if not held.dropped:
+                change = p.Beat(held.key, position, details, self._clock.now())
+                self._committer.submit(change, lambda _: None)
+
+        held.steps[promise] = self._performer.perform(
+            step, held.key, promise, request.attempt, request.input, report, beat
+        )
+
+    def _call_off(self, held: Held, promise: PromiseId) -> None:
+        performance = held.steps.pop(promise, None)
+        if performance is not None:
+            performance.cancel()
+
+    def _settle_errand(self, held: Held, errand: Errand, answer: p.Answer) -> None:
+        """Turn a commit's answer into the outcome of the promise that asked for it."""
+        if errand.promise_id is None:
+            return
+        match answer:
+            case p.Delivered() | p.Repeated() | p.Started():
+                outcome: Ok | Err = Ok(encode(errand.result))
+            case p.Exists(fingerprint=fingerprint) if isinstance(errand.change, p.Start):
+                same = fingerprint == errand.change.fingerprint
+                outcome = Ok(encode(errand.result)) if same else Err(_conflict(errand.change))
+            case p.Unknown():
+                outcome = Err(Failure("holdfast.errors:RunNotFound", "there is no such run"))
+            case p.Gone():
+                outcome = Err(Failure("holdfast.errors:RunEnded", "the run has ended"))
+            case other:
+                outcome = Err(Failure("holdfast.errors:EngineError", f"unexpected answer {other!r}"))
+        held.arrivals.append(Settled(errand.promise_id, outcome, 1, self._clock.now()))
+
+    # -- giving up -------------------------------------------------------------------------------------------------
+
+    def _give_back(self, held: Held) -> None:
+        """The lease was released with the turn: keep the execution warm for a while."""
+        self.held.pop(held.key, None)
+        self.freed.set()
+        held.silence()
+        if held.pause is not None or self._closed or not self._warm_limit:
+            held.drop()
+            return
+        self._warm[held.key] = held
+        while len(self._warm) > self._warm_limit:
+            _, coldest = self._warm.popitem(last=False)
+            coldest.drop()
+
+    def _let_go(self, held: Held) -> None:
+        if self.held.get(held.key) is held:
+            del self.held[held.key]
+        held.drop()
+        self.freed.set()
+
+    def _park(self, held: Held, reason: str) -> None:
+        """Pause the run where it stands, visibly. Its inbox is left as it is."""
+        held.pause = reason
+        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
+        projection = p.Projection("waiting", pause=reason)
+        change = p.Advance(
+            held.key, held.generation, held.epoch, held.version, None, projection, held.consumed, release=True
+        )
+        held.committing = True
+        self._committer.submit(change, lambda _answer: self._let_go(held))
+
+    def _park_at_fault(self, held: Held, arrivals: list[Arrival], reason: str) -> None:
+        """The code is at fault: keep what arrived, so that no completed step is run again, and pause the run."""
+        if held.execution is not None:
+            held.execution.program.close()
+        held.execution = None
+        held.arrivals[:0] = arrivals
+        held.committing = True
+        task = asyncio.get_running_loop().create_task(self._reload_and_park(held, reason))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
+    async def _reload_and_park(self, held: Held, reason: str) -> None:
+        loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
+        if loaded is not None and not held.dropped:
+            self._push(partial(self._park_with_arrivals, held, loaded, reason))
+
+    def _park_with_arrivals(self, held: Held, loaded: p.Loaded, reason: str) -> None:
+        held.committing = False
+        try:
+            execution = self._rebuild(held, loaded)
+            now = self._clock.now()
+            turn = execution.advance(held.arrivals, now, resume=False)
+        except Exception as error:
+            log.debug("what arrived could not be recorded: %s", error)
+            self._park(held, reason)
+            return
+        held.arrivals.clear()
+        held.execution = execution
+        work = plan(held, execution, turn, now, hold_until=now, digest_of=self._digests)
+        projection = p.Projection("waiting", pause=reason, cancelling=execution.ledger.cancel_requested)
+        change = p.Advance(
+            held.key,
+            held.generation,
+            held.epoch,
+            held.version,
+            work.change.segment,
+            projection,
+            held.through,
+            release=True,
+            blobs=work.change.blobs,
+        )
+        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
+        held.committing = True
+        self._committer.submit(change, lambda _answer: self._let_go(held))
+
+    # -- time and inboxes ------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, held: Held) -> None:
+        due = None if held.execution is None else held.execution.next_due()
+        if due is None or held.dropped:
+            return
+        delay = max(0.0, (due - self._clock.now()) / 1e6)
+        held.alarm = asyncio.get_running_loop().call_later(delay, self._ring, held)
+
+    def _ring(self, held: Held) -> None:
+        held.alarm = None
+        if not held.dropped:
+            self._schedule(held)
+
+    def _fetch(self, held: Held) -> None:
+        task = asyncio.get_running_loop().create_task(self._read_inbox(held))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
+    async def _read_inbox(self, held: Held) -> None:
+        inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
+        if not held.dropped and held.pause is None:
+            held.take_in(inbox)
+            if held.arrivals:
+                self._schedule(held)
+
+
+def _reason(error: HoldfastError) -> str:
+    return f"{error.code}: {error}"
+
+
+def _conflict(start: p.Start) -> Failure:
+    return Failure(
+        "holdfast.errors:RunConflict",
+        f"the id {start.key.run!r} belongs to a run of another workflow or with other arguments: choose another id",
+    )
+
+
+def _unborn(birth: Birth, owner: str, now: int) -> p.Run:
+    """The row that a run will have."""
+    return p.Run(
+        key=birth.key,
+        workflow=birth.workflow,
+        root=birth.id.root,
+        generation=0,
+        version=0,
+        head=GENESIS,
+        standing="queued",
+        cancelling=False,
+        pause=None,
+        priority=birth.priority,
+        attributes=dict(birth.attributes),
+        parent=birth.parent,
+        parent_position=None,
+        fingerprint=birth.fingerprint,
+        owner=owner,
+        epoch=1,
+        crashes=0,
+        ready_at=None,
+        wake_at=None,
+        waiting=None,
+        arrived=0,
+        consumed=0,
+        error=None,
+        created_at=now,
+        updated_at=now,
+        ended_at=None,
+    )
+
+

@@ -1,0 +1,93 @@
+"""How a run comes into being: its id, its first event, and the fingerprint that tells a repeated start from another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.store.protocol import Also, Key, Projection, Start
+from holdfast.worker.sealing import seal
+
+DEFAULT_TENANT: Final = "default"
+CHILD_MARK: Final = "~"
+ID_LIMIT: Final = 200
+
+
+def child_id(parent: str, position: int) -> str:
+    """A child's id: its parent's and its position there."""
+    return f"{parent}{CHILD_MARK}{position}"
+
+
+def idempotency_key(key: Key, generation: int = 0) -> str:
+    """The key that a run's promise id is derived from."""
+    plain = f"{key.tenant}/{key.run}"
+    return plain if generation == 0 else f"{plain}@{generation}"
+
+
+def check_id(value: str, what: str) -> str:
+    """A usable id or tenant. Raises InvalidRequest."""
+    if not isinstance(value, str) or not value or len(value) > ID_LIMIT or not value.isprintable():
+        raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
+    if CHILD_MARK in value:
+        raise InvalidRequest(f"{what} {value!r} contains {CHILD_MARK!r}, which marks children: use another character.")
+    return value
+
+
+class Birth(msgspec.Struct, kw_only=True):
+    """A run to be started."""
+
+    key: Key
+    workflow: str
+    digest: str
+    input: Payload
+    parent: str | None = None
+    parent_id: PromiseId | None = None
+    priority: int = 0
+    attributes: Mapping[str, str] = {}
+
+    @property
+    def id(self) -> PromiseId:
+        return PromiseId.of_run(self.digest, self.parent_id, idempotency_key(self.key))
+
+    @property
+    def started(self) -> e.ExecutionStarted:
+        return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key))
+
+    @property
+    def fingerprint(self) -> bytes:
+        return hashlib.sha256(self.workflow.encode() + b"\0" + self.input.data).digest()
+
+    def start(
+        self,
+        now: int,
+        *,
+        events: list[tuple[int, e.Event]] | None = None,
+        projection: Projection | None = None,
+        owner: str | None = None,
+        also: tuple[Also, ...] = (),
+    ) -> Start:
+        """The change that makes it: with its first event alone, or with the whole of its first turn."""
+        blobs: dict[bytes, bytes] = {}
+        return Start(
+            key=self.key,
+            workflow=self.workflow,
+            fingerprint=self.fingerprint,
+            root=self.id.root,
+            segment=seal(events or [(now, self.started)], 0, GENESIS, blobs),
+            projection=projection or Projection("queued"),
+            parent=self.parent,
+            parent_position=None if self.parent_id is None else self.parent_id.path[-1],
+            priority=self.priority,
+            attributes=self.attributes,
+            blobs=blobs,
+            owner=owner,
+            also=also,
+        )

@@ -1,0 +1,86 @@
+"""The claimer: it leases ready runs, as many as there is room for, and wakes when a timer is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.programs.function.definitions import Workflow
+from holdfast.store import protocol as p
+from holdfast.worker.advancer import Advancer
+from holdfast.worker.clock import Clock
+from holdfast.worker.role import Role
+
+BATCH: Final = 200
+LOOK_SECONDS: Final = 5.0
+"""Hints can be lost: so often the store is looked at without one."""
+
+
+class Claimer(Role):
+    """Leases runs for the advancer."""
+
+    name = "claimer"
+
+    def __init__(
+        self,
+        store: p.Store,
+        advancer: Advancer,
+        clock: Clock,
+        worker: str,
+        workflows: Mapping[str, Workflow[..., Any]],
+        capacity: int,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._advancer = advancer
+        self._clock = clock
+        self._worker = worker
+        self._workflows = workflows
+        self._capacity = capacity
+        advancer.wake_claimer = self.wake
+
+    @property
+    def room(self) -> int:
+        return self._capacity - len(self._advancer.held)
+
+    async def round(self) -> float | None:
+        await self._mind_held()
+        room = min(self.room, BATCH)
+        if room <= 0:
+            self._advancer.freed.clear()
+            await self._advancer.freed.wait()
+            return 0
+        now = self._clock.now()
+        claim = await self._store.claim(self._worker, list(self._workflows), room, now)
+        if claim.runs:
+            await self._take(claim.runs)
+        if len(claim.runs) == room:
+            return 0
+        if claim.next_wake_at is None:
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.001, (claim.next_wake_at - self._clock.now()) / 1e6))
+
+    async def _take(self, runs: list[p.Run]) -> None:
+        cold = [run for run in runs if self._advancer.take(run)]
+        warm = [run for run in runs if run not in cold]
+        loaded = await self._store.load([run.key for run in cold]) if cold else {}
+        for run in cold:
+            journal = loaded.get(run.key)
+            if journal is not None:
+                self._advancer.loaded(run, journal, journal.messages)
+        inboxes = await self._store.messages([run.key for run in warm]) if warm else {}
+        for run in warm:
+            self._advancer.loaded(run, None, inboxes.get(run.key, []))
+
+    async def _mind_held(self) -> None:
+        """Tell held runs of messages and pauses that came through other processes."""
+        if not self._advancer.held:
+            return
+        stirred = await self._store.arrivals(self._worker)
+        for run in stirred:
+            if run.pause is not None:
+                self._advancer.paused(run.key, run.pause)
+        keys = [run.key for run in stirred if run.pause is None and run.key in self._advancer.held]
+        if keys:
+            for key, inbox in (await self._store.messages(keys)).items():
+                self._advancer.receive(key, inbox)

@@ -1,0 +1,117 @@
+"""The heart: it keeps the worker's leases alive from a thread of its own, so a blocked step or loop does not lose them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.store.protocol import Store
+from holdfast.worker.watchdog import Watchdog
+
+log = logging.getLogger("holdfast.heart")
+
+
+class Pulse(Protocol):
+    """Where the heart beats: in a thread, or, in a simulation, on the same loop."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def beat_forever(
+    store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None], watchdog: Watchdog | None
+) -> None:
+    """Prolong the worker's life three times within its time to live. Calls ``lost`` once it is too late."""
+    interval = ttl_seconds / 3
+    while True:
+        try:
+            if not await store.beat(worker, ttl_seconds):
+                lost()
+        except HoldfastError as error:
+            log.debug("a heartbeat was missed: %s", error)
+        waited = 0.0
+        while waited < interval:
+            pause = min(0.5, interval - waited) if watchdog is not None else interval
+            await asyncio.sleep(pause)
+            waited += pause
+            if watchdog is not None:
+                watchdog.look()
+
+
+class ThreadPulse:
+    """The heart in a daemon thread with its own event loop and its own handle on the store."""
+
+    def __init__(
+        self, store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None], watchdog: Watchdog
+    ) -> None:
+        self._twin = store.twin()
+        self._worker = worker
+        self._ttl = ttl_seconds
+        self._lost = lost
+        self._watchdog = watchdog
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        self._home = asyncio.get_running_loop()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="holdfast-heart", daemon=True)
+        self._thread.start()
+        ready.wait(timeout=10)
+
+    async def stop(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._loop is not None and self._task is not None:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        await asyncio.to_thread(thread.join, 10)
+
+    def _tell(self) -> None:
+        if self._home is not None and not self._home.is_closed():
+            self._home.call_soon_threadsafe(self._lost)
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.run(self._main(ready))
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        ready.set()
+        try:
+            while True:
+                try:
+                    await self._twin.open(migrate=False)
+                    break
+                except HoldfastError as error:
+                    log.debug("the heart cannot reach the store: %s", error)
+                    await asyncio.sleep(0.5)
+            await beat_forever(self._twin, self._worker, self._ttl, self._tell, self._watchdog)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await self._twin.close()
+
+
+class LoopPulse:
+    """The heart as a task of the same loop: for simulations, where there are no threads."""
+
+    def __init__(self, store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None]) -> None:
+        self._make = lambda: beat_forever(store, worker, ttl_seconds, lost, None)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._make(), name="holdfast-heart")
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,89 @@
+"""A run that this worker leases, in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.execution import Execution
+from holdfast.store.protocol import Key, Received, Run
+from holdfast.worker import messages
+from holdfast.worker.performer import Performance
+
+
+class Held:
+    """One leased run: where its journal stands, its execution, what has arrived, and which steps run."""
+
+    __slots__ = (
+        "alarm",
+        "arrivals",
+        "committing",
+        "consumed",
+        "created_at",
+        "dropped",
+        "epoch",
+        "execution",
+        "fresh",
+        "generation",
+        "head",
+        "id",
+        "key",
+        "parent",
+        "parent_position",
+        "pause",
+        "priority",
+        "scheduled",
+        "steps",
+        "through",
+        "version",
+        "workflow",
+    )
+
+    def __init__(self, run: Run) -> None:
+        self.key: Key = run.key
+        self.workflow = run.workflow
+        self.id = PromiseId(run.root)
+        self.generation = run.generation
+        self.epoch = run.epoch
+        self.version = run.version
+        self.head = run.head
+        self.priority = run.priority
+        self.parent = run.parent
+        self.parent_position = run.parent_position
+        self.created_at = run.created_at
+        self.consumed = run.consumed
+        self.pause = run.pause
+        self.through = run.consumed
+        self.execution: Execution | None = None
+        self.fresh = True  # its outstanding work has not been asked for by this worker yet
+        self.arrivals: list[Arrival] = []
+        self.steps: dict[PromiseId, Performance] = {}
+        self.committing = False
+        self.scheduled = False
+        self.dropped = False
+        self.alarm: asyncio.TimerHandle | None = None
+
+    def take_in(self, inbox: list[Received]) -> None:
+        """Add messages from the inbox, each once."""
+        for position, message in inbox:
+            if position > self.through:
+                self.arrivals.append(messages.read(message, self.id))
+                self.through = position
+
+    def silence(self) -> None:
+        """Forget the alarm."""
+        if self.alarm is not None:
+            self.alarm.cancel()
+            self.alarm = None
+
+    def drop(self) -> None:
+        """Stop its steps and forget its execution; nothing more comes of this object."""
+        self.dropped = True
+        self.silence()
+        for performance in self.steps.values():
+            performance.cancel()
+        self.steps.clear()
+        if self.execution is not None:
+            self.execution.program.close()
+            self.execution = None

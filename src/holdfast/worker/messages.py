@@ -1,0 +1,66 @@
+"""What goes through a run's inbox: signals, cancellations, and the outcomes of work done elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cbor2
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.store.protocol import Message
+
+
+def signal(name: str, payload: Payload, at: int, id: str | None = None) -> Message:
+    return Message("signal", _write([name, payload.data, payload.codec]), at, id)
+
+
+def cancel(reason: str, at: int) -> Message:
+    return Message("cancel", _write([reason]), at)
+
+
+def settled(position: int, outcome: Outcome, attempt: int, started_at: int, at: int, id: str | None = None) -> Message:
+    """An invocation is settled: by queued work, or by a child that ended."""
+    if isinstance(outcome, Ok):
+        result = [outcome.value.data, outcome.value.codec]
+    else:
+        result = [outcome.failure.type, outcome.failure.message, outcome.failure.trace]
+    return Message("settled", _write([position, attempt, started_at, isinstance(outcome, Ok), result]), at, id)
+
+
+def attempt_failed(arrival: AttemptFailed, position: int, at: int) -> Message:
+    failure = arrival.failure
+    body = [position, arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
+    return Message("failed", _write([*body, [failure.type, failure.message, failure.trace]]), at)
+
+
+def read(message: Message, run: PromiseId) -> Arrival:
+    """The message as the kernel's arrival. Raises StoreCorrupt where it is none."""
+    try:
+        fields = cbor2.loads(message.body)
+        match message.kind:
+            case "signal":
+                return SignalArrived(fields[0], Payload(fields[1], fields[2]))
+            case "cancel":
+                return CancelArrived(fields[0])
+            case "settled":
+                position, attempt, started_at, good, result = fields
+                outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
+                return Settled(run.child(position), outcome, attempt, started_at)
+            case "failed":
+                position, attempt, started_at, after, failure = fields
+                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after)
+            case other:
+                raise ValueError(f"unknown kind {other!r}")
+    except (cbor2.CBORError, ValueError, TypeError, IndexError) as error:
+        raise StoreCorrupt(
+            f"a message in the run's inbox cannot be read ({error}): it was damaged, or a newer Holdfast wrote it."
+        ) from error
+
+
+def _write(fields: list[Any]) -> bytes:
+    return cbor2.dumps(fields, canonical=True)
+
+

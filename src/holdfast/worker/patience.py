@@ -1,0 +1,39 @@
+"""Waiting for a store that does not answer: back off, say so once, and go on by itself when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from holdfast.errors import OperatorError, StoreUnavailable
+
+log = logging.getLogger("holdfast.worker")
+
+T = TypeVar("T")
+
+SHORTEST_SECONDS: Final = 0.05
+LONGEST_SECONDS: Final = 2.0
+
+TROUBLE: Final = (StoreUnavailable, OperatorError)
+"""What time, or an operator, can mend."""
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Call until the store answers."""
+    pause = SHORTEST_SECONDS
+    complained = False
+    while True:
+        try:
+            answer = await call()
+        except TROUBLE as error:
+            if not complained:
+                log.warning("%s (trying again)", error)
+            complained = True
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_SECONDS)
+        else:
+            if complained:
+                log.warning("the store answers again")
+            return answer

@@ -1,0 +1,238 @@
+"""The performer: it runs steps, tells failures apart, and keeps to timeouts.
+
+Steps run on the worker's own event loop, plain functions in threads. An attempt ends in exactly one arrival, or in none
+when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels in a context variable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
+from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.failures import describe
+from holdfast.programs.function.values import decode, encode
+from holdfast.store.protocol import Key
+from holdfast.worker.clock import Clock
+
+Outcome = Settled | AttemptFailed
+Report = Callable[[Outcome], None]
+
+_RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
+
+
+class StepInfo(msgspec.Struct, frozen=True):
+    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key."""
+
+    tenant: str
+    run: str
+    step: str
+    attempt: int
+    key: str
+    progress: Any = None
+
+
+class Performance:
+    """One attempt under way."""
+
+    __slots__ = ("_beats", "called_off", "expired", "info", "last_beat", "loop", "task")
+
+    def __init__(self, info: StepInfo, beats: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
+        self.info = info
+        self.called_off = False
+        self.expired = False
+        self.task: asyncio.Task[None] | None = None
+        self.loop = loop
+        self.last_beat = loop.time()
+        self._beats = beats
+
+    def cancel(self) -> None:
+        """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
+        self.called_off = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def beat(self, details: object) -> None:
+        if self.called_off or self.expired:
+            raise asyncio.CancelledError("the step was called off")
+        self.last_beat = self.loop.time()
+        if details is not None:
+            self.loop.call_soon_threadsafe(self._beats, encode(details, "a heartbeat's details").data)
+
+
+_performance: contextvars.ContextVar[Performance] = contextvars.ContextVar("holdfast-performance")
+
+
+def heartbeat(details: object = None) -> None:
+    """Say that a long step is alive and how far it is. Raises CancelledError where the step was called off."""
+    _current("heartbeat()").beat(details)
+
+
+def step_info() -> StepInfo:
+    """Which step this is, of which run, at which attempt, and what the last attempt's heartbeat said."""
+    return _current("step_info()").info
+
+
+def _current(what: str) -> Performance:
+    try:
+        return _performance.get()
+    except LookupError:
+        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.") from None
+
+
+class Performer:
+    """Runs attempts, at most ``limit`` at once; the rest wait their turn."""
+
+    def __init__(self, clock: Clock, threads: Executor, limit: int) -> None:
+        self._clock = clock
+        self._threads = threads
+        self._limit = limit
+        self._running = 0
+        self._backlog: deque[Callable[[], None]] = deque()
+        self._closed = False
+
+    @property
+    def running(self) -> int:
+        return self._running
+
+    def perform(
+        self,
+        step: Step[..., Any],
+        key: Key,
+        promise: PromiseId,
+        attempt: int,
+        input: Payload,
+        report: Report,
+        beats: Callable[[bytes], None],
+        progress: bytes | None = None,
+    ) -> Performance:
+        """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before."""
+        seen = None if progress is None else decode(Payload(progress))
+        info = StepInfo(key.tenant, key.run, step.name, attempt, str(promise), seen)
+        loop = asyncio.get_running_loop()
+        performance = Performance(info, beats, loop)
+
+        def begin() -> None:
+            if not performance.called_off:
+                self._running += 1
+                performance.task = loop.create_task(self._attempt(step, performance, promise, input, report))
+
+        if self._closed:
+            return performance
+        if self._running < self._limit:
+            begin()
+        else:
+            self._backlog.append(begin)
+        return performance
+
+    def close(self) -> None:
+        """Begin nothing more; what is under way may end."""
+        self._closed = True
+        self._backlog.clear()
+
+    async def _attempt(
+        self, step: Step[..., Any], performance: Performance, promise: PromiseId, input: Payload, report: Report
+    ) -> None:
+        started_at = self._clock.now()
+        attempt = performance.info.attempt
+        outcome: Outcome | None = None
+        try:
+            value = await self._call(step, performance, input)
+            outcome = Settled(promise, Ok(step.signature.write_result(value)), attempt, started_at)
+        except asyncio.CancelledError as error:
+            if not performance.called_off:
+                outcome = AttemptFailed(promise, describe(error), attempt, started_at)
+        except (TerminalError, AuthorError) as error:
+            outcome = Settled(promise, Err(describe(error)), attempt, started_at)
+        except Exception as error:
+            outcome = _failed(error, promise, attempt, started_at)
+        finally:
+            self._running -= 1
+            if self._backlog and self._running < self._limit:
+                self._backlog.popleft()()
+        if outcome is not None and not performance.called_off:
+            report(outcome)
+
+    async def _call(self, step: Step[..., Any], performance: Performance, input: Payload) -> Any:
+        args, kwargs = step.signature.read(input)
+        _performance.set(performance)
+        if step.timeout is None and step.heartbeat_timeout is None and step.is_async:
+            return await step.function(*args, **kwargs)
+        call = self._awaitable(step, args, kwargs)
+        if step.heartbeat_timeout is not None:
+            call = _listened(call, performance, step)
+        try:
+            async with asyncio.timeout(step.timeout) as scope:
+                return await call
+        except TimeoutError:
+            if scope.expired():
+                performance.expired = True  # a thread cannot be stopped, but its next heartbeat() can tell it
+                raise TimeoutError(f"the attempt took longer than {step.timeout} s") from None
+            raise
+
+    async def _awaitable(self, step: Step[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if step.is_async:
+            return await step.function(*args, **kwargs)
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: context.run(step.function, *args, **kwargs))
+
+
+async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -> Any:
+    """Await the call, and fail it when it falls silent."""
+    limit = step.heartbeat_timeout or 0.0
+    performance.last_beat = performance.loop.time()
+    task = asyncio.ensure_future(call)
+    try:
+        while True:
+            left = performance.last_beat + limit - performance.loop.time()
+            if left <= 0:
+                raise TimeoutError(f"no heartbeat for {limit} s")
+            done, _ = await asyncio.wait([task], timeout=left)
+            if done:
+                return task.result()
+    finally:
+        task.cancel()
+
+
+def _failed(error: Exception, promise: PromiseId, attempt: int, started_at: int) -> Outcome:
+    """Tell what another attempt may mend from what it cannot."""
+    failure: Failure = describe(error)
+    if _is_terminal(error):
+        return Settled(promise, Err(failure), attempt, started_at)
+    return AttemptFailed(promise, failure, attempt, started_at, _retry_after(error))
+
+
+def _status(error: Exception) -> int | None:
+    """The HTTP status behind an error of httpx, requests or aiohttp."""
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", None) or getattr(error, "status", None)
+    return status if isinstance(status, int) else None
+
+
+def _is_terminal(error: Exception) -> bool:
+    status = _status(error)
+    return status is not None and 400 <= status < 500 and status not in _RETRYABLE_STATUSES
+
+
+def _retry_after(error: Exception) -> float | None:
+    """How long the other side asked to be left alone: a RetryableError's wish, or a Retry-After header in seconds."""
+    wish = getattr(error, "retry_after", None)
+    if wish is None:
+        holder = getattr(error, "response", None) or error
+        headers = getattr(holder, "headers", None)
+        wish = headers.get("Retry-After") if hasattr(headers, "get") else None
+    try:
+        return None if wish is None else max(0.0, float(wish))
+    except (TypeError, ValueError):
+        return None

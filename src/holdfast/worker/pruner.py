@@ -1,0 +1,34 @@
+"""The pruner: it deletes runs some time after they ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from holdfast.store.protocol import Store
+from holdfast.worker.clock import Clock
+from holdfast.worker.role import Role
+
+log = logging.getLogger("holdfast.pruner")
+
+BATCH: Final = 200
+INTERVAL_SECONDS: Final = 600.0
+
+
+class Pruner(Role):
+    """Deletes in small batches, so that nobody waits for it."""
+
+    name = "pruner"
+
+    def __init__(self, store: Store, clock: Clock, retention_seconds: float) -> None:
+        super().__init__()
+        self._store = store
+        self._clock = clock
+        self._retention = retention_seconds
+
+    async def round(self) -> float | None:
+        before = self._clock.now() - round(self._retention * 1e6)
+        pruned = await self._store.prune(before, BATCH)
+        if pruned:
+            log.info("deleted %d runs that ended more than %g days ago", pruned, self._retention / 86400)
+        return 0.1 if pruned == BATCH else INTERVAL_SECONDS

@@ -1,0 +1,15 @@
+"""A journal's events under another root: what a fork and a new generation are made of."""
+
+from __future__ import annotations
+
+from holdfast.journal import events as e
+from holdfast.journal.codec import decode_segment, encode_segment
+from holdfast.journal.promise import PromiseId
+
+
+def reroot(event: e.Event, root: PromiseId, idempotency_key: str) -> e.Event:
+    """The same event in the journal of another run. Only the start names the run; the rest is relative to its root."""
+    if isinstance(event, e.ExecutionStarted):
+        return e.ExecutionStarted(event.component_digest, event.input, event.parent_id, idempotency_key)
+    (entry,) = decode_segment(encode_segment([(0, event)], 0), root, 0)
+    return entry.event

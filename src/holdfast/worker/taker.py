@@ -1,0 +1,120 @@
+"""The taker: it leases queued steps of the queues that this worker serves, and performs them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import cbor2
+
+from holdfast.journal.payload import Failure, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.programs.function.definitions import Step
+from holdfast.store import protocol as p
+from holdfast.worker import messages
+from holdfast.worker.claimer import LOOK_SECONDS
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.performer import Performance, Performer
+from holdfast.worker.role import Role
+
+log = logging.getLogger("holdfast.taker")
+
+
+class Taker(Role):
+    """Serves queues, each up to its concurrency in this worker."""
+
+    name = "taker"
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        performer: Performer,
+        clock: Clock,
+        worker: str,
+        queues: Mapping[str, int],
+        steps: Mapping[str, Step[..., Any]],
+        delivered: Any,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._committer = committer
+        self._performer = performer
+        self._clock = clock
+        self._worker = worker
+        self._queues = queues
+        self._steps = steps
+        self._delivered = delivered
+        self._running: dict[str, dict[tuple[p.Key, int], Performance]] = {queue: {} for queue in queues}
+
+    @property
+    def running(self) -> int:
+        return sum(map(len, self._running.values()))
+
+    async def round(self) -> float | None:
+        await self._mind_withdrawn()
+        wanted = {queue: limit - len(self._running[queue]) for queue, limit in self._queues.items()}
+        wanted = {queue: room for queue, room in wanted.items() if room > 0}
+        if not wanted:
+            return LOOK_SECONDS
+        claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
+        for work in claim.work:
+            self._begin(work)
+        if claim.next_available_at is None:
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.001, (claim.next_available_at - self._clock.now()) / 1e6))
+
+    def lose_all(self) -> None:
+        """Every lease is lost."""
+        for running in self._running.values():
+            for performance in running.values():
+                performance.cancel()
+            running.clear()
+
+    async def _mind_withdrawn(self) -> None:
+        """Call off work that its run no longer wants."""
+        for running in self._running.values():
+            for (key, position), performance in list(running.items()):
+                leased = {w.position for w, owner in await self._store.work_of(key) if owner == self._worker}
+                if position not in leased and running.pop((key, position), None) is not None:
+                    performance.cancel()
+
+    def _begin(self, work: p.Work) -> None:
+        root, data, codec = cbor2.loads(work.body)
+        promise = PromiseId(root).child(work.position)
+        place = (work.key, work.position)
+        report = partial(self._finish, work)
+        step = self._steps.get(work.name)
+        if step is None:
+            message = f"queue {work.queue!r} is served here, but no step is called {work.name!r}: deploy its code"
+            failure = Failure("holdfast.errors:InvalidDefinition", message)
+            report(AttemptFailed(promise, failure, work.attempt, self._clock.now()))
+            return
+
+        def beat(details: bytes) -> None:
+            change = p.Beat(work.key, work.position, details, self._clock.now())
+            self._committer.submit(change, lambda _: None)
+
+        self._running[work.queue][place] = self._performer.perform(
+            step, work.key, promise, work.attempt, Payload(data, codec), report, beat
+        )
+
+    def _finish(self, work: p.Work, arrival: Arrival) -> None:
+        self._running[work.queue].pop((work.key, work.position), None)
+        now = self._clock.now()
+        match arrival:
+            case Settled(outcome=outcome, attempt=attempt, started_at=started_at):
+                message = messages.settled(work.position, outcome, attempt, started_at, now)
+            case AttemptFailed():
+                message = messages.attempt_failed(arrival, work.position, now)
+            case _:
+                raise TypeError(f"no attempt ends in {arrival!r}")
+        change = p.FinishWork(work.key, work.position, work.epoch, message)
+        self._committer.submit(change, lambda _: self._delivered(work.key))
+        self.wake()
+
+

@@ -1,0 +1,239 @@
+"""A turn as one change of the store: its segment, its projection, and what comes also."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import cbor2
+import msgspec
+
+from holdfast.errors import EngineError
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import CONTINUED, Err, Failure, Ok, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.execution import Execution, Turn
+from holdfast.kernel.requests import Abandon, Invoke, Request
+from holdfast.programs.function.calls import DETACHED, SIGNAL
+from holdfast.programs.function.definitions import STEP, WORKFLOW
+from holdfast.store.protocol import (
+    Advance,
+    Also,
+    Deliver,
+    Enqueue,
+    Key,
+    Projection,
+    Renewal,
+    Segment,
+    Standing,
+    Start,
+    Withdraw,
+    Work,
+)
+from holdfast.worker import messages
+from holdfast.worker.births import Birth, child_id, idempotency_key
+from holdfast.worker.held import Held
+from holdfast.worker.sealing import seal
+
+_STANDINGS: dict[type[e.Event], Standing] = {
+    e.ExecutionCompleted: "completed",
+    e.ExecutionFailed: "failed",
+    e.ExecutionCancelled: "cancelled",
+}
+
+
+class Errand(msgspec.Struct):
+    """A request that is carried out by the commit itself; its answer settles the promise, or nothing does."""
+
+    change: Also
+    promise_id: PromiseId | None
+    result: str | None = None
+
+
+class Plan(msgspec.Struct):
+    """What to do with a turn: a change to commit, then steps to begin or call off here, and errands to settle."""
+
+    change: Advance
+    invoke: list[Invoke]
+    abandon: list[PromiseId]
+    errands: list[Errand]
+    ending: e.Event | None
+
+
+def terminal_of(turn: Turn) -> e.Event | None:
+    """The event that ended the run in this turn."""
+    last = turn.events[-1][1] if turn.events else None
+    return last if type(last) in _STANDINGS else None
+
+
+def is_local(request: Request) -> bool:
+    """Whether the request runs in this worker, beside its run."""
+    return request.kind == STEP and request.queue is None
+
+
+def plan(
+    held: Held, execution: Execution, turn: Turn, now: int, *, hold_until: int, digest_of: Mapping[str, str]
+) -> Plan:
+    """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``."""
+    requests: Sequence[Request] = turn.requests
+    if held.fresh and not execution.ended:
+        abandons = [request for request in turn.requests if isinstance(request, Abandon)]
+        requests = [*execution.outstanding(), *abandons]
+    invoke = [r for r in requests if isinstance(r, Invoke) and is_local(r) and r.promise_id not in held.steps]
+    abandon = [r.promise_id for r in requests if isinstance(r, Abandon) and is_local(r)]
+    errands = [_errand(held, request, now, digest_of) for request in requests if not is_local(request)]
+    ending = terminal_of(turn)
+    renewal = _renewal(held, execution, ending, now, digest_of) if _continues(ending) else None
+    if ending is not None and renewal is None and held.parent is not None:
+        errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), _to_parent(held, ending, now)), None))
+    blobs: dict[bytes, bytes] = {}
+    segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
+    busy = bool(invoke or errands and _awaits_answer(errands) or held.steps.keys() - set(abandon) or held.arrivals)
+    projection, release = _projection(held, execution, ending, renewal, busy, hold_until)
+    change = Advance(
+        held.key,
+        held.generation,
+        held.epoch,
+        held.version,
+        segment,
+        projection,
+        held.through,
+        release,
+        blobs,
+        tuple(errand.change for errand in errands),
+        renewal,
+    )
+    return Plan(change, invoke, abandon, errands, None if renewal is not None else ending)
+
+
+def _awaits_answer(errands: list[Errand]) -> bool:
+    return any(errand.promise_id is not None for errand in errands)
+
+
+def _projection(
+    held: Held,
+    execution: Execution,
+    ending: e.Event | None,
+    renewal: Renewal | None,
+    busy: bool,
+    hold_until: int,
+) -> tuple[Projection, bool]:
+    """How the run's row looks after the turn, and whether the lease is given up."""
+    if renewal is not None:
+        return Projection("running"), False
+    if ending is not None:
+        error = str(ending.error) if isinstance(ending, e.ExecutionFailed) else None
+        return Projection(_STANDINGS[type(ending)], error=error), True
+    due = execution.next_due()
+    cancelling = execution.ledger.cancel_requested
+    if busy:
+        return Projection("running", due, cancelling=cancelling), False
+    pause = None
+    if execution.waits_for_nothing:
+        pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"
+    if due is not None and due <= hold_until and pause is None and held.pause is None:
+        return Projection("waiting", due, cancelling=cancelling), False
+    waiting = msgspec.json.encode(execution.waits()[:20]).decode()
+    return Projection("waiting", due, waiting, cancelling, pause=pause), True
+
+
+def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]) -> Errand:
+    position = request.promise_id.path[-1]
+    if isinstance(request, Abandon):
+        if request.kind == STEP:
+            return Errand(Withdraw(held.key, position), None)
+        child = Key(held.key.tenant, child_id(held.key.run, position))
+        return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now)), None)
+    match request.kind:
+        case kind if kind == STEP:
+            return Errand(Enqueue(_work(held, request)), None)
+        case kind if kind == WORKFLOW:
+            return Errand(_child(held, request, now, digest_of), None)
+        case kind if kind == DETACHED:
+            start = _detached(held, request, now, digest_of)
+            return Errand(start, request.promise_id, start.key.run)
+        case kind if kind == SIGNAL:
+            (target, name, value), _ = cbor2.loads(request.input.data)
+            body = Payload(cbor2.dumps(value, canonical=True))
+            message = messages.signal(name, body, now, str(request.promise_id))
+            return Errand(Deliver(Key(held.key.tenant, target), message), request.promise_id)
+        case other:
+            raise EngineError(f"no worker knows the invoke kind {other!r}")
+
+
+def _work(held: Held, request: Invoke) -> Work:
+    return Work(
+        held.key,
+        request.promise_id.path[-1],
+        request.queue or "",
+        request.function_name,
+        request.attempt,
+        cbor2.dumps([held.id.root, request.input.data, request.input.codec], canonical=True),
+        held.priority,
+        request.not_before,
+    )
+
+
+def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
+    position = request.promise_id.path[-1]
+    key = Key(held.key.tenant, child_id(held.key.run, position))
+    return Birth(
+        key=key,
+        workflow=request.function_name,
+        digest=digest_of.get(request.function_name, ""),
+        input=request.input,
+        parent=held.key.run,
+        parent_id=request.promise_id,
+        priority=held.priority,
+    ).start(now)
+
+
+def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
+    (workflow, chosen, arguments), _ = cbor2.loads(request.input.data)
+    run = chosen or child_id(held.key.run, request.promise_id.path[-1])
+    return Birth(
+        key=Key(held.key.tenant, run),
+        workflow=workflow,
+        digest=digest_of.get(workflow, ""),
+        input=Payload(arguments),
+        priority=held.priority,
+    ).start(now)
+
+
+def _to_parent(held: Held, ending: e.Event, now: int) -> messages.Message:
+    match ending:
+        case e.ExecutionCompleted(result=result):
+            outcome: Ok | Err = Ok(result)
+        case e.ExecutionFailed(error=error):
+            outcome = Err(error)
+        case e.ExecutionCancelled(reason=reason):
+            outcome = Err(Failure("holdfast.errors:RunCancelled", reason))
+        case _:
+            raise EngineError(f"{ending!r} ends no run")
+    id = f"ended:{held.id}"
+    return messages.settled(held.parent_position or 0, outcome, 1, held.created_at, now, id)
+
+
+def _continues(ending: e.Event | None) -> bool:
+    return isinstance(ending, e.ExecutionCompleted) and ending.result.codec == CONTINUED
+
+
+def _renewal(
+    held: Held, execution: Execution, ending: e.Event | None, now: int, digest_of: Mapping[str, str]
+) -> Renewal:
+    """The next generation's first segment: its start, and the signals that nobody received."""
+    assert isinstance(ending, e.ExecutionCompleted)
+    digest = digest_of.get(held.workflow, "")
+    key = idempotency_key(held.key, held.generation + 1)
+    parent = None  # the parent is told by the run's row, whatever the generation
+    root = PromiseId.of_run(digest, parent, key)
+    stamped: list[tuple[int, e.Event]] = [
+        (now, e.ExecutionStarted(digest, Payload(ending.result.data), parent, key))
+    ]
+    counts: dict[str, int] = {}
+    for name, payload in execution.ledger.unconsumed():
+        counts[name] = counts.get(name, 0) + 1
+        stamped.append((now, e.SignalDelivered(name, payload, counts[name])))
+    blobs: dict[bytes, bytes] = {}
+    segment: Segment = seal(stamped, 0, GENESIS, blobs)
+    return Renewal(root.root, segment, blobs)

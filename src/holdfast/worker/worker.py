@@ -1,0 +1,218 @@
+"""The worker as a whole: its roles, and how they start and stop together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.kernel.execution import Entropy
+from holdfast.programs.function.definitions import Step, Workflow
+from holdfast.store import protocol as p
+from holdfast.worker.advancer import Advancer, Ended
+from holdfast.worker.births import Birth
+from holdfast.worker.claimer import Claimer
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.heart import Pulse, ThreadPulse
+from holdfast.worker.patience import patiently
+from holdfast.worker.performer import Performer
+from holdfast.worker.pruner import Pruner
+from holdfast.worker.rescuer import Rescuer
+from holdfast.worker.role import Role
+from holdfast.worker.taker import Taker
+from holdfast.worker.watchdog import Watchdog, guard
+
+log = logging.getLogger("holdfast.worker")
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker behaves. The defaults suit most."""
+
+    capacity: int = 1000  # runs leased at once
+    step_limit: int = 1000  # steps under way at once
+    threads: int = 32  # for plain functions
+    warm_limit: int = 128  # waiting runs kept in memory
+    lease_seconds: float = 15.0  # how long a silent worker keeps its leases
+    retention_days: float | None = 30.0  # how long ended runs are kept; None for ever
+    grace_seconds: float = 10.0  # how long a stop waits for steps to end
+    crash_limit: int = 10  # leases lost in a row before a run is parked as poison
+    turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
+    queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
+
+
+PulseFactory = Callable[[p.Store, str, float, Callable[[], None], Watchdog], Pulse]
+
+
+class Worker:
+    """Leases and advances runs in this process. Starting twice and stopping twice do no harm."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        clock: Clock,
+        entropy: Entropy,
+        workflows: Mapping[str, Workflow[..., Any]],
+        steps: Mapping[str, Step[..., Any]],
+        ended: Ended,
+        options: WorkerOptions,
+        *,
+        pulse: PulseFactory = ThreadPulse,
+        threads: Executor | None = None,
+    ) -> None:
+        self.options = options
+        self.id = ""
+        self.committer = committer
+        self._store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._workflows = workflows
+        self._steps = steps
+        self._ended = ended
+        self._pulse_factory = pulse
+        self._given_threads = threads
+        self._running = False
+        self._draining = False
+
+    @property
+    def running(self) -> bool:
+        return self._running and not self._draining
+
+    async def start(self) -> None:
+        """Register and begin to work."""
+        if self._running:
+            return
+        guard()
+        options = self.options
+        self.id = self._new_id()
+        self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
+        self.watchdog = Watchdog(options.turn_limit_seconds)
+        self.performer = Performer(self._clock, self._threads, options.step_limit)
+        self.advancer = Advancer(
+            self._store,
+            self.committer,
+            self.performer,
+            self._clock,
+            self._entropy,
+            self._workflows,
+            self._steps,
+            self._ended,
+            warm_limit=options.warm_limit,
+            crash_limit=options.crash_limit,
+            watchdog=self.watchdog,
+        )
+        self.roles = self._make_roles()
+        await patiently(partial(self._store.register, self._row(), options.lease_seconds))
+        self._pulse = self._pulse_factory(self._store, self.id, options.lease_seconds, self._lost, self.watchdog)
+        self._pulse.start()
+        self._running, self._draining = True, False
+        for role in self.roles:
+            role.start()
+
+    def _make_roles(self) -> list[Role]:
+        options = self.options
+        self.claimer = Claimer(
+            self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity
+        )
+        queues = self._queues()
+        self.taker = Taker(
+            self._store,
+            self.committer,
+            self.performer,
+            self._clock,
+            self.id,
+            queues,
+            self._steps,
+            self.advancer.delivered,
+        )
+        woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
+        rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
+        roles: list[Role] = [rescuer, *woken]
+        if options.retention_days is not None:
+            roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
+        return roles
+
+    def _queues(self) -> dict[str, int]:
+        declared: dict[str, int] = {}
+        for step in self._steps.values():
+            if step.queue is not None:
+                declared[step.queue] = max(declared.get(step.queue, 0), step.concurrency or self.options.step_limit)
+        return declared if self.options.queues is None else dict(self.options.queues)
+
+    def _new_id(self) -> str:
+        return f"{socket.gethostname()}-{os.getpid()}-{self._entropy.randbytes(4).hex()}"
+
+    def _row(self) -> p.Worker:
+        return p.Worker(
+            self.id,
+            socket.gethostname(),
+            os.getpid(),
+            tuple(self._workflows),
+            tuple(self._queues()),
+            self._clock.now(),
+            0,
+        )
+
+    def begin(self, birth: Birth, done: Callable[[p.Answer | Exception], None]) -> bool:
+        """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
+        if not self.running or self.claimer.room <= 0 or birth.workflow not in self._workflows:
+            return False
+        self.advancer.begin(birth, self.id, done)
+        return True
+
+    def hint(self) -> None:
+        """Something may have changed in the store."""
+        if self._running:
+            self.claimer.wake()
+            self.taker.wake()
+
+    def _lost(self) -> None:
+        """The store has forgotten this worker: whatever it holds may be another's. It goes on under a new name."""
+        if not self._running:
+            return
+        log.warning("worker %s was taken for dead; it goes on as a new one", self.id)
+        self.advancer.lose_all()
+        self.taker.lose_all()
+        task = asyncio.get_running_loop().create_task(self._rejoin())
+        self._rejoining = task
+
+    async def _rejoin(self) -> None:
+        await patiently(partial(self._store.register, self._row(), self.options.lease_seconds))
+        self.hint()
+
+    async def stop(self, grace_seconds: float | None = None) -> None:
+        """Finish or hand back: steps may end within the grace time, then everything leased is given to others."""
+        if not self._running or self._draining:
+            return
+        self._draining = True
+        for role in self.roles:
+            await role.stop()
+        await self._drain(self.options.grace_seconds if grace_seconds is None else grace_seconds)
+        self._running = False
+        self.advancer.close()
+        self.taker.lose_all()
+        await self._pulse.stop()
+        await self._hand_back()
+        if self._given_threads is None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _drain(self, grace_seconds: float) -> None:
+        deadline = time.monotonic() + grace_seconds
+        self.performer.close()
+        while time.monotonic() < deadline and (self.performer.running or not self.committer.idle):
+            await asyncio.sleep(0.01)
+
+    async def _hand_back(self) -> None:
+        try:
+            await self._store.unregister(self.id, self._clock.now())
+        except Exception as error:
+            log.warning("the leases of worker %s could not be handed back, they will expire: %s", self.id, error)

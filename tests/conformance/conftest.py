@@ -1,0 +1,16 @@
+"""Let the shipped suite's assertions show what they compared, and bring up the server that some stores need."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.testing.postgres import PostgresServer, server
+
+pytest.register_assert_rewrite("holdfast.testing.stores")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests of this process; under xdist each of its processes has its own."""
+    with server() as running:
+        yield running

@@ -1,0 +1,149 @@
+"""A run without a worker: the kernel's ``Execution`` with a journal, a hand-moved clock and arrivals made by position.
+
+Nothing here decides anything: it keeps what the kernel gives back, and turns short words (``ok(0, "value")``) into
+arrivals. ``rebuilt`` gives the same run made from its journal alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.journal import events as e
+from holdfast.journal.payload import Err, Failure, Ok, Outcome
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.status import Blocked
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.execution import Execution, Turn
+from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.failures import describe
+from holdfast.programs.function.values import decode, encode
+
+NOW = 1_700_000_000_000_000
+SECOND = 1_000_000
+
+
+class Run:
+    """One run in memory."""
+
+    def __init__(self, workflow: Workflow[..., Any], *args: object, seed: int = 0, **kwargs: object) -> None:
+        self.workflow = workflow
+        self.id = PromiseId.of_run("digest", None, "run")
+        self.entropy = random.Random(seed)
+        self.now = NOW
+        self.journal: list[e.Entry] = []
+        self.invokes: dict[PromiseId, Invoke] = {}
+        self.abandoned: list[PromiseId] = []
+        started = e.ExecutionStarted("digest", workflow.signature.write(args, kwargs), None, "run")
+        self.execution = Execution.begin(self.id, workflow.program(), started, self.now, self.entropy)
+
+    def rebuilt(self, entries: Iterable[e.Entry] | None = None, workflow: Workflow[..., Any] | None = None) -> Run:
+        """The run made from its journal, or from those entries, by this or that code."""
+        other = object.__new__(Run)
+        other.workflow = workflow or self.workflow
+        other.id, other.now = self.id, self.now
+        other.entropy = random.Random(99)
+        other.journal = list(self.journal if entries is None else entries)
+        program = other.workflow.program()
+        other.execution = Execution.rebuild(other.id, program, other.journal, other.now, other.entropy)
+        other.abandoned = []
+        other.invokes = {}
+        other._note(other.execution.outstanding())
+        return other
+
+    def advance(self, *arrivals: Arrival, after: float = 0.0, resume: bool = True) -> Turn:
+        """Let so many seconds pass and take a turn."""
+        self.now += round(after * SECOND)
+        turn = self.execution.advance(arrivals, self.now, resume=resume)
+        for stamp, event in turn.events:
+            self.journal.append(e.Entry(len(self.journal), stamp, event))
+        self._note(turn.requests)
+        return turn
+
+    def _note(self, requests: Iterable[Invoke | Abandon]) -> None:
+        for request in requests:
+            if isinstance(request, Invoke):
+                self.invokes[request.promise_id] = request
+            else:
+                self.invokes.pop(request.promise_id, None)
+                self.abandoned.append(request.promise_id)
+
+    # -- arrivals by position --------------------------------------------------------------------------------------
+
+    def promise(self, position: int) -> PromiseId:
+        return self.id.child(position)
+
+    def settled(self, position: int, outcome: Outcome, attempt: int | None = None) -> Settled:
+        promise = self.promise(position)
+        known = self.invokes.get(promise)
+        number = attempt if attempt is not None else known.attempt if known is not None else 1
+        return Settled(promise, outcome, number, self.now)
+
+    def ok(self, position: int, value: object = None, attempt: int | None = None) -> Settled:
+        return self.settled(position, Ok(encode(value)), attempt)
+
+    def err(self, position: int, error: Exception, attempt: int | None = None) -> Settled:
+        return self.settled(position, Err(describe(error)), attempt)
+
+    def failed(
+        self, position: int, message: str = "no", *, attempt: int | None = None, retry_after: float | None = None
+    ) -> AttemptFailed:
+        number = attempt if attempt is not None else self.invokes[self.promise(position)].attempt
+        failure = Failure("builtins:ValueError", message)
+        return AttemptFailed(self.promise(position), failure, number, self.now, retry_after)
+
+    # -- what came of it -------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[e.Event]:
+        return [entry.event for entry in self.journal]
+
+    @property
+    def ended(self) -> bool:
+        return self.execution.ended
+
+    def names(self) -> list[str]:
+        return [type(event).__name__ for event in self.events]
+
+    def asked(self) -> list[str]:
+        """The names of the invocations that were requested and are not settled, by position."""
+        pending = {wait.position for wait in self.execution.waits()}
+        return [invoke.function_name for promise, invoke in sorted(self.invokes.items()) if promise.path[-1] in pending]
+
+    def result(self, kind: Any = Any) -> Any:
+        """The run's result; fails the test where it did not complete."""
+        last = self.events[-1]
+        assert isinstance(last, e.ExecutionCompleted), f"ended with {last!r}"
+        return decode(last.result, kind)
+
+    def failure(self) -> Failure:
+        last = self.events[-1]
+        assert isinstance(last, e.ExecutionFailed), f"ended with {last!r}"
+        return last.error
+
+    def waiting(self) -> tuple[str, tuple[int, ...]]:
+        """The await's kind and positions."""
+        status = self.execution.ledger.status
+        assert isinstance(status, Blocked), status
+        return type(status.kind).__name__.lower(), tuple(promise.path[-1] for promise in status.waiting_on)
+
+
+def signal(name: str, value: object = None) -> SignalArrived:
+    return SignalArrived(name, encode(value))
+
+
+def cancel(reason: str = "enough") -> CancelArrived:
+    return CancelArrived(reason)
+
+
+def check_replay(run: Run) -> None:
+    """The law of replay, for this run: rebuilt from its journal it adds nothing and stands where it stood."""
+    other = run.rebuilt()
+    turn = other.advance(resume=False)
+    assert turn.events == []
+    assert other.execution.ledger.status == run.execution.ledger.status
+    assert other.execution.next_due() == run.execution.next_due()
+    assert other.execution.waits() == run.execution.waits()
+    other.execution.program.close()
