@@ -58,11 +58,20 @@ check() {
   simulate_breaking engine.qnt --main=hasty --max-samples=500 --max-steps=60 --invariant=intentBeforeEffect
 }
 
+# The first trace on which a witness holds, found as the violation of its opposite.
+find_trace() {
+  simulate_breaking journal.qnt --max-samples=500 --max-steps=34 --invariant="not($2 and clock > 24)" \
+    --out-itf="$traces/$1.itf.json"
+}
+
 regenerate() {
   mkdir -p "$traces"
   rm -f "$traces"/lawful-*.itf.json "$traces"/lawless-*.itf.json
-  simulate journal.qnt --max-samples=10 --n-traces=10 --max-steps=34 --out-itf="$traces/lawful-{seq}.itf.json"
-  simulate journal.qnt --step=lawless --max-samples=6 --n-traces=6 --max-steps=24 \
+  simulate journal.qnt --max-samples=4 --n-traces=4 --max-steps=32 --out-itf="$traces/lawful-{seq}.itf.json"
+  find_trace lawful-join-set aJoinSetWasTaken
+  find_trace lawful-signal aSignalWasReceivedWhileBlocked
+  find_trace lawful-cancelled aRunWasCancelled
+  simulate journal.qnt --step=lawless --max-samples=20 --n-traces=20 --max-steps=14 \
     --out-itf="$traces/lawless-{seq}.itf.json"
   node tidy.mjs "$traces"/lawful-*.itf.json "$traces"/lawless-*.itf.json
 }

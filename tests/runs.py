@@ -144,6 +144,10 @@ def check_replay(run: Run) -> None:
     turn = other.advance(resume=False)
     assert turn.events == []
     assert other.execution.ledger.status == run.execution.ledger.status
-    assert other.execution.next_due() == run.execution.next_due()
-    assert other.execution.waits() == run.execution.waits()
+    assert _waits(other) == _waits(run)
     other.execution.program.close()
+
+
+def _waits(run: Run) -> list[tuple[str, str, int, int]]:
+    """What a run waits for. A retry whose time has come is due at once, whether it has been asked for or not."""
+    return [(wait.kind, wait.name, wait.position, max(wait.due or 0, run.now)) for wait in run.execution.waits()]

@@ -12,5 +12,5 @@ pytest.register_assert_rewrite("holdfast.testing.stores")
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One server for all tests of this process; under xdist each of its processes has its own."""
-    with server() as running:
+    with server(fast=True) as running:
         yield running

@@ -15,8 +15,8 @@ from holdfast.testing.stores import StoreSuite
 
 class TestPostgresStore(StoreSuite):
     @pytest.fixture(autouse=True)
-    def _in_a_database_of_its_own(self, postgres: PostgresServer) -> None:
-        self.url = postgres.url()
+    def _in_a_schema_of_its_own(self, postgres: PostgresServer) -> None:
+        self.url = postgres.schema_url()
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Store]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import Executor
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
@@ -23,7 +24,8 @@ from holdfast.store.opening import store_at
 from holdfast.worker.births import DEFAULT_TENANT, Birth, check_id
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.worker import Worker, WorkerOptions
+from holdfast.worker.heart import ThreadPulse
+from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
 R = TypeVar("R")
 
@@ -43,6 +45,8 @@ class Holdfast:
         options: WorkerOptions | None = None,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
+        pulse: PulseFactory = ThreadPulse,
+        threads: Executor | None = None,
     ) -> None:
         self.url = url if isinstance(url, str) else ""
         self.store: p.Store = store_at(url) if isinstance(url, str) else url
@@ -54,6 +58,8 @@ class Holdfast:
         self.repairs = Repairs(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
+        self._pulse = pulse
+        self._threads = threads
         self._workflows: Mapping[str, Workflow[..., Any]] = (
             WORKFLOWS if workflows is None else Registry("workflow", workflows)
         )
@@ -71,12 +77,12 @@ class Holdfast:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def open(self, *, migrate: bool = True) -> None:
-        """Open the store, bring its schema up to date, and start the worker."""
+    async def open(self, *, migrate: bool = True, worker: bool | None = None) -> None:
+        """Open the store, bring its schema up to date, and start the worker; ``worker`` overrides the constructor's."""
         await self.store.open(migrate=migrate)
         self._unwatch = self.store.watch(self.hint)
         self.waiters.start()
-        if self._wants_worker:
+        if self._wants_worker if worker is None else worker:
             self.worker = Worker(
                 self.store,
                 self.committer,
@@ -86,6 +92,8 @@ class Holdfast:
                 self._steps,
                 self._on_end,
                 self.options,
+                pulse=self._pulse,
+                threads=self._threads,
             )
             await self.worker.start()
 
@@ -135,10 +143,7 @@ class Holdfast:
         priority: int,
         attributes: Mapping[str, str],
     ) -> Birth:
-        if not isinstance(priority, int) or not -(2**31) < priority < 2**31:
-            raise InvalidRequest(f"priority is a whole number, not {priority!r}")
-        if not all(isinstance(name, str) and isinstance(value, str) for name, value in attributes.items()):
-            raise InvalidRequest("attributes are texts by name: convert numbers and dates to text")
+        _check_numbers_and_texts(priority, attributes)
         known = self._resolve(workflow)
         if known is None:
             name, digest, input = str(workflow), "", encode([args, kwargs], f"the arguments of {workflow}")
@@ -195,7 +200,7 @@ class Holdfast:
         after: p.Run | None = None
         left = limit
         while left is None or left > 0:
-            page = await self.store.list(query, min(100, left or 100), after)
+            page = await self.store.find(query, min(100, left or 100), after)
             for row in page:
                 yield row
             if len(page) < min(100, left or 100):
@@ -213,6 +218,11 @@ class Holdfast:
         """A result as its workflow's annotated type, where the workflow is known here; else as plain data."""
         workflow = self._signatures.get(key)
         return decode(payload) if workflow is None else workflow.signature.read_result(payload)
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        """The workflows that a worker of this engine serves, by name."""
+        return self._workflows
 
     def hint(self) -> None:
         """Something may have changed in the store."""
@@ -245,6 +255,13 @@ class Holdfast:
     def _on_end(self, key: p.Key, event: e.Event) -> None:
         self._change.set()
         self.waiters.ended(key, event)
+
+
+def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:
+    if not isinstance(priority, int) or not -(2**31) < priority < 2**31:
+        raise InvalidRequest(f"priority is a whole number, not {priority!r}")
+    if not all(isinstance(text, str) for pair in attributes.items() for text in pair):
+        raise InvalidRequest("attributes are texts by name: convert numbers and dates to text")
 
 
 def _micros(moment: datetime | None) -> int | None:

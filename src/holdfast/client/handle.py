@@ -49,18 +49,13 @@ class RunHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
-        row = await self.info()
-        if row.standing not in p.ENDED:
+        event: e.Event | None = None
+        if (await self.info()).standing not in p.ENDED:
             async with asyncio.timeout(timeout):
                 event = await self._app.waiters.wait(self.key)
-            row = None if event is not None else await self.info()
-        else:
-            event = None
-        if event is None and row is not None:
-            event = await journals.last_event(self._app.store, row)
-        return self._outcome(event)
+        return self._outcome(event or await journals.last_event(self._app.store, await self.info()))
 
-    def _outcome(self, event: e.Event | None) -> R:
+    def _outcome(self, event: e.Event) -> R:
         match event:
             case e.ExecutionCompleted(result=payload):
                 value: R = self._app.read_result(self.key, payload)
@@ -79,7 +74,8 @@ class RunHandle(Generic[R]):
         """
         if not name:
             raise InvalidRequest("a signal has a name")
-        message = messages.signal(name, encode(value, f"signal {name!r}"), self._app.clock.now(), id)
+        # Without a caller's id it gets one all the same: a commit whose outcome is unknown is tried again.
+        message = messages.signal(name, encode(value, f"signal {name!r}"), self._app.clock.now(), id or self._app.token())
         await self._deliver(message)
 
     async def cancel(self, reason: str = "cancelled by request") -> None:
@@ -121,16 +117,21 @@ class RunHandle(Generic[R]):
             yield entry
 
     async def tail(self, first: int = 0) -> AsyncIterator[e.Entry]:
-        """The entries as they come, until the run has ended."""
+        """The entries as they come, until the run has ended; a new generation begins at sequence 0 again."""
         at = first
+        row = await self.info()
         while True:
-            row = await self.info()
             async for entry in journals.read(self._app.store, row, at):
                 at = entry.sequence + 1
                 yield entry
             if row.standing in p.ENDED:
                 return
             await self._app.changed(0.2)
+            before, row = row, await self.info()
+            if row.generation != before.generation:
+                async for entry in journals.read(self._app.store, before, at):  # what the last journal got since
+                    yield entry
+                at = 0
 
     async def explain(self) -> str:
         """One sentence: what it waits for, since when, and what would move it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final
 
-from holdfast.errors import EngineError, RunNotFound
+from holdfast.errors import EngineError, RunNotFound, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.blobs import hydrate, reference
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -21,7 +21,8 @@ async def row_of(store: Store, key: Key) -> Run:
     found = await store.get([key])
     if not found:
         raise RunNotFound(
-            f"there is no run {key.run!r} in tenant {key.tenant!r}: `holdfast list --tenant {key.tenant}` shows what is."
+            f"there is no run {key.run!r} in tenant {key.tenant!r}: "
+            f"`holdfast list --tenant {key.tenant}` shows what is."
         )
     return found[0]
 
@@ -63,7 +64,10 @@ async def last_event(store: Store, run: Run) -> e.Event:
 
 
 async def check_chain(store: Store, run: Run) -> AsyncIterator[e.Entry]:
-    """The entries of a journal, each segment checked against its hash. Raises StoreCorrupt at the first broken link."""
+    """The entries of a journal, each segment checked against its hash, and the last against the row's.
+
+    Raises StoreCorrupt at the first broken link.
+    """
     root = PromiseId(run.root)
     head, at = GENESIS, 0
     while True:
@@ -74,4 +78,8 @@ async def check_chain(store: Store, run: Run) -> AsyncIterator[e.Entry]:
             for entry in decode_segment(segment.events, root, segment.first):
                 yield await _hydrated(store, run.key.tenant, entry)
         if len(page) < PAGE:
-            return
+            break
+    if at == run.version and head != run.head:
+        raise StoreCorrupt(
+            "the journal was replaced: its last hash is not the row's. Restore the database from a backup."
+        )

@@ -31,12 +31,9 @@ class Repairs:
     async def retry(self, key: p.Key) -> None:
         """Begin a new generation of an ended run from before its last failure."""
         run = await journals.row_of(self._app.store, key)
-        if run.standing not in ("failed", "cancelled"):
-            raise InvalidRequest(
-                f"run {key.run} is {run.status}, and only a failed or cancelled run can be retried."
-            )
+        check_retry(run)
         entries = [entry async for entry in journals.read(self._app.store, run)]
-        kept, failed_child = _before_failure(entries)
+        kept, failed_child = before_failure(entries)
         await self._retry_child(key, failed_child)
         root = PromiseId.of_run(_digest(entries), None, idempotency_key(key, run.generation + 1))
         blobs: dict[bytes, bytes] = {}
@@ -96,7 +93,13 @@ def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[in
     return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
 
 
-def _before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
+def check_retry(run: p.Run) -> None:
+    """Raises InvalidRequest where the run cannot be retried."""
+    if run.standing not in ("failed", "cancelled"):
+        raise InvalidRequest(f"run {run.key.run} is {run.status}, and only a failed or cancelled run can be retried.")
+
+
+def before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
     """The journal up to the last failed invocation, or to the last resumption; and the position of a failed child."""
     kinds = {
         entry.event.promise_id: entry.event.kind for entry in entries if isinstance(entry.event, e.InvokeScheduled)

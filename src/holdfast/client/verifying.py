@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from holdfast.client.journals import check_chain
@@ -10,6 +12,8 @@ from holdfast.journal.laws import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
 from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
+
+TRIES: Final = 10
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -26,7 +30,22 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 async def verify_run(store: Store, run: Run) -> Verdict:
-    """Check the hash chain, every law on every event, and the stored version, head and status against the journal."""
+    """Check the hash chain, every law on every event, and the stored version, head and status against the journal.
+
+    A run that moves meanwhile is looked at again: its row was read before its journal.
+    """
+    for _ in range(TRIES):
+        verdict = await _verify(store, run)
+        if verdict.good:
+            return verdict
+        found = await store.get([run.key])
+        if not found or (found[0].generation, found[0].version) == (run.generation, run.version):
+            return verdict
+        run = found[0]
+    return verdict
+
+
+async def _verify(store: Store, run: Run) -> Verdict:
     ledger = Ledger(PromiseId(run.root))
     try:
         async for entry in check_chain(store, run):

@@ -84,13 +84,18 @@ _DONE.attempt = 1
 
 
 class _Signals:
-    """The deliveries of one signal name; those before ``consumed`` have been received."""
+    """The deliveries of one signal name; those before ``consumed`` have been received.
 
-    __slots__ = ("consumed", "delivered")
+    A model may number its deliveries as it likes, so of its signals all is kept: ``arrived`` in order, and ``taken``.
+    """
+
+    __slots__ = ("arrived", "consumed", "delivered", "taken")
 
     def __init__(self) -> None:
         self.delivered: dict[int, Payload] = {}
         self.consumed = 0
+        self.arrived: list[tuple[int, Payload]] = []
+        self.taken: list[int] = []
 
 
 class _JoinSet:
@@ -107,6 +112,7 @@ class Ledger:
     """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them."""
 
     __slots__ = (
+        "_fired",
         "_fires",
         "_join_sets",
         "_owned",
@@ -135,6 +141,7 @@ class Ledger:
         self.resolved: set[PromiseId] = set()
         self._retry_bound = retry_bound
         self._fires: dict[PromiseId, int] = {}
+        self._fired: set[PromiseId] = set()
         self._signals: dict[str, _Signals] = {}
         self._join_sets: dict[JoinSetId, _JoinSet] = {}
         self._owned: dict[PromiseId, JoinSetId] = {}
@@ -218,7 +225,9 @@ class Ledger:
         self._allocate(event.promise_id)
         bound = self._retry_bound
         most = event.retry_policy.max_attempts - 1 if bound is None else bound
-        self.invocations[event.promise_id] = _Invocation(most)
+        # A model may schedule a promise twice; what is known of it stays, else it could be completed twice.
+        if event.promise_id not in self.invocations:
+            self.invocations[event.promise_id] = _Invocation(most)
 
     def _started(self, event: e.InvokeStarted, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
@@ -229,9 +238,10 @@ class Ledger:
         if self.strict:
             if event.attempt != invocation.attempt + 1:
                 raise LawBroken("K-2", f"attempt {event.attempt} of {event.promise_id} after {invocation.attempt}")
+            invocation.attempt = event.attempt
         else:
             invocation.attempts = (invocation.attempts or set()) | {event.attempt}
-        invocation.attempt = event.attempt
+            invocation.attempt = 1  # Any number, 0 too, counts as started.
 
     def _invoke_completed(self, event: e.InvokeCompleted, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
@@ -241,7 +251,7 @@ class Ledger:
             raise LawBroken("SE-4", f"{event.promise_id} completed twice")
         if self.strict and event.attempt != invocation.attempt:
             raise LawBroken("K-2", f"attempt {event.attempt} of {event.promise_id} completed, not {invocation.attempt}")
-        if invocation.owner is None:
+        if self.strict and invocation.owner is None:
             self.invocations[event.promise_id] = _DONE
         else:
             invocation.completed = True
@@ -250,9 +260,10 @@ class Ledger:
 
     def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
-        if invocation is not None and invocation.completed:
+        started = invocation is not None and self._was_started(invocation, event.failed_attempt)
+        if invocation is not None and invocation.completed and (self.strict or started):
             raise LawBroken("SE-4", f"{event.promise_id} was retried after it completed")
-        if invocation is None or not self._was_started(invocation, event.failed_attempt):
+        if invocation is None or not started:
             raise LawBroken("SE-3", f"attempt {event.failed_attempt} of {event.promise_id} failed and never started")
         if invocation.retries >= invocation.most_retries:
             raise LawBroken("SE-5", f"{event.promise_id} was retried more than {invocation.most_retries} times")
@@ -268,26 +279,35 @@ class Ledger:
 
     def _timer_scheduled(self, event: e.TimerScheduled, timestamp: int) -> None:
         self._allocate(event.promise_id)
-        self._fires[event.promise_id] = event.fire_at
+        self._fires[event.promise_id] = min(event.fire_at, self._fires.get(event.promise_id, event.fire_at))
 
     def _timer_fired(self, event: e.TimerFired, timestamp: int) -> None:
         fire_at = self._fires.get(event.promise_id)
-        if fire_at is None:
+        if fire_at is None or event.promise_id in self._fired:
             raise LawBroken("CF-1", f"{event.promise_id} fired and is no scheduled timer, or fired before")
         if timestamp < fire_at:
             raise LawBroken("CF-1", f"{event.promise_id} fired at {timestamp}, before {fire_at}")
-        del self._fires[event.promise_id]
+        if self.strict:
+            del self._fires[event.promise_id]
+        else:
+            self._fired.add(event.promise_id)
         self.resolved.add(event.promise_id)
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
         if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
             raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
         signals = self._signals.setdefault(event.signal_name, _Signals())
-        signals.delivered[event.delivery_id] = event.payload
+        if self.strict:
+            signals.delivered[event.delivery_id] = event.payload
+        else:
+            signals.arrived.append((event.delivery_id, event.payload))
 
     def _received(self, event: e.SignalReceived, timestamp: int) -> None:
         signals = self._signals.get(event.signal_name)
         name = f"delivery {event.delivery_id} of {event.signal_name!r}"
+        if not self.strict:
+            self._received_in_order(event, signals or _Signals(), name)
+            return
         if signals is not None and 0 < event.delivery_id <= signals.consumed:
             raise LawBroken("CF-3", f"{name} was consumed before")
         if signals is None or signals.delivered.get(event.delivery_id) != event.payload:
@@ -298,6 +318,16 @@ class Ledger:
             self._allocate(event.promise_id)
         del signals.delivered[event.delivery_id]
         signals.consumed = event.delivery_id
+        self.resolved.add(event.promise_id)
+
+    def _received_in_order(self, event: e.SignalReceived, signals: _Signals, name: str) -> None:
+        if (event.delivery_id, event.payload) not in signals.arrived:
+            raise LawBroken("CF-2", f"{name} with that payload was never delivered")
+        if event.delivery_id in signals.taken:
+            raise LawBroken("CF-3", f"{name} was consumed before")
+        if signals.arrived[len(signals.taken)][0] != event.delivery_id:
+            raise LawBroken("CF-3", f"{name} was consumed before an older one")
+        signals.taken.append(event.delivery_id)
         self.resolved.add(event.promise_id)
 
     def _awaiting(self, event: e.ExecutionAwaiting, timestamp: int) -> None:

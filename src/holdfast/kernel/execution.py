@@ -170,8 +170,8 @@ class Execution:
     def advance(self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True) -> Turn:
         """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone.
 
-        Raises AuthorError where the program's code is at fault: nothing of this turn must be kept then, and the arrivals
-        can be recorded by a rebuilt execution with ``resume=False``.
+        Raises AuthorError where the program's code is at fault: nothing of this turn must be kept then, and the
+        arrivals can be recorded by a rebuilt execution with ``resume=False``.
         """
         self._now = max(now, self._now)
         if resume and not self._begun:
@@ -320,6 +320,8 @@ class Execution:
 
     def _hand_over(self) -> None:
         settled, self._settled = self._settled, []
+        if not settled:  # it would resume for ever
+            raise EngineError("the program waits for a promise that it was given before")
         for promise, outcome in settled:
             self.program.settle(promise, outcome)
         self._go()

@@ -4,7 +4,8 @@ The laws every store keeps, judged by ``holdfast.testing.stores``:
 
 - ``commit`` applies a batch of changes in one transaction and answers each. A refused change never harms its neighbours.
 - An ``Advance`` is applied only at the expected version, generation and lease epoch; else it is ``Fenced``. Committed
-  again after an unknown outcome it is recognised by its head hash and answered ``Advanced``.
+  again after an unknown outcome it is recognised by its head hash and answered ``Advanced``; a ``Start`` that leases its
+  run to a worker likewise, and answered ``Started``.
 - What comes ``also`` with a change is applied if and only if the change is.
 - Messages to a run take positions 1, 2, 3, … in its inbox, in commit order.
 - A lease belongs to a worker. It ends when it is released, or when the worker is known to be dead or has not been heard
@@ -329,6 +330,13 @@ class WorkClaim(msgspec.Struct, frozen=True):
     next_available_at: int | None
 
 
+class Leased(msgspec.Struct, frozen=True):
+    """Everything leased to one worker."""
+
+    runs: list[Run]
+    work: list[Work]
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A run's journal with its blobs, and its inbox."""
 
@@ -404,7 +412,10 @@ class Store(Protocol):
         ...
 
     async def rescue(self, now: int) -> list[str]:
-        """Forget workers that are known dead or have expired, take their leases back, and name the workers."""
+        """Forget workers that are known dead or have expired, take their leases back, and name the workers.
+
+        Leases of workers that are not registered are taken back too: one may have claimed after it was forgotten.
+        """
         ...
 
     async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> Claim:
@@ -413,6 +424,10 @@ class Store(Protocol):
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> WorkClaim:
         """Lease free work that is available, at most so many per queue: highest priority first, then oldest."""
+        ...
+
+    async def leased(self, worker: str) -> Leased:
+        """Everything leased to this worker: what it must ask when a claim's answer was lost."""
         ...
 
     async def arrivals(self, worker: str) -> list[Run]:
@@ -445,7 +460,7 @@ class Store(Protocol):
         """A blob's bytes."""
         ...
 
-    async def list(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
+    async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
         """A page of runs, newest first, beginning behind ``after``."""
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from holdfast.worker.births import Birth
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.held import Held
+from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
 from holdfast.worker.sealing import unseal
@@ -59,10 +60,12 @@ class Advancer:
         workflows: Mapping[str, Workflow[..., Any]],
         steps: Mapping[str, Step[..., Any]],
         ended: Ended,
+        worker: str,
         *,
         warm_limit: int,
         crash_limit: int,
         watchdog: Watchdog,
+        lease: LocalLease,
     ) -> None:
         self.held: dict[p.Key, Held] = {}
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
@@ -75,11 +78,13 @@ class Advancer:
         self._workflows = workflows
         self._steps = steps
         self._ended = ended
+        self._worker = worker
         self._digests = {name: workflow.digest for name, workflow in workflows.items()}
         self._warm: OrderedDict[p.Key, Held] = OrderedDict()
         self._warm_limit = warm_limit
         self._crash_limit = crash_limit
         self._watchdog = watchdog
+        self._lease = lease
         self._ready: deque[Callable[[], None]] = deque()
         self._pumping = False
         self._loads: set[asyncio.Task[None]] = set()
@@ -243,7 +248,9 @@ class Advancer:
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
                 log.error("run %s of tenant %s was given up: %s", held.key.run, held.key.tenant, answer)
-            self._let_go(held)
+                self._relinquish(held)
+            else:
+                self._let_go(held)
             return
         change = work.change
         if change.segment is not None:
@@ -273,6 +280,9 @@ class Advancer:
         if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
             self._let_go(held)
             self.wake_claimer()
+            return
+        if work.invoke and not self._lease.alive():
+            self._relinquish(held)
             return
         for request in work.invoke:
             self._perform(held, request)
@@ -353,7 +363,7 @@ class Advancer:
         done: Callable[[p.Answer | Exception], None],
         answer: p.Answer | Exception,
     ) -> None:
-        if not isinstance(answer, p.Started) or self._closed:
+        if not isinstance(answer, p.Started) or self._closed or held.key in self.held:
             held.drop()
             done(answer)
             return
@@ -435,6 +445,16 @@ class Advancer:
         held.drop()
         self.freed.set()
 
+    def _relinquish(self, held: Held) -> None:
+        """Another worker may have the run by now: begin nothing. If none has, let any take it."""
+        self._let_go(held)
+        self._background(patiently(partial(self._store.release, [held.key], self._worker, self._clock.now())))
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
     def _park(self, held: Held, reason: str) -> None:
         """Pause the run where it stands, visibly. Its inbox is left as it is."""
         held.pause = reason
@@ -453,9 +473,7 @@ class Advancer:
         held.execution = None
         held.arrivals[:0] = arrivals
         held.committing = True
-        task = asyncio.get_running_loop().create_task(self._reload_and_park(held, reason))
-        self._loads.add(task)
-        task.add_done_callback(self._loads.discard)
+        self._background(self._reload_and_park(held, reason))
 
     async def _reload_and_park(self, held: Held, reason: str) -> None:
         loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
@@ -506,9 +524,7 @@ class Advancer:
             self._schedule(held)
 
     def _fetch(self, held: Held) -> None:
-        task = asyncio.get_running_loop().create_task(self._read_inbox(held))
-        self._loads.add(task)
-        task.add_done_callback(self._loads.discard)
+        self._background(self._read_inbox(held))
 
     async def _read_inbox(self, held: Held) -> None:
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])

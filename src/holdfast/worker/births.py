@@ -34,7 +34,7 @@ def idempotency_key(key: Key, generation: int = 0) -> str:
 
 def check_id(value: str, what: str) -> str:
     """A usable id or tenant. Raises InvalidRequest."""
-    if not isinstance(value, str) or not value or len(value) > ID_LIMIT or not value.isprintable():
+    if not value or len(value) > ID_LIMIT or not value.isprintable():
         raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
     if CHILD_MARK in value:
         raise InvalidRequest(f"{what} {value!r} contains {CHILD_MARK!r}, which marks children: use another character.")

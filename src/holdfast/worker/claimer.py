@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.worker.advancer import Advancer
 from holdfast.worker.clock import Clock
+from holdfast.worker.patience import patiently
 from holdfast.worker.role import Role
 
 BATCH: Final = 200
@@ -37,6 +39,7 @@ class Claimer(Role):
         self._worker = worker
         self._workflows = workflows
         self._capacity = capacity
+        self._doubtful = False
         advancer.wake_claimer = self.wake
 
     @property
@@ -51,7 +54,11 @@ class Claimer(Role):
             await self._advancer.freed.wait()
             return 0
         now = self._clock.now()
+        if self._doubtful:
+            await self._reconcile()
+        self._doubtful = True  # until the answer is here: it may be lost on its way when the claim is made
         claim = await self._store.claim(self._worker, list(self._workflows), room, now)
+        self._doubtful = False
         if claim.runs:
             await self._take(claim.runs)
         if len(claim.runs) == room:
@@ -60,15 +67,28 @@ class Claimer(Role):
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.001, (claim.next_wake_at - self._clock.now()) / 1e6))
 
+    def doubt(self) -> None:
+        """The store may know of leases that this worker does not: look before the next claim."""
+        self._doubtful = True
+        self.wake()
+
+    async def _reconcile(self) -> None:
+        """Take what a claim whose answer was lost has leased to this worker."""
+        leased = await self._store.leased(self._worker)
+        orphans = [run for run in leased.runs if run.key not in self._advancer.held]
+        if orphans:
+            await self._take(orphans)
+        self._doubtful = False
+
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]
         warm = [run for run in runs if run not in cold]
-        loaded = await self._store.load([run.key for run in cold]) if cold else {}
+        loaded = await patiently(partial(self._store.load, [run.key for run in cold])) if cold else {}
         for run in cold:
             journal = loaded.get(run.key)
             if journal is not None:
                 self._advancer.loaded(run, journal, journal.messages)
-        inboxes = await self._store.messages([run.key for run in warm]) if warm else {}
+        inboxes = await patiently(partial(self._store.messages, [run.key for run in warm])) if warm else {}
         for run in warm:
             self._advancer.loaded(run, None, inboxes.get(run.key, []))
 

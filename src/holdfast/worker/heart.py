@@ -6,10 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.store.protocol import Store
+from holdfast.worker.lease import LocalLease
 from holdfast.worker.watchdog import Watchdog
 
 log = logging.getLogger("holdfast.heart")
@@ -23,37 +27,47 @@ class Pulse(Protocol):
     async def stop(self) -> None: ...
 
 
-async def beat_forever(
-    store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None], watchdog: Watchdog | None
-) -> None:
-    """Prolong the worker's life three times within its time to live. Calls ``lost`` once it is too late."""
-    interval = ttl_seconds / 3
+class Beats(msgspec.Struct):
+    """What a heart needs to know: whose it is, and whom to tell when the lease is lost."""
+
+    worker: str
+    ttl_seconds: float
+    lease: LocalLease
+    lost: Callable[[], None]
+    watchdog: Watchdog | None = None
+
+
+async def beat_forever(store: Store, beats: Beats) -> None:
+    """Prolong the worker's life three times within its time to live. Calls ``lost`` once the store has forgotten it."""
+    interval = beats.ttl_seconds / 3
     while True:
+        sent_at = beats.lease.time()
         try:
-            if not await store.beat(worker, ttl_seconds):
-                lost()
+            if await store.beat(beats.worker, beats.ttl_seconds):
+                beats.lease.beaten(sent_at)
+            else:
+                beats.lost()
         except HoldfastError as error:
             log.debug("a heartbeat was missed: %s", error)
-        waited = 0.0
-        while waited < interval:
-            pause = min(0.5, interval - waited) if watchdog is not None else interval
-            await asyncio.sleep(pause)
-            waited += pause
-            if watchdog is not None:
-                watchdog.look()
+        await _rest(interval, beats.watchdog)
+
+
+async def _rest(seconds: float, watchdog: Watchdog | None) -> None:
+    if watchdog is None:
+        await asyncio.sleep(seconds)
+        return
+    for _ in range(max(1, round(seconds / 0.5))):
+        await asyncio.sleep(min(0.5, seconds))
+        watchdog.look()
 
 
 class ThreadPulse:
     """The heart in a daemon thread with its own event loop and its own handle on the store."""
 
-    def __init__(
-        self, store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None], watchdog: Watchdog
-    ) -> None:
+    def __init__(self, store: Store, beats: Beats) -> None:
         self._twin = store.twin()
-        self._worker = worker
-        self._ttl = ttl_seconds
-        self._lost = lost
-        self._watchdog = watchdog
+        self._lost = beats.lost
+        self._beats = msgspec.structs.replace(beats, lost=self._tell)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
@@ -93,7 +107,7 @@ class ThreadPulse:
                 except HoldfastError as error:
                     log.debug("the heart cannot reach the store: %s", error)
                     await asyncio.sleep(0.5)
-            await beat_forever(self._twin, self._worker, self._ttl, self._tell, self._watchdog)
+            await beat_forever(self._twin, self._beats)
         except asyncio.CancelledError:
             pass
         finally:
@@ -103,8 +117,8 @@ class ThreadPulse:
 class LoopPulse:
     """The heart as a task of the same loop: for simulations, where there are no threads."""
 
-    def __init__(self, store: Store, worker: str, ttl_seconds: float, lost: Callable[[], None]) -> None:
-        self._make = lambda: beat_forever(store, worker, ttl_seconds, lost, None)
+    def __init__(self, store: Store, beats: Beats) -> None:
+        self._make = partial(beat_forever, store, beats)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -231,7 +231,7 @@ def _retry_after(error: Exception) -> float | None:
     if wish is None:
         holder = getattr(error, "response", None) or error
         headers = getattr(holder, "headers", None)
-        wish = headers.get("Retry-After") if hasattr(headers, "get") else None
+        wish = None if headers is None else headers.get("Retry-After")
     try:
         return None if wish is None else max(0.0, float(wish))
     except (TypeError, ValueError):

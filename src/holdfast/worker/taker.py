@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from holdfast.worker import messages
 from holdfast.worker.claimer import LOOK_SECONDS
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
+from holdfast.worker.lease import LocalLease
 from holdfast.worker.performer import Performance, Performer
 from holdfast.worker.role import Role
 
@@ -38,7 +39,8 @@ class Taker(Role):
         worker: str,
         queues: Mapping[str, int],
         steps: Mapping[str, Step[..., Any]],
-        delivered: Any,
+        delivered: Callable[[p.Key], None],
+        lease: LocalLease,
     ) -> None:
         super().__init__()
         self._store = store
@@ -49,6 +51,8 @@ class Taker(Role):
         self._queues = queues
         self._steps = steps
         self._delivered = delivered
+        self._lease = lease
+        self._doubtful = False
         self._running: dict[str, dict[tuple[p.Key, int], Performance]] = {queue: {} for queue in queues}
 
     @property
@@ -61,12 +65,32 @@ class Taker(Role):
         wanted = {queue: room for queue, room in wanted.items() if room > 0}
         if not wanted:
             return LOOK_SECONDS
+        if self._doubtful:
+            await self._reconcile()
+        self._doubtful = True  # until the answer is here, and the lease is known to be alive
         claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
+        if not self._lease.alive():
+            return 1.0
+        self._doubtful = False
         for work in claim.work:
             self._begin(work)
         if claim.next_available_at is None:
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.001, (claim.next_available_at - self._clock.now()) / 1e6))
+
+    def doubt(self) -> None:
+        """The store may know of leases that this worker does not: look before the next claim."""
+        self._doubtful = True
+        self.wake()
+
+    async def _reconcile(self) -> None:
+        """Begin what a claim whose answer was lost, or came too late, has leased to this worker."""
+        leased = await self._store.leased(self._worker)
+        if self._lease.alive():
+            for work in leased.work:
+                if (work.key, work.position) not in self._running.get(work.queue, {}):
+                    self._begin(work)
+            self._doubtful = False
 
     def lose_all(self) -> None:
         """Every lease is lost."""

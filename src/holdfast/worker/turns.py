@@ -22,6 +22,7 @@ from holdfast.store.protocol import (
     Deliver,
     Enqueue,
     Key,
+    Message,
     Projection,
     Renewal,
     Segment,
@@ -200,7 +201,7 @@ def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str
     ).start(now)
 
 
-def _to_parent(held: Held, ending: e.Event, now: int) -> messages.Message:
+def _to_parent(held: Held, ending: e.Event, now: int) -> Message:
     match ending:
         case e.ExecutionCompleted(result=result):
             outcome: Ok | Err = Ok(result)

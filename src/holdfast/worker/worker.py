@@ -22,7 +22,8 @@ from holdfast.worker.births import Birth
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.heart import Pulse, ThreadPulse
+from holdfast.worker.heart import Beats, Pulse, ThreadPulse
+from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
 from holdfast.worker.pruner import Pruner
@@ -49,7 +50,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
 
-PulseFactory = Callable[[p.Store, str, float, Callable[[], None], Watchdog], Pulse]
+PulseFactory = Callable[[p.Store, Beats], Pulse]
 
 
 class Worker:
@@ -96,6 +97,7 @@ class Worker:
         self.id = self._new_id()
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
+        self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.performer = Performer(self._clock, self._threads, options.step_limit)
         self.advancer = Advancer(
             self._store,
@@ -106,13 +108,16 @@ class Worker:
             self._workflows,
             self._steps,
             self._ended,
+            self.id,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
             watchdog=self.watchdog,
+            lease=self.lease,
         )
         self.roles = self._make_roles()
-        await patiently(partial(self._store.register, self._row(), options.lease_seconds))
-        self._pulse = self._pulse_factory(self._store, self.id, options.lease_seconds, self._lost, self.watchdog)
+        await self._register()
+        beats = Beats(self.id, options.lease_seconds, self.lease, self._lost, self.watchdog)
+        self._pulse = self._pulse_factory(self._store, beats)
         self._pulse.start()
         self._running, self._draining = True, False
         for role in self.roles:
@@ -133,6 +138,7 @@ class Worker:
             queues,
             self._steps,
             self.advancer.delivered,
+            self.lease,
         )
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
@@ -186,8 +192,14 @@ class Worker:
         self._rejoining = task
 
     async def _rejoin(self) -> None:
+        await self._register()
+        self.claimer.doubt()  # it may have claimed after it was forgotten and before it knew
+        self.taker.doubt()
+
+    async def _register(self) -> None:
+        sent_at = self.lease.time()
         await patiently(partial(self._store.register, self._row(), self.options.lease_seconds))
-        self.hint()
+        self.lease.beaten(sent_at)
 
     async def stop(self, grace_seconds: float | None = None) -> None:
         """Finish or hand back: steps may end within the grace time, then everything leased is given to others."""

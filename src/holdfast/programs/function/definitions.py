@@ -252,7 +252,8 @@ def step(
 
     ``retry`` says how often an attempt that raises is tried again (``retries=n`` is short for n more attempts); without
     either it is tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the silence between two calls of
-    ``heartbeat()``. With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in each.
+    ``heartbeat()``. With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in
+    each.
     ``undo`` is a step that takes back a success when the workflow later fails or is cancelled.
     """
 

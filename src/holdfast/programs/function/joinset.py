@@ -92,10 +92,9 @@ class JoinSet(Generic[T]):
         return value
 
     async def _wait(self, kind: AwaitKind) -> None:
-        missing = tuple(promise for promise in self._calls if promise not in self._settled)
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiter = (kind, waiter)
-        self._program.join_waits[self] = (kind, missing)
+        self._program.join_waits[self] = (kind, self._missing())
         try:
             await waiter
         finally:
@@ -110,3 +109,8 @@ class JoinSet(Generic[T]):
             enough = len(self._settled) == len(self._calls) if isinstance(kind, All) else True
             if enough and not waiter.done():
                 waiter.set_result(None)
+            elif not enough:  # beside other waits a run resumes for each: what is here is waited for no longer
+                self._program.join_waits[self] = (kind, self._missing())
+
+    def _missing(self) -> tuple[PromiseId, ...]:
+        return tuple(promise for promise in self._calls if promise not in self._settled)

@@ -14,6 +14,7 @@ task inside a running task of the same thread.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import sys
 import weakref
@@ -22,7 +23,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from holdfast.errors import AuthorError, BlockedLoop
 from holdfast.journal.promise import PromiseId
@@ -98,6 +99,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._numbers = itertools.count(1)
         self._time = 0.0
         self._closed = False
+        _live.add(self)
 
     # -- promises ------------------------------------------------------------------------------------------------
 
@@ -160,6 +162,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     _unwind(task.get_coro())
         self.futures.clear()
         self.timers.clear()
+        _live.discard(self)
 
     @property
     def disposed(self) -> bool:
@@ -237,6 +240,20 @@ class DurableLoop(asyncio.AbstractEventLoop):
         )
         self.fault = self.fault or error
         raise error
+
+
+_live: Final[set[DurableLoop]] = set()
+"""Every loop that was not disposed of. Were one collected as garbage, Python would unwind its coroutines outside of any
+workflow, and a ``finally:`` that calls a step would run it, unrecorded."""
+
+
+def dispose_all() -> None:
+    """Unwind every workflow of this process; at exit, or when a simulated process has died."""
+    for loop in list(_live):
+        loop.dispose()
+
+
+atexit.register(dispose_all)
 
 
 def _unwind(coroutine: Any) -> None:

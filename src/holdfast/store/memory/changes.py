@@ -21,9 +21,7 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.Deliver(key=key, message=message):
             return _deliver(tables, key, message)
         case p.Enqueue(work=work):
-            if work.position not in tables.work.get(work.key, {}):
-                tables.offer(replace(work, epoch=1), None)
-            return p.Enqueued()
+            return _enqueue(tables, work)
         case p.Withdraw(key=key, position=position):
             tables.work.get(key, {}).pop(position, None)
             return p.Withdrawn()
@@ -41,6 +39,9 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
 def _start(tables: Tables, change: p.Start) -> p.Answer:
     taken = tables.runs.get(change.key)
     if taken is not None:
+        here = (change.owner, 1, 0, change.segment.head)
+        if change.owner is not None and (taken.owner, taken.epoch, taken.generation, taken.head) == here:
+            return p.Started(1, tuple(_again(tables, also) for also in change.also))
         return p.Exists(taken.workflow, taken.fingerprint)
     segment, projection = change.segment, change.projection
     ended_at = segment.at if projection.standing in p.ENDED else None
@@ -63,7 +64,7 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             owner=None if ended_at is not None else change.owner,
             epoch=1,
             crashes=0,
-            ready_at=segment.at if change.owner is None and ended_at is None else None,
+            ready_at=segment.at if change.owner is None and projection.standing == "queued" else None,
             wake_at=projection.wake_at,
             waiting=projection.waiting,
             arrived=0,
@@ -196,11 +197,21 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
     return p.Renewed(following.generation)
 
 
+def _enqueue(tables: Tables, work: p.Work) -> p.Answer:
+    """The same attempt offered again changes nothing, even when it is done; a later one takes its place."""
+    offer = tables.work.get(work.key, {}).get(work.position)
+    if offer is None:
+        tables.offer(replace(work, epoch=1), None)
+    elif work.attempt > offer.work.attempt:
+        tables.offer(replace(work, epoch=offer.work.epoch + 1), None)
+    return p.Enqueued()
+
+
 def _finish_work(tables: Tables, change: p.FinishWork) -> p.Answer:
     offer = tables.work.get(change.key, {}).get(change.position)
-    if offer is None or offer.work.epoch != change.epoch:
+    if offer is None or offer.done or offer.work.epoch != change.epoch:
         return p.Fenced()
-    del tables.work[change.key][change.position]
+    tables.offer(offer.work, None, done=True)
     return _deliver(tables, change.key, change.message)
 
 

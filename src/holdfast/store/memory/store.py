@@ -95,9 +95,11 @@ class MemoryStore:
         with self._transaction() as tables:
             alive_after = self._clock()
             gone = [worker.id for worker in _in_order(tables) if worker.expires_at < alive_after]
-            for worker_id in gone:
+            strays = {run.owner for run in tables.runs.values() if run.owner is not None}
+            strays |= {owner for _, owner, _ in tables.offers() if owner is not None}
+            for worker_id in [*gone, *sorted(strays - tables.workers.keys())]:
                 _take_back(tables, worker_id, now, died=True)
-        if gone:
+        if gone or strays:
             self._tables.hint()
         return gone
 
@@ -116,23 +118,26 @@ class MemoryStore:
             wakes = [run.wake_at for run in map(tables.runs.__getitem__, tables.sleeping) if run.wake_at is not None]
             return p.Claim(claimed, min(wakes, default=None))
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> list[p.Work]:
-        claimed = []
+    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
+        claimed: list[p.Work] = []
         with self._transaction() as tables:
+            free = [work for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]
+            available = sorted(
+                (work for work in free if work.available_at <= now),
+                key=lambda work: (-work.priority, work.available_at, work.key, work.position),
+            )
             for queue, limit in wanted.items():
-                free = [
-                    offer.work
-                    for offer in tables.offers()
-                    if offer.owner is None and offer.work.queue == queue and offer.work.available_at <= now
-                ]
-                order = heapq.nsmallest(
-                    limit, free, key=lambda work: (-work.priority, work.available_at, work.key, work.position)
-                )
-                for work in order:
-                    leased = replace(work, epoch=work.epoch + 1)
-                    tables.offer(leased, worker)
-                    claimed.append(leased)
-        return claimed
+                claimed += [work for work in available if work.queue == queue][:limit]
+            leased = [replace(work, epoch=work.epoch + 1) for work in claimed]
+            for work in leased:
+                tables.offer(work, worker)
+            left = [work.available_at for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]
+        return p.WorkClaim(leased, min(left, default=None))
+
+    async def leased(self, worker: str) -> p.Leased:
+        with self._transaction() as tables:
+            work = [work for work, owner, _ in tables.offers() if owner == worker]
+            return p.Leased(list(tables.owned_by(worker)), work)
 
     async def arrivals(self, worker: str) -> list[p.Run]:
         with self._transaction() as tables:
@@ -179,7 +184,8 @@ class MemoryStore:
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         with self._transaction() as tables:
-            return [(work, owner) for _, (work, owner) in sorted(tables.work.get(key, {}).items())]
+            offers = sorted(tables.work.get(key, {}).items())
+            return [(offer.work, offer.owner) for _, offer in offers if not offer.done]
 
     async def progress_of(self, key: p.Key) -> list[p.Progress]:
         with self._transaction() as tables:
@@ -195,7 +201,7 @@ class MemoryStore:
             for run in tables.runs.values():
                 runs[run.standing] = runs.get(run.standing, 0) + 1
             inbox = sum(map(len, tables.inbox.values()))
-            work = sum(map(len, tables.work.values()))
+            work = sum(1 for _ in tables.offers())
             return p.Facts("memory", "1", SCHEMA, runs, inbox, work, len(tables.blobs), None)
 
     # -- operating -------------------------------------------------------------------------------------------------
@@ -247,7 +253,7 @@ class MemoryStore:
         return stop
 
     # Last, because in the class behind it the word ``list`` means this method.
-    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         with self._transaction() as tables:
             found = [run for run in tables.runs.values() if _fits(run, query)]
         if after is not None:
@@ -273,7 +279,7 @@ def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
 def _take_back(tables: Tables, worker: str, now: int, *, died: bool) -> None:
     for run in tables.owned_by(worker):
         tables.put(replace(run, owner=None, epoch=run.epoch + 1, ready_at=now, crashes=run.crashes + died))
-    for work, owner in list(tables.offers()):
+    for work, owner, _ in list(tables.offers()):
         if owner == worker:
             tables.offer(replace(work, epoch=work.epoch + 1), None)
     tables.workers.pop(worker, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,10 +16,11 @@ from holdfast.store.protocol import Key, Message, Progress, Run, Segment, Work, 
 
 
 class Offer(NamedTuple):
-    """Queued work, and the worker that leases it."""
+    """Queued work, who leases it, and whether this attempt is over and its run has not taken that in yet."""
 
     work: Work
     owner: str | None
+    done: bool = False
 
 
 class Watcher(NamedTuple):
@@ -58,11 +59,12 @@ class Tables:
     def owned_by(self, worker: str) -> list[Run]:
         return [run for run in self.runs.values() if run.owner == worker]
 
-    def offers(self) -> Iterable[Offer]:
-        return (offer for offers in self.work.values() for offer in offers.values())
+    def offers(self) -> Iterator[Offer]:
+        """All work that is not done."""
+        return (offer for offers in self.work.values() for offer in offers.values() if not offer.done)
 
-    def offer(self, work: Work, owner: str | None) -> None:
-        self.work.setdefault(work.key, {})[work.position] = Offer(work, owner)
+    def offer(self, work: Work, owner: str | None, *, done: bool = False) -> None:
+        self.work.setdefault(work.key, {})[work.position] = Offer(work, owner, done)
 
     def use_blob(self, key: Key, digest: bytes, data: bytes) -> None:
         """Keep a blob under its digest for as long as a run uses it."""

@@ -7,7 +7,7 @@ inside a transaction that first locks all runs it touches.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +16,8 @@ from holdfast.store import protocol as p
 from holdfast.store.postgres.layers import is_plain, keys_of, layers
 from holdfast.store.postgres.sql import SQL
 
-C = TypeVar("C", bound=p.Change)
+SET_SIZE: Final = 256
+"""More than this in one statement is no faster, and the joins between what it was given and what it found grow slow."""
 
 
 class Writer:
@@ -53,6 +54,8 @@ def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
 def one_statement(batch: Sequence[p.Change]) -> bool:
     """Whether the batch is one statement, and so needs no transaction around it."""
     first = type(batch[0])
+    if len(batch) > SET_SIZE:
+        return False
     return all(type(change) is first and is_plain(change) for change in batch) and len(layers(batch)) == 1
 
 
@@ -69,15 +72,17 @@ async def apply(writer: Writer, changes: Sequence[p.Change]) -> list[p.Answer]:
             # In the order of the keys, so that rows are inserted and locked in an order that all batches share.
             # The sort is stable: what belongs to one run stays in the order given.
             indices.sort(key=lambda index: next(keys_of(changes[index])))
-            chosen = [changes[index] for index in indices]
-            answers.update(zip(indices, await _APPLY[kind](writer, chosen), strict=True))
+            for begin in range(0, len(indices), SET_SIZE):
+                chosen = indices[begin : begin + SET_SIZE]
+                made = await _APPLY[kind](writer, [changes[index] for index in chosen])
+                answers.update(zip(chosen, made, strict=True))
     return [answers[index] for index in range(len(changes))]
 
 
 async def _finish(
     writer: Writer, changes: Sequence[p.Change], kinds: dict[type[p.Change], list[int]], answers: dict[int, p.Answer]
 ) -> None:
-    """Delete finished work; what is left to do is to deliver the messages, in order with the other deliveries."""
+    """Mark finished work done; what is left to do is to deliver the messages, in order with the other deliveries."""
     finished = {
         index: change for index in kinds.pop(p.FinishWork) if isinstance(change := changes[index], p.FinishWork)
     }
@@ -105,25 +110,48 @@ async def _also(writer: Writer, owners: Sequence[tuple[int, Sequence[p.Change]]]
 async def _start(writer: Writer, changes: Sequence[p.Start]) -> list[p.Answer]:
     rows = [_start_row(change) for change in changes]
     started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=24)}
-    taken = [change.key for change in changes if change.key not in started]
-    existing = {}
-    if taken:
-        for tenant, id_, workflow, fingerprint in await writer.fetch_columns("exists", taken, width=2):
-            existing[tenant, id_] = p.Exists(workflow, fingerprint)
-        if len(existing) < len(taken):
-            raise StoreUnavailable("a run was deleted while its id was asked for: try again")
+    before, existing = await _started_before(writer, [change for change in changes if change.key not in started])
     applied = [(index, change) for index, change in enumerate(changes) if change.key in started]
     await _add_blobs(writer, [(change.key, change.blobs) for _, change in applied])
-    also = await _also(writer, [(index, change.also) for index, change in applied])
-    return [
-        p.Started(1, also[index]) if index in also else existing[change.key] for index, change in enumerate(changes)
+    owners = [
+        (index, change.also if change.key in started else _again(change))
+        for index, change in enumerate(changes)
+        if change.key in started or change.key in before
     ]
+    also = await _also(writer, owners)
+    answers: list[p.Answer] = []
+    for index, change in enumerate(changes):
+        if change.key in started:
+            answers.append(p.Started(1, also[index]))
+        elif change.key in before:
+            answers.append(p.Started(1, _restored(change, also[index])))
+        else:
+            answers.append(existing[change.key])
+    return answers
+
+
+async def _started_before(
+    writer: Writer, changes: Sequence[p.Start]
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists]]:
+    """Of starts whose id is taken: those that came through before although the answer was lost, and the others."""
+    if not changes:
+        return set(), {}
+    rows = [(*change.key, change.owner, change.segment.head) for change in changes]
+    before, existing = set(), {}
+    for tenant, id_, workflow, fingerprint, same in await writer.fetch_columns("exists", rows, width=4):
+        if same:
+            before.add((tenant, id_))
+        else:
+            existing[tenant, id_] = p.Exists(workflow, fingerprint)
+    if len(before) + len(existing) < len(changes):
+        raise StoreUnavailable("a run was deleted while its id was asked for: try again")
+    return before, existing
 
 
 def _start_row(change: p.Start) -> tuple[Any, ...]:
     segment, projection = change.segment, change.projection
     ended_at = segment.at if projection.standing in p.ENDED else None
-    ready_at = segment.at if change.owner is None and ended_at is None else None
+    ready_at = segment.at if change.owner is None and projection.standing == "queued" else None
     return (
         *change.key,
         change.workflow,
@@ -227,15 +255,26 @@ async def _advanced_before(writer: Writer, changes: Sequence[p.Advance]) -> dict
     return {(row[0], row[1]): row for row in await writer.fetch_columns("advanced_before", rows, width=6)}
 
 
-def _again(change: p.Advance) -> list[p.Change]:
-    """What is asked again of an advance applied before. Work is not offered again: it may have been done meanwhile."""
-    return [also for also in change.also if not isinstance(also, p.Enqueue)]
+def _again(change: p.Advance | p.Start) -> list[p.Change]:
+    """What is asked again of a change applied before; the rest is known to have been done with it."""
+    return [also for also in change.also if _done_with_it(also) is None]
 
 
-def _restored(change: p.Advance, answers: tuple[p.Answer, ...]) -> tuple[p.Answer, ...]:
-    """The answers to what was asked again, with those to the work between them."""
+def _restored(change: p.Advance | p.Start, answers: tuple[p.Answer, ...]) -> tuple[p.Answer, ...]:
+    """The answers to what was asked again, with those to the rest between them."""
     asked = iter(answers)
-    return tuple(p.Enqueued() if isinstance(also, p.Enqueue) else next(asked) for also in change.also)
+    return tuple(_done_with_it(also) or next(asked) for also in change.also)
+
+
+def _done_with_it(also: p.Also) -> p.Answer | None:
+    """The answer to what cannot be recognised when repeated: work may have been done, a nameless message consumed."""
+    match also:
+        case p.Enqueue():
+            return p.Enqueued()
+        case p.Deliver() if also.message.id is None:
+            return p.Repeated()
+        case _:
+            return None
 
 
 async def _renew_journals(writer: Writer, changes: Sequence[p.Advance]) -> None:

@@ -27,6 +27,8 @@ from holdfast.store.statements import load_migrations
 OLDEST_SERVER: Final = 13
 COMMAND_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
+PLAN_SECONDS: Final = 10
+"""Planning takes longer than a small commit, so plans are kept; but not for long, because tables grow."""
 
 DEADLOCK: Final = "40P01"
 SERIALIZATION: Final = "40001"
@@ -37,9 +39,8 @@ _SETTINGS: Final = {
     "default_transaction_isolation": "read committed",
     # A process that hangs between BEGIN and COMMIT must not hold its locks for ever.
     "idle_in_transaction_session_timeout": "60000",
-    # Plans are made for the size of the set and of the tables as they are: one made while a table was empty would
-    # read all of it for ever.
-    "plan_cache_mode": "force_custom_plan",
+    # A plan is kept for a while. One made while a table was empty must not read all of it when it has grown.
+    "enable_seqscan": "off",
     "jit": "off",
     # A host that lost its power is noticed by the server, which then lets go of its workers' locks.
     "tcp_keepalives_idle": "10",
@@ -208,6 +209,7 @@ async def make_pool(url: str, settings: Mapping[str, str], *, most: int) -> Any:
             command_timeout=COMMAND_SECONDS,
             server_settings=dict(settings),
             connection_class=Connection,
+            max_cached_statement_lifetime=PLAN_SECONDS,
         )
     except failures() as error:
         raise translate(error, url) from error

@@ -31,14 +31,13 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     """The indices of the changes, layer by layer, each in ascending order."""
     found: list[list[int]] = []
     last: dict[p.Key, tuple[int, str | None]] = {}
-    finished: set[tuple[p.Key, int]] = set()
+    taken: set[tuple[type[p.Change], p.Key, int]] = set()
     for index, change in enumerate(changes):
         family = _family(change)
-        if isinstance(change, p.FinishWork):
-            # Finished twice in one batch: the second must find the work gone.
-            if (change.key, change.position) in finished:
-                family = None
-            finished.add((change.key, change.position))
+        if (work := _work_of(change)) is not None:
+            # The same work offered or finished twice in one batch: the second must find what the first did.
+            family = None if work in taken else family
+            taken.add(work)
         level = 0
         for key in keys_of(change):
             if key in last:
@@ -63,6 +62,16 @@ def _family(change: p.Change) -> str | None:
             return "withdraw"
         case p.Beat():
             return "beat"
+        case _:
+            return None
+
+
+def _work_of(change: p.Change) -> tuple[type[p.Change], p.Key, int] | None:
+    match change:
+        case p.Enqueue(work=work):
+            return p.Enqueue, work.key, work.position
+        case p.FinishWork():
+            return p.FinishWork, change.key, change.position
         case _:
             return None
 

@@ -37,9 +37,14 @@ WITH given AS (
 SELECT tenant, id, (SELECT pg_notify($25, $26) WHERE $26::text IS NOT NULL) FROM started;
 
 -- name: exists
-SELECT tenant, id, workflow, fingerprint FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id);
+-- With ``same`` where the same start is committed again: recognised by its hash and its lease.
+SELECT runs.tenant, runs.id, runs.workflow, runs.fingerprint,
+       coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS given (tenant, id, owner, head)
+JOIN runs USING (tenant, id);
 
 -- name: advance
+-- A lease that was given up advances nothing, nor does an ended run: nobody leases it.
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
 WITH given AS (
     SELECT * FROM unnest(
@@ -65,6 +70,7 @@ WITH given AS (
     FROM locked AS given
     WHERE runs.tenant = given.tenant AND runs.id = given.id
       AND runs.epoch = given.epoch AND runs.version = given.version AND runs.generation = given.generation
+      AND runs.owner IS NOT NULL
     RETURNING given.tenant, given.id, given.generation, given.first, given.count, given.events, given.head, given.at,
               given.consumed, given.ended, runs.arrived, runs.pause, runs.owner
 ), journaled AS (
@@ -161,11 +167,16 @@ SELECT ordinal, gone, before + place AS position, (SELECT pg_notify($7, $8) WHER
 FROM placed LEFT JOIN arrived USING (tenant, run);
 
 -- name: enqueue
+-- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
 WITH added AS (
     INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at)
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::bigint[],
                          $9::bigint[])
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (tenant, run, position) DO UPDATE
+    SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
+        priority = excluded.priority, available_at = excluded.available_at, owner = NULL, epoch = work.epoch + 1,
+        done = false
+    WHERE excluded.attempt > work.attempt
 )
 SELECT pg_notify($10, $11) WHERE $11::text IS NOT NULL;
 
@@ -185,8 +196,10 @@ WITH locked AS (
          USING (tenant, run, position)
     ORDER BY work.tenant, work.run, work.position FOR UPDATE OF work
 )
-DELETE FROM work USING locked
-WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position AND work.epoch = locked.epoch
+UPDATE work SET owner = NULL, done = true
+FROM locked
+WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position
+  AND work.epoch = locked.epoch AND NOT work.done
 RETURNING work.tenant, work.run, work.position;
 
 -- name: beat_step
@@ -261,6 +274,12 @@ WITH locked AS (
 UPDATE work SET owner = NULL, epoch = epoch + 1
 FROM locked WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position;
 
+-- name: strays
+-- Owners of leases who are not registered: one may have claimed after it was forgotten.
+SELECT owner FROM runs WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
+UNION
+SELECT owner FROM work WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers);
+
 -- name: wake
 -- Runs whose timer is due become ready. One that is locked at this moment is about to change, and is looked at next time.
 WITH due AS (
@@ -291,12 +310,13 @@ FROM (SELECT) AS always LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
 
 -- name: claim_work
+-- The first row always comes, as in claim, for the sake of when the next work becomes available.
 WITH free AS (
     SELECT work.*, wanted.ordinal
     FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, most, ordinal)
     CROSS JOIN LATERAL (
         SELECT tenant, run, position FROM work
-        WHERE owner IS NULL AND queue = wanted.queue AND available_at <= $4
+        WHERE owner IS NULL AND NOT done AND queue = wanted.queue AND available_at <= $4
         ORDER BY priority DESC, available_at, tenant, run, position
         LIMIT wanted.most
         FOR UPDATE SKIP LOCKED
@@ -306,8 +326,21 @@ WITH free AS (
     FROM free WHERE work.tenant = free.tenant AND work.run = free.run AND work.position = free.position
     RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, ordinal
 )
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM claimed
-ORDER BY ordinal, priority DESC, available_at, tenant, run, position;
+SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, (
+    SELECT min(work.available_at) FROM work
+    WHERE work.owner IS NULL AND NOT work.done AND work.queue = ANY ($2::text[]) AND NOT EXISTS (
+        SELECT FROM claimed
+        WHERE claimed.tenant = work.tenant AND claimed.run = work.run AND claimed.position = work.position
+    )
+) AS next_available_at
+FROM (SELECT) AS always LEFT JOIN claimed ON true
+ORDER BY ordinal, priority DESC, available_at, claimed.tenant, claimed.run, claimed.position;
+
+-- name: leased_runs
+SELECT * FROM runs WHERE owner = $1;
+
+-- name: leased_work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = $1;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
@@ -352,7 +385,7 @@ SELECT data FROM blobs WHERE tenant = $1 AND digest = $2;
 
 -- name: work_of
 SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
-WHERE tenant = $1 AND run = $2 ORDER BY position;
+WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER BY position;
@@ -406,7 +439,7 @@ DELETE FROM runs USING given WHERE runs.tenant = given.tenant AND runs.id = give
 SELECT standing, count(*) FROM runs GROUP BY standing;
 
 -- name: count_rest
-SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work), (SELECT count(*) FROM blobs),
+SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
            'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers'
@@ -415,7 +448,9 @@ SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work), (SELECT count(
 -- name: surroundings
 SELECT current_schema() AS schema, current_setting('server_version_num')::int AS version,
        current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS durability,
-       to_regclass('holdfast_schema') IS NOT NULL AS prepared;
+       EXISTS (
+           SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'holdfast_schema'
+       ) AS prepared;
 
 -- name: lock_schema
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast schema ' || current_schema(), 0));

@@ -182,8 +182,9 @@ class PostgresStore:
             async with self._transaction() as connection:
                 settled = time.monotonic() - self._trouble_at > TROUBLE_SECONDS
                 gone = [row[0] for row in await connection.fetch(SQL["gone"], settled)]
-                if gone:
-                    await self._take_back(connection, gone, now, died=True)
+                strays = [row[0] for row in await connection.fetch(SQL["strays"])]
+                if gone or strays:
+                    await self._take_back(connection, [*gone, *strays], now, died=True)
                 return gone
 
         return await self._retried(attempt)
@@ -202,9 +203,14 @@ class PostgresStore:
         claimed = [rows.run(row) for row in found if row["tenant"] is not None]
         return p.Claim(claimed, found[0]["next_wake_at"])
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> list[p.Work]:
+    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now)
-        return [rows.work(row) for row in found]
+        work = [rows.work(row[:-1]) for row in found if row["tenant"] is not None]
+        return p.WorkClaim(work, found[0]["next_available_at"])
+
+    async def leased(self, worker: str) -> p.Leased:
+        runs = [rows.run(row) for row in await self._read("leased_runs", worker)]
+        return p.Leased(runs, [rows.work(row) for row in await self._read("leased_work", worker)])
 
     async def arrivals(self, worker: str) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("arrivals", worker)]
@@ -252,6 +258,14 @@ class PostgresStore:
         found = await self._read("blob", tenant, digest)
         return found[0][0] if found else None
 
+    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+        where, values = rows.conditions(query, after)
+        # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
+        order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
+        statement = f"SELECT * FROM runs WHERE {where} ORDER BY {order} LIMIT {int(limit)}"  # noqa: S608  # our own clauses
+        async with self._connection() as connection:
+            return [rows.run(row) for row in await connection.fetch(statement, *values)]
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in await self._read("work_of", *key)]
 
@@ -291,12 +305,3 @@ class PostgresStore:
         if self._vigil is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         return self._vigil.watch(hint)
-
-    # The last of all, because below it the word would not mean the type any more.
-    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
-        where, values = rows.conditions(query, after)
-        # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
-        order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
-        statement = f"SELECT * FROM runs WHERE {where} ORDER BY {order} LIMIT {int(limit)}"  # noqa: S608  # our own clauses
-        async with self._connection() as connection:
-            return [rows.run(row) for row in await connection.fetch(statement, *values)]

@@ -84,6 +84,8 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
         ),
     )
     if cursor.rowcount != 1:
+        if cursor.execute(SQL["started_before"], (*change.key, change.owner, segment.head)).fetchone() is not None:
+            return p.Started(1, tuple(_again(cursor, also) for also in change.also))
         workflow, fingerprint = cursor.execute(SQL["exists"], change.key).fetchone()
         return p.Exists(workflow, fingerprint)
     _add_segment(cursor, change.key, 0, segment)
@@ -168,9 +170,15 @@ def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     return p.Advanced(arrived, pause, owner is None, also)
 
 
-def _again(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
-    """The answer to what was applied before. Work is not offered again: it may have been done meanwhile."""
-    return p.Enqueued() if isinstance(change, p.Enqueue) else apply(cursor, change)
+def _again(cursor: sqlite3.Cursor, change: p.Also) -> p.Answer:
+    """The answer to what was applied before. What has no name of its own to be recognised by is not made twice."""
+    match change:
+        case p.Enqueue():
+            return p.Enqueued()
+        case p.Deliver(message=p.Message(id=None)):
+            return p.Repeated()
+        case _:
+            return apply(cursor, change)
 
 
 def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:

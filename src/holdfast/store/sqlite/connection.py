@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from holdfast.store.statements import load_migrations
 
 OLDEST_SQLITE: Final = (3, 38, 0)
 APPLICATION_ID: Final = 0x486F6C64  # "Hold"
+PATIENCE_SECONDS: Final = 10
 
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -61,7 +63,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
-    """Open the file, durable and shared. The caller never waits here for another process's lock."""
+    """Open the file, durable and shared. May wait for another process's lock: not for the event loop's thread."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise UnsupportedStore(
             f"this Python has SQLite {sqlite3.sqlite_version}; Holdfast needs {'.'.join(map(str, OLDEST_SQLITE))} or "
@@ -69,12 +71,35 @@ def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
         )
     with translated(path):
         name = f"file:{_quoted(path)}?mode={'ro' if readonly else 'rwc'}"
-        connection = sqlite3.connect(name, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -65536")
-        connection.execute("PRAGMA temp_store = MEMORY")
+        connection = sqlite3.connect(
+            name, uri=True, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close()
+            raise
     return connection
+
+
+def prepare(path: str, *, wanted: bool) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A writer and a reader of a file whose schema is up to date. Later on they wait for no lock: the store does."""
+    writer = connect(path)
+    try:
+        if wanted:
+            migrate(writer, path)
+        else:
+            check_schema(schema_of(writer, path), path)
+        reader = connect(path)
+    except BaseException:
+        writer.close()
+        raise
+    for connection in (writer, reader):
+        connection.execute("PRAGMA busy_timeout = 0")
+    return writer, reader
 
 
 def _quoted(path: str) -> str:
@@ -96,8 +121,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring the schema up to date inside one transaction, which is the lock. Raises SchemaTooNew."""
     migrations = load_migrations("holdfast.store.sqlite")
     with translated(path):
-        connection.execute("PRAGMA busy_timeout = 10000")
-        connection.execute("PRAGMA journal_mode = WAL")
+        check_schema(schema_of(connection, path), path)
+        _use_write_ahead_log(connection)
         connection.execute("BEGIN IMMEDIATE")
         try:
             present = schema_of(connection, path)
@@ -110,9 +135,23 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
-        connection.execute("PRAGMA busy_timeout = 0")
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Switch the file to WAL. SQLite does not wait by itself where two do so at once, whatever its busy timeout."""
+    patience = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > patience:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def check_schema(present: int, path: str) -> None:

@@ -51,8 +51,8 @@ def segment(row: tuple[Any, ...]) -> Segment:
 
 
 def work(row: tuple[Any, ...]) -> Work:
-    tenant, run_id, *rest, epoch = row
-    return Work(Key(tenant, run_id), *rest, epoch=epoch)
+    tenant, run_id, *rest = row
+    return Work(Key(tenant, run_id), *rest)
 
 
 def worker(row: tuple[Any, ...]) -> Worker:
@@ -63,7 +63,8 @@ def worker(row: tuple[Any, ...]) -> Worker:
 
 def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:
     """The WHERE clause of a listing, and its parameters."""
-    clauses, values = ["1"], []
+    clauses = ["1"]
+    values: list[Any] = []
 
     def add(clause: str, *value: Any) -> None:
         clauses.append(clause)
@@ -88,7 +89,7 @@ def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:
     elif query.status is not None:
         add("standing = ? AND pause IS NULL AND NOT cancelling", query.status)
     for name, value in query.attributes.items():
-        add("json_extract(attributes, '$.' || json_quote(?)) = ?", name, value)
+        add("EXISTS (SELECT 1 FROM json_each(attributes) WHERE key = ? AND value = ?)", name, value)
     if after is not None:
         add("(created_at, tenant, id) < (?, ?, ?)", after.created_at, after.key.tenant, after.key.run)
     return " AND ".join(clauses), values

@@ -11,14 +11,19 @@ ON CONFLICT DO NOTHING;
 -- name: exists
 SELECT workflow, fingerprint FROM runs WHERE tenant = ? AND id = ?;
 
+-- name: started_before
+-- The same start committed again: recognised by its hash and its lease.
+SELECT 1 FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = 1 AND generation = 0 AND head = ?;
+
 -- name: advance
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
+-- A lease that was given up advances nothing: else a late release would hide that a message has made the run ready.
 UPDATE runs
 SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
     consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10, crashes = 0, ready_at = NULL,
     pause = coalesce(?16, pause),
     owner = CASE WHEN ?11 AND (arrived <= ?8 OR ?18 OR coalesce(?16, pause) IS NOT NULL) THEN NULL ELSE owner END
-WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17
+WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17 AND owner IS NOT NULL
 RETURNING arrived, pause, owner;
 
 -- name: advanced_before
@@ -117,6 +122,12 @@ UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?2, crashes = crashe
 -- name: take_back_work
 UPDATE work SET owner = NULL, epoch = epoch + 1 WHERE owner = ?1;
 
+-- name: strays
+-- Owners of leases who are not registered: one may have claimed after it was forgotten.
+SELECT owner FROM runs WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
+UNION
+SELECT owner FROM work WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers);
+
 -- name: wake
 -- Runs whose timer is due become ready.
 UPDATE runs SET ready_at = coalesce(ready_at, wake_at), wake_at = NULL
@@ -146,6 +157,12 @@ WHERE (tenant, run, position) IN (
     LIMIT ?4
 )
 RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch;
+
+-- name: leased_runs
+SELECT * FROM runs WHERE owner = ?;
+
+-- name: leased_work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = ?;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL);

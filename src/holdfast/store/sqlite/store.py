@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,11 +23,21 @@ from holdfast.errors import StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import presence, rows
 from holdfast.store.sqlite.changes import apply
-from holdfast.store.sqlite.connection import check_schema, connect, is_busy, migrate, schema_of, translate, translated
+from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 0.1
+PRUNED: Final = (
+    "clear_inbox",
+    "clear_work",
+    "clear_progress",
+    "prune_blobs",
+    "prune_blob_uses",
+    "prune_segments",
+    "prune_deliveries",
+    "prune_run",
+)
 
 T = TypeVar("T")
 
@@ -52,13 +63,15 @@ class SqliteStore:
             return
         if not migrate and not Path(self.path).exists():
             raise UnsupportedStore(f"there is no database at {self.path}: check the path, or start a worker on it first.")
-        writer = connect(self.path)
+        opening = asyncio.get_running_loop().run_in_executor(None, partial(prepare, self.path, wanted=migrate))
         try:
-            await asyncio.to_thread(_prepare, writer, self.path, migrate)
-        except BaseException:
-            writer.close()
+            # Closing a connection that a thread still uses would end the process: a cancelled caller waits it out.
+            self._writer, self._reader = await _uninterrupted(opening)
+        except asyncio.CancelledError:
+            if opening.exception() is None:
+                for connection in opening.result():
+                    connection.close()
             raise
-        self._writer, self._reader = writer, connect(self.path)
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
         self._turn = asyncio.Lock()
 
@@ -87,7 +100,8 @@ class SqliteStore:
             try:
                 yield connection
             except BaseException as error:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk, for one, makes SQLite roll back by itself
+                    connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     raise translate(error, self.path) from error
                 raise
@@ -132,6 +146,8 @@ class SqliteStore:
 
     async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
         encode = msgspec.json.encode
+        # The lock comes first: a worker that is known and whose lock is not held would look dead.
+        presence.announce(self.path, worker.id)
         async with self._transaction() as connection:
             connection.execute(
                 SQL["register"],
@@ -145,7 +161,6 @@ class SqliteStore:
                     _expiry(ttl_seconds),
                 ),
             )
-        presence.announce(self.path, worker.id)
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:
         async with self._transaction() as connection:
@@ -163,9 +178,11 @@ class SqliteStore:
             for worker in await self.workers()
             if worker.expires_at < alive_after or presence.is_dead(self.path, worker.id)
         ]
-        if gone:
+        strays = [owner for (owner,) in self._read(SQL["strays"])]
+        if gone or strays:
             async with self._transaction() as connection:
-                for worker_id in gone:
+                strays = [owner for (owner,) in connection.execute(SQL["strays"])]
+                for worker_id in [*gone, *strays]:
                     _take_back(connection, worker_id, now, died=True)
             for worker_id in gone:
                 presence.withdraw(self.path, worker_id)
@@ -190,6 +207,10 @@ class SqliteStore:
             (next_available_at,) = connection.execute(SQL["next_work"], (queues,)).fetchone()
         return p.WorkClaim(work, next_available_at)
 
+    async def leased(self, worker: str) -> p.Leased:
+        runs = [rows.run(row) for row in self._read(SQL["leased_runs"], (worker,))]
+        return p.Leased(runs, [rows.work(row) for row in self._read(SQL["leased_work"], (worker,))])
+
     async def arrivals(self, worker: str) -> list[p.Run]:
         return [rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
 
@@ -208,7 +229,7 @@ class SqliteStore:
             segments = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
             loaded[run.key] = p.Loaded(
                 [rows.segment(row) for row in segments],
-                dict(self._read(SQL["blobs_of"], run.key)),  # type: ignore[arg-type]  # rows of two columns
+                dict(self._read(SQL["blobs_of"], run.key)),
                 self._inbox(run.key),
             )
         return loaded
@@ -229,7 +250,7 @@ class SqliteStore:
         found = self._read(SQL["blob"], (tenant, digest))
         return found[0][0] if found else None
 
-    async def list(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)
         order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
         return [rows.run(row) for row in self._read(f"SELECT * FROM runs WHERE {where} {order}", (*values, limit))]
@@ -263,8 +284,9 @@ class SqliteStore:
     async def prune(self, ended_before: int, limit: int) -> int:
         async with self._transaction() as connection:
             keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
-            for name in ("prune_blobs", "prune_blob_uses", "prune_segments", "prune_deliveries", "prune_run"):
-                connection.executemany(SQL[name], keys)
+            for key in keys:  # one run after the other: a blob leaves with the last of its users
+                for name in PRUNED:
+                    connection.execute(SQL[name], key)
         return len(keys)
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
@@ -289,13 +311,6 @@ class SqliteStore:
                 hint()
             seen = version
             await asyncio.sleep(WATCH_SECONDS)
-
-
-def _prepare(connection: sqlite3.Connection, path: str, wanted: bool) -> None:
-    if wanted:
-        migrate(connection, path)
-    else:
-        check_schema(schema_of(connection, path), path)
 
 
 def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: bool) -> None:

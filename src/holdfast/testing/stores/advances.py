@@ -116,7 +116,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_released_turn_committed_again_is_recognised(self, store: p.Store) -> None:
-        """The answer tells as before that the lease was given up; a message that came since still makes the run ready."""
+        """The answer tells as before that the lease was given up; a message that came since still wakes the run."""
         run = await leased(store)
         change = turn(run, WAITING, release=True)
         assert await commit(store, change) == p.Advanced(0, None, released=True)

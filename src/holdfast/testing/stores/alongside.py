@@ -82,8 +82,8 @@ class Alongside(Topic):
         also = (deliver("two", id="named"), deliver("two", "nameless"), p.Enqueue(work(1)), start("child"))
         change = turn(run, also=also)
         await advanced(store, change)
-        (leased_work,) = await store.claim_work("ann", {"mail": 1}, NOW)
-        assert await commit(store, p.FinishWork(key(), 1, leased_work.epoch, deliver().message)) == p.Delivered(1)
+        (held,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
+        assert await commit(store, p.FinishWork(key(), 1, held.epoch, deliver().message)) == p.Delivered(1)
         child = await row(store, "child")
 
         again = await advanced(store, change)

@@ -90,7 +90,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_a_started_run_shows_all_that_was_given(self, store: p.Store) -> None:
-        """A run's row is its start, ready for a worker since the start."""
+        """A run's row is its start."""
         projection = p.Projection("waiting", NOW + SECOND, "timer", True, None, None)
         change = start(projection=projection, priority=3, attributes={"city": "Ur"}, parent="mother")
         assert await begun(store, change) == p.Run(
@@ -111,7 +111,7 @@ class Commits(Topic):
             owner=None,
             epoch=1,
             crashes=0,
-            ready_at=NOW,
+            ready_at=None,
             wake_at=NOW + SECOND,
             waiting="timer",
             arrived=0,
@@ -121,6 +121,17 @@ class Commits(Topic):
             updated_at=NOW,
             ended_at=None,
         )
+
+    @on_fresh_store
+    async def test_a_queued_run_is_ready_since_its_start(self, store: p.Store) -> None:
+        """Any worker may have it; one that starts in another standing waits for something to happen."""
+        assert (await begun(store, start("queued"))).ready_at == NOW
+        assert (await begun(store, start("waiting", projection=p.Projection("waiting")))).ready_at is None
+        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
+        assert [run.key.run for run in claim.runs] == ["queued"]
+        await commit(store, deliver("waiting"))
+        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
+        assert [run.key.run for run in claim.runs] == ["waiting"]
 
     @on_fresh_store
     async def test_a_run_started_with_an_owner_is_leased(self, store: p.Store) -> None:

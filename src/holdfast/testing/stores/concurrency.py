@@ -60,7 +60,7 @@ class Concurrency(Topic):
                 *(shared[at % 3].claim_work(f"worker-{at}", {"mail": 5}, NOW) for at in range(12))
             )
             claims.append(await store.claim_work("last", {"mail": 100}, NOW))
-        positions = [found.position for claim in claims for found in claim]
+        positions = [found.position for claim in claims for found in claim.work]
         assert sorted(positions) == list(range(40))
 
     @on_fresh_store

@@ -118,7 +118,7 @@ class Leases(Topic):
         await store.register(worker(), LONG)
         run = await leased(store)
         await commit(store, p.Enqueue(work()))
-        (held,) = await store.claim_work("ann", {"mail": 1}, NOW)
+        (held,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
         await store.unregister("ann", NOW + 3)
         assert await row(store) == replace(run, owner=None, epoch=2, ready_at=NOW + 3)
         ((offer, owner),) = await store.work_of(key())

@@ -12,7 +12,7 @@ class Opening(Topic):
     @on_fresh_store
     async def test_a_fresh_store_is_empty(self, store: p.Store) -> None:
         """Nothing is there before the first commit."""
-        assert await store.list(p.Query(), 10) == []
+        assert await store.find(p.Query(), 10) == []
         assert await store.workers() == []
         facts = await store.facts()
         assert (sum(facts.runs.values()), facts.inbox, facts.work, facts.blobs) == (0, 0, 0, 0)

@@ -31,7 +31,7 @@ STATUSES: tuple[p.Status, ...] = (
 
 
 async def listed(store: p.Store, query: p.Query) -> list[str]:
-    return [run.key.run for run in await store.list(query, 100)]
+    return [run.key.run for run in await store.find(query, 100)]
 
 
 async def one_of_each_status(store: p.Store) -> None:
@@ -55,7 +55,7 @@ class Queries(Topic):
     async def test_runs_are_listed_newest_first(self, store: p.Store) -> None:
         """By their creation, with every row as ``get`` gives it."""
         await store.commit([start("b", at=NOW + 2), start("a", at=NOW + 1), start("c", at=NOW + 3)])
-        runs = await store.list(p.Query(), 10)
+        runs = await store.find(p.Query(), 10)
         assert [run.key.run for run in runs] == ["c", "b", "a"]
         assert runs[0] == await row(store, "c")
 
@@ -64,7 +64,7 @@ class Queries(Topic):
         """The listing by a status gives exactly the runs that show it."""
         await one_of_each_status(store)
         for status in STATUSES:
-            runs = await store.list(p.Query(status=status), 100)
+            runs = await store.find(p.Query(status=status), 100)
             assert [(run.key.run, run.status) for run in runs] == [(status, status)]
 
     @on_fresh_store
@@ -155,11 +155,11 @@ class Queries(Topic):
         """Also where many runs were created at one time, and where new ones come between two pages."""
         await store.commit([start(f"r{at}", at=NOW + at // 4) for at in range(10)])
         await store.commit([start("r1", tenant="bolt", at=NOW)])
-        whole = await store.list(p.Query(), 100)
+        whole = await store.find(p.Query(), 100)
         assert len(whole) == 11
         pages: list[p.Run] = []
         last: p.Run | None = None
-        while page := await store.list(p.Query(), 3, last):
+        while page := await store.find(p.Query(), 3, last):
             assert len(page) <= 3
             pages += page
             last = page[-1]
@@ -170,6 +170,6 @@ class Queries(Topic):
     async def test_pages_keep_to_the_query(self, store: p.Store) -> None:
         """The conditions hold on every page."""
         await store.commit([start(f"r{at}", at=NOW + at, workflow="odd" if at % 2 else "even") for at in range(6)])
-        first = await store.list(p.Query(workflow="odd"), 2)
-        second = await store.list(p.Query(workflow="odd"), 2, first[-1])
+        first = await store.find(p.Query(workflow="odd"), 2)
+        second = await store.find(p.Query(workflow="odd"), 2, first[-1])
         assert [[run.key.run for run in page] for page in (first, second)] == [["r5", "r3"], ["r1"]]

@@ -68,4 +68,4 @@ class Reading(Topic):
         change = start(odd, tenant=odd, workflow=odd, attributes={odd: odd}, owner=odd)
         run = await begun(store, change)
         assert (run.key, run.workflow, run.attributes, run.owner) == (p.Key(odd, odd), odd, {odd: odd}, odd)
-        assert await store.list(p.Query(tenant=odd, workflow=odd), 10) == [run]
+        assert await store.find(p.Query(tenant=odd, workflow=odd), 10) == [run]

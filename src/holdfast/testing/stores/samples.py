@@ -13,6 +13,7 @@ SECOND: Final = 1_000_000
 TENANT: Final = "acme"
 WORKFLOW: Final = "greet"
 
+QUEUED: Final = p.Projection("queued")
 RUNNING: Final = p.Projection("running")
 WAITING: Final = p.Projection("waiting", waiting="signal answer")
 COMPLETED: Final = p.Projection("completed")
@@ -23,7 +24,7 @@ def key(run: str = "one", tenant: str = TENANT) -> p.Key:
 
 
 def segment(first: int = 0, count: int = 2, *, at: int = NOW, mark: str = "") -> p.Segment:
-    """A stretch of journal whose bytes and hash tell it from any other; ``mark`` makes another one at the same place."""
+    """A stretch of journal that its bytes and hash tell from any other; ``mark`` makes another at the same place."""
     events = f"{first}+{count}{mark}".encode()
     return p.Segment(first, count, events, hashlib.sha256(events).digest(), at)
 
@@ -33,7 +34,7 @@ def start(
     *,
     tenant: str = TENANT,
     workflow: str = WORKFLOW,
-    projection: p.Projection = p.Projection("queued"),
+    projection: p.Projection = QUEUED,
     at: int = NOW,
     priority: int = 0,
     attributes: Mapping[str, str] = {},

@@ -34,5 +34,5 @@ def on_fresh_store(body: Callable[[T, Store], Awaitable[None]]) -> Callable[[T],
         asyncio.run(judge())
 
     # pytest would read the signature of the body and look for a fixture called ``store``.
-    del test.__wrapped__  # type: ignore[attr-defined]
+    del test.__wrapped__
     return test

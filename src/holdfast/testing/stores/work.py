@@ -13,7 +13,7 @@ async def taken(
     store: p.Store, limit: int = 100, *, worker: str = "ann", queue: str = "mail", now: int = NOW
 ) -> list[int]:
     """The positions of the work that a claim gives."""
-    return [found.position for found in await store.claim_work(worker, {queue: limit}, now)]
+    return [found.position for found in (await store.claim_work(worker, {queue: limit}, now)).work]
 
 
 async def offered(store: p.Store, *offers: p.Work) -> None:
@@ -27,17 +27,17 @@ class QueuedWork(Topic):
         await leased(store)
         offer = work(3, priority=2, attempt=4)
         assert await commit(store, p.Enqueue(offer)) == p.Enqueued()
-        (found,) = await store.claim_work("ann", {"mail": 1}, NOW)
+        (found,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
         assert found == replace(offer, epoch=found.epoch)
         assert await store.work_of(key()) == [(found, "ann")]
 
     @on_fresh_store
-    async def test_work_offered_again_changes_nothing(self, store: p.Store) -> None:
-        """The first offer counts, leased or not."""
+    async def test_an_attempt_offered_again_changes_nothing(self, store: p.Store) -> None:
+        """The first offer counts, free or leased."""
         await leased(store)
         await offered(store, work(1, body="first"))
         assert await commit(store, p.Enqueue(work(1, body="second"))) == p.Enqueued()
-        (found,) = await store.claim_work("ann", {"mail": 9}, NOW)
+        (found,) = (await store.claim_work("ann", {"mail": 9}, NOW)).work
         assert found.body == b"first"
         await offered(store, work(1, body="third"))
         assert await store.work_of(key()) == [(found, "ann")]
@@ -77,18 +77,18 @@ class QueuedWork(Topic):
         await leased(store)
         await offered(store, *(work(at, queue="mail") for at in (1, 2, 3)), *(work(at, queue="disk") for at in (4, 5)))
         await offered(store, work(6, queue="other"))
-        found = await store.claim_work("ann", {"mail": 2, "disk": 1, "empty": 5}, NOW)
+        found = (await store.claim_work("ann", {"mail": 2, "disk": 1, "empty": 5}, NOW)).work
         assert sorted(offer.queue for offer in found) == ["disk", "mail", "mail"]
-        assert await store.claim_work("ann", {"mail": 0}, NOW) == []
-        assert await store.claim_work("ann", {}, NOW) == []
+        assert (await store.claim_work("ann", {"mail": 0}, NOW)).work == []
+        assert await store.claim_work("ann", {}, NOW) == p.WorkClaim([], None)
         assert sorted(await taken(store)) == sorted({1, 2, 3} - {offer.position for offer in found})
 
     @on_fresh_store
-    async def test_finished_work_is_deleted_and_its_run_told(self, store: p.Store) -> None:
-        """In one change: the work is gone, the message is in the inbox."""
+    async def test_finished_work_is_done_and_its_run_told(self, store: p.Store) -> None:
+        """In one change: nobody has the work to do any more, the message is in the inbox."""
         await leased(store)
         await offered(store, work(1))
-        (found,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        (found,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
         answer = await commit(store, p.FinishWork(key(), 1, found.epoch, message("done")))
         assert answer == p.Delivered(1)
         assert await store.work_of(key()) == []
@@ -99,10 +99,74 @@ class QueuedWork(Topic):
         """The second time it is fenced, and the run is not told again."""
         await leased(store)
         await offered(store, work(1))
-        (found,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        (found,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
         finish = p.FinishWork(key(), 1, found.epoch, message())
         assert await store.commit([finish, finish]) == [p.Delivered(1), p.Fenced()]
         assert (await row(store)).arrived == 1
+
+    @on_fresh_store
+    async def test_done_work_offered_again_is_not_done_twice(self, store: p.Store) -> None:
+        """Until the run withdraws it, the same or an earlier attempt is recognised."""
+        await leased(store)
+        await offered(store, work(1, attempt=2))
+        (found,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        await commit(store, p.FinishWork(key(), 1, found.epoch, message()))
+        await offered(store, work(1, attempt=2), work(1, attempt=1))
+        assert await taken(store) == []
+        assert await store.work_of(key()) == []
+        await commit(store, p.Withdraw(key(), 1))
+        await offered(store, work(1, attempt=2))
+        assert await taken(store) == [1]
+
+    @on_fresh_store
+    async def test_a_later_attempt_takes_the_place_of_one_that_is_done(self, store: p.Store) -> None:
+        """It is free for any worker, as it was offered, and the last attempt's holder is fenced from it."""
+        await leased(store)
+        await offered(store, work(1))
+        (first,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        finish = p.FinishWork(key(), 1, first.epoch, message())
+        await commit(store, finish)
+        later = work(1, queue="disk", attempt=2, priority=3, available_at=NOW - 1, body="again")
+        await offered(store, later)
+        assert await taken(store, queue="mail") == []
+        (second,) = (await store.claim_work("ann", {"disk": 1}, NOW)).work
+        assert second == replace(later, epoch=second.epoch)
+        assert second.epoch > first.epoch
+        assert await commit(store, finish) == p.Fenced()
+        assert await commit(store, replace(finish, epoch=second.epoch)) == p.Delivered(2)
+
+    @on_fresh_store
+    async def test_a_later_attempt_takes_the_place_of_one_that_is_leased(self, store: p.Store) -> None:
+        """The run has decided not to wait for it: its holder is fenced, the new attempt is free."""
+        await leased(store)
+        await offered(store, work(1))
+        (first,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        await offered(store, work(1, attempt=2))
+        assert await commit(store, p.FinishWork(key(), 1, first.epoch, message())) == p.Fenced()
+        (second,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
+        assert (second.attempt, second.epoch > first.epoch) == (2, True)
+
+    @on_fresh_store
+    async def test_a_claim_tells_when_the_next_work_is_available(self, store: p.Store) -> None:
+        """The earliest free work of the queues asked for; what the limit left over is available already."""
+        await leased(store)
+        assert (await store.claim_work("ann", {"mail": 1}, NOW)).next_available_at is None
+        await offered(store, work(1), work(2, available_at=NOW + 2), work(3, available_at=NOW + 1, queue="disk"))
+        claim = await store.claim_work("ann", {"mail": 0}, NOW)
+        assert (claim.work, claim.next_available_at) == ([], NOW)
+        assert (await store.claim_work("ann", {"mail": 5}, NOW)).next_available_at == NOW + 2
+        assert (await store.claim_work("ann", {"mail": 5, "disk": 5}, NOW)).next_available_at == NOW + 1
+
+    @on_fresh_store
+    async def test_done_work_is_not_taken_back_from_a_dead_worker(self, store: p.Store) -> None:
+        """It is done: nobody does it again."""
+        await store.register(worker("ann"), -1)
+        await leased(store, owner="bob")
+        await offered(store, work(1))
+        (found,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
+        await commit(store, p.FinishWork(key(), 1, found.epoch, message()))
+        await store.rescue(NOW)
+        assert await taken(store, worker="bob") == []
 
     @on_fresh_store
     async def test_work_of_a_dead_worker_is_free_again_and_fenced_from_it(self, store: p.Store) -> None:
@@ -110,11 +174,11 @@ class QueuedWork(Topic):
         await store.register(worker("ann"), -1)
         await leased(store, owner="bob")
         await offered(store, work(1))
-        (first,) = await store.claim_work("ann", {"mail": 1}, NOW)
+        (first,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
         assert await store.rescue(NOW) == ["ann"]
         late = p.FinishWork(key(), 1, first.epoch, message("late"))
         assert await commit(store, late) == p.Fenced()
-        (second,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        (second,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
         assert second.epoch > first.epoch
         assert await store.commit([late, replace(late, epoch=second.epoch)]) == [p.Fenced(), p.Delivered(1)]
 
@@ -123,7 +187,7 @@ class QueuedWork(Topic):
         """Its holder is fenced; withdrawing what is not there is no error."""
         await leased(store)
         await offered(store, work(1), work(2))
-        (held,) = await store.claim_work("bob", {"mail": 1}, NOW)
+        (held,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
         assert await store.commit([p.Withdraw(key(), at) for at in (1, 2, 3)]) == [p.Withdrawn()] * 3
         assert await store.work_of(key()) == []
         finish = p.FinishWork(key(), held.position, held.epoch, message())

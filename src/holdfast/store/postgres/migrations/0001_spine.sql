@@ -83,10 +83,12 @@ CREATE TABLE work (
     available_at bigint NOT NULL,
     owner        text COLLATE "C",
     epoch        bigint NOT NULL DEFAULT 1,
+    done         boolean NOT NULL DEFAULT false,    -- this attempt is over, its run has not taken that in yet
     PRIMARY KEY (tenant, run, position)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 
-CREATE INDEX work_free ON work (queue, priority DESC, available_at, tenant, run, position) WHERE owner IS NULL;
+CREATE INDEX work_free ON work (queue, priority DESC, available_at, tenant, run, position)
+    WHERE owner IS NULL AND NOT done;
 CREATE INDEX work_owner ON work (owner) WHERE owner IS NOT NULL;
 
 CREATE TABLE progress (

@@ -1,0 +1,104 @@
+"""Loading APP: ``module:attribute`` or ``path/to/file.py:attribute``; the attribute is ``app`` where none is given.
+
+Importing the module is what makes its workflows known. A ``Holdfast`` instance in it says which store and options to
+use; a module without one serves every workflow that it imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import click
+
+from holdfast.client.engine import Holdfast
+from holdfast.errors import HoldfastError, WorkflowUnknown
+from holdfast.programs.function.definitions import WORKFLOWS, Workflow
+
+DEFAULT_ATTRIBUTE: Final = "app"
+
+
+class BadApp(click.ClickException):
+    """APP cannot be used: it is not there, or importing it raised."""
+
+
+def load_app(spec: str) -> Holdfast | None:
+    """Import APP. Gives its engine, or None for a module without one. Raises BadApp, or what Holdfast raises in it."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    place, _, attribute = spec.partition(":") if not spec.endswith(".py") else (spec, "", "")
+    module = _load_file(place) if place.endswith(".py") else _load_module(place)
+    found = getattr(module, attribute or DEFAULT_ATTRIBUTE, None)
+    if isinstance(found, Holdfast):
+        return found
+    if attribute:
+        what = "has no attribute" if found is None else "has something else than a Holdfast instance as"
+        raise BadApp(f"{place} {what} {attribute!r}: name one, as in `{attribute} = Holdfast(url)`.")
+    if not WORKFLOWS:
+        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a @workflow: is it the right module?")
+    return None
+
+
+def _load_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadApp(f"there is no module {name!r}: run in its folder, or give a path that ends in .py.") from error
+        raise BadApp(_trouble(name, error)) from error
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise BadApp(_trouble(name, error)) from error
+
+
+def _load_file(place: str) -> ModuleType:
+    path = Path(place)
+    if not path.is_file():
+        raise BadApp(f"there is no file {place!r}.")
+    if str(path.parent.resolve()) not in sys.path:
+        sys.path.insert(0, str(path.parent.resolve()))
+    # Under its own name, so that what is imported from it elsewhere is the same module and not a second one.
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) not in (None, str(path), str(path.resolve())):
+        name = f"holdfast_app_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise BadApp(f"{place!r} cannot be imported as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise BadApp(_trouble(place, error)) from error
+    return module
+
+
+def _trouble(place: str, error: Exception) -> str:
+    """What went wrong, and where in the author's code: the engine's own frames would not help."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    where = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
+    if isinstance(error, SyntaxError):
+        where = f" (line {error.lineno} of {error.filename})"
+    return f"importing {place} raised {type(error).__name__}: {error}{where}"
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or "importlib" in filename
+
+
+def workflow_named(name: str) -> Workflow[..., object]:
+    """The loaded workflow of that name. Raises WorkflowUnknown, and names those that are."""
+    found = WORKFLOWS.get(name)
+    if found is None:
+        known = ", ".join(sorted(WORKFLOWS)) or "none"
+        raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {known}.")
+    return found

@@ -1,0 +1,198 @@
+"""``doctor``: is the installation sound, and does anything need a person?"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from holdfast.cli import exits, options, output, session
+from holdfast.cli.schemas import schema_numbers, sqlite_path
+from holdfast.cli.steering import PAUSED
+from holdfast.client.engine import Holdfast
+from holdfast.errors import HoldfastError
+from holdfast.store.protocol import Worker
+
+OLDEST_PYTHON: Final = (3, 11)
+LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
+LARGEST_SKEW_SECONDS: Final = 2.0
+SHOWN: Final = 20
+
+
+class Check(msgspec.Struct):
+    """One thing that was looked at."""
+
+    name: str
+    good: bool
+    detail: str
+    facts: dict[str, Any] = {}
+
+
+@click.command()
+@options.store
+def doctor(store: str | None, as_json: bool) -> int:
+    """Check Python, the store, its settings, workers, parked runs and disk space; exit 1 if something is wrong."""
+    checks = session.run(_examine(session.url_of(store)))
+    good = all(check.good for check in checks)
+    if as_json:
+        output.emit({"good": good, "checks": [msgspec.to_builtins(check) for check in checks]})
+    else:
+        for check in checks:
+            mark = output.Cell("✓ ", "green") if check.good else output.Cell("✗ ", "red")
+            output.say(mark, output.Cell(f"{check.name:<10} ", "bold"), check.detail.replace("\n", "\n" + " " * 13))
+        output.say("all is well" if good else "something needs attention: see the lines marked ✗")
+    return exits.GOOD if good else exits.NO
+
+
+async def _examine(url: str) -> list[Check]:
+    checks = [_python(), _driver(url)]
+    try:
+        checks.append(await _schema(url))
+        async with session.opened(url) as app:
+            checks.extend([check async for check in _store(app, url)])
+    except HoldfastError as error:
+        checks.append(Check("store", good=False, detail=str(error), facts={"code": error.code}))
+    return checks
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    holdfast = metadata.version("holdfast")
+    good = sys.version_info >= OLDEST_PYTHON
+    detail = f"{platform.python_implementation()} {version}, Holdfast {holdfast}"
+    return Check("python", good, detail, {"python": version, "holdfast": holdfast})
+
+
+def _driver(url: str) -> Check:
+    if not url.startswith("postgres"):
+        import sqlite3
+
+        return Check(
+            "driver", good=True, detail=f"SQLite {sqlite3.sqlite_version}", facts={"sqlite": sqlite3.sqlite_version}
+        )
+    try:
+        version = metadata.version("asyncpg")
+    except metadata.PackageNotFoundError:
+        return Check("driver", good=False, detail="PostgreSQL needs a driver: pip install holdfast[postgres]")
+    return Check("driver", good=True, detail=f"asyncpg {version}", facts={"asyncpg": version})
+
+
+async def _schema(url: str) -> Check:
+    present, newest = await schema_numbers(url)
+    detail = f"schema {present}" if present == newest else f"schema {present}, needed {newest}: run `holdfast migrate`"
+    return Check("schema", present == newest, detail, {"present": present, "newest": newest})
+
+
+async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
+    facts = await app.store.facts()
+    size = "" if facts.size_bytes is None else f", {facts.size_bytes / 1e6:.1f} MB"
+    yield Check("store", good=True, detail=f"{facts.kind} {facts.version}{size}", facts=msgspec.to_builtins(facts))
+    if url.startswith("sqlite:"):
+        yield _sqlite_settings(sqlite_path(url))
+        yield _disk(sqlite_path(url))
+    elif url.startswith("postgres"):
+        yield await _postgres_settings(url)
+    yield await _runs(app)
+    yield await _workers(app, url)
+    yield await _parked(app)
+
+
+def _sqlite_settings(path: Path) -> Check:
+    from holdfast.store.sqlite.connection import connect
+
+    connection = connect(str(path), readonly=True)
+    try:
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    finally:
+        connection.close()
+    names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+    good = mode == "wal" and synchronous >= 2
+    detail = f"journal mode {mode}, synchronous {names.get(synchronous, synchronous)}; the clock is this host's own"
+    return Check("settings", good, detail, {"journal_mode": mode, "synchronous": names.get(synchronous)})
+
+
+def _disk(path: Path) -> Check:
+    usage = shutil.disk_usage(path.resolve().parent)
+    good = usage.free >= LEAST_FREE_BYTES
+    detail = f"{usage.free / 1e9:.1f} GB free of {usage.total / 1e9:.1f} GB" + ("" if good else ": free some")
+    return Check("disk", good, detail, {"free_bytes": usage.free, "total_bytes": usage.total})
+
+
+async def _postgres_settings(url: str) -> Check:
+    from holdfast.store.postgres import connection as c
+
+    connection = await c.connect(url)
+    try:
+        before = time.time()
+        row = await connection.fetchrow(
+            "SELECT extract(epoch FROM clock_timestamp())::float8 AS clock, "
+            "current_setting('synchronous_commit') AS commit"
+        )
+        after = time.time()
+    except c.failures() as error:
+        raise c.translate(error, url) from error
+    finally:
+        await c.close(connection)
+    # The server read its clock somewhere between the two: what lies between cannot be told from a difference.
+    skew = max(0.0, before - row["clock"], row["clock"] - after)
+    good = skew <= LARGEST_SKEW_SECONDS
+    detail = f"synchronous_commit {row['commit']}; the server's clock differs by {skew:.1f} s"
+    remedy = "" if good else ": synchronise the clocks of both hosts, timers go by this one's"
+    return Check("settings", good, detail + remedy, {"synchronous_commit": row["commit"], "skew_seconds": skew})
+
+
+async def _runs(app: Holdfast) -> Check:
+    """How many there are, and whether some are ready that no running worker knows how to run."""
+    counts = (await app.store.facts()).runs
+    detail = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
+    served = {name for worker in await app.store.workers() for name in worker.workflows}
+    stranded = Counter(
+        [run.workflow async for run in app.list(status="queued", limit=1000) if run.workflow not in served]
+    )
+    if stranded:
+        names = ", ".join(f"{count} of {name}" for name, count in stranded.most_common(SHOWN))
+        detail += f"\nready, and no running worker knows the workflow: {names}"
+    return Check("runs", not stranded, detail, {"by_status": counts, "unserved": dict(stranded)})
+
+
+async def _workers(app: Holdfast, url: str) -> Check:
+    workers = await app.store.workers()
+    dead = [worker for worker in workers if await asyncio.to_thread(_is_dead, worker, url)]
+    detail = f"{len(workers) - len(dead)} running"
+    for worker in dead:
+        detail += f"\n{worker.id} (process {worker.pid} on {worker.host}) is dead; the next worker takes over its runs"
+    facts = {"running": [worker.id for worker in workers if worker not in dead], "dead": [worker.id for worker in dead]}
+    return Check("workers", not dead, detail, facts)
+
+
+def _is_dead(worker: Worker, url: str) -> bool:
+    if worker.expires_at < time.time() * 1e6:
+        return True
+    if not url.startswith("sqlite:"):
+        return False
+    from holdfast.store.sqlite.presence import is_dead
+
+    return is_dead(str(sqlite_path(url)), worker.id)
+
+
+async def _parked(app: Holdfast) -> Check:
+    """Runs that the engine has put aside, because going on would do harm."""
+    found = [
+        run async for run in app.list(status="paused") if run.pause is not None and not run.pause.startswith(PAUSED)
+    ]
+    detail = f"{len(found)} runs are parked" if found else "no run is parked"
+    for run in found[:SHOWN]:
+        detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"
+    runs = [{"id": run.key.run, "tenant": run.key.tenant, "reason": run.pause} for run in found[:SHOWN]]
+    return Check("parked", not found, detail, {"count": len(found), "runs": runs})

@@ -1,0 +1,127 @@
+"""The entry point: which command lives in which module, and how any error ends.
+
+A command's module is imported when the command is used, so ``holdfast --help`` is quick. An error that Holdfast raises
+on purpose is one line on stderr (or, with ``--json``, one object on stdout) and an exit code; never a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import click
+
+from holdfast.cli import exits
+from holdfast.errors import HoldfastError
+
+COMMANDS: Final = {
+    "worker": ("working:worker", "Run a worker that serves the workflows of APP."),
+    "start": ("starting:start", "Start a run."),
+    "list": ("listing:list_runs", "List runs, newest first."),
+    "show": ("looking:show", "Show a run: what it did, what it waits for, how it ended."),
+    "journal": ("journals:journal", "Print a run's journal, or check a file of traces."),
+    "tail": ("looking:tail", "Follow a run's journal until the run has ended."),
+    "explain": ("looking:explain", "Say in one sentence why a run is not moving."),
+    "signal": ("steering:signal", "Send a signal to a run."),
+    "cancel": ("steering:cancel", "Ask a run to stop; its cleanup runs first."),
+    "pause": ("steering:pause", "Keep a run from going on."),
+    "resume": ("steering:resume", "Let a paused or parked run go on."),
+    "retry": ("repair:retry", "Let a failed run go on from its failed step."),
+    "fork": ("repair:fork", "Start a new run from a prefix of another's journal."),
+    "replay": ("replaying:replay", "Replay runs against the current code, without writing."),
+    "verify": ("verifying:verify", "Check journals: laws, hash chain, stored status."),
+    "lint": ("linting:lint", "Find what would not replay in workflow code."),
+    "prune": ("upkeep:prune", "Delete runs that ended long ago."),
+    "migrate": ("upkeep:migrate", "Bring the store's schema up to date."),
+    "doctor": ("doctor:doctor", "Check the installation and the store."),
+}
+"""Each command with where it lives and its line in ``holdfast --help``."""
+
+EPILOG: Final = (
+    "\b\nExit codes:\n"
+    + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in exits.TABLE)
+    + "\n\n\b\nEnvironment:\n  HOLDFAST_STORE   the store's URL (default sqlite:///holdfast.db)"
+    + "\n  HOLDFAST_TENANT  the tenant (default: default)"
+)
+
+
+class Commands(click.Group):
+    """A group that imports its commands when they are used, and turns every error into words and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader has seen enough. Nothing more can be written, not even at the interpreter's end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return exits.GOOD
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
+        given = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        sys.exit(self._run(given, rest, extra))
+
+    def _run(self, args: list[str], rest: tuple[Any, ...], extra: dict[str, Any]) -> int:
+        as_json = "--json" in args
+        try:
+            code = super().main(args, *rest, **extra)
+        except HoldfastError as error:
+            return complain(error.code, str(error), exits.code_for(type(error)), as_json)
+        except click.ClickException as error:
+            return complain("usage", _usage(error), exits.USAGE, as_json)
+        except (click.Abort, KeyboardInterrupt):
+            return exits.INTERRUPTED
+        return code if isinstance(code, int) else exits.GOOD
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message} (`{context.command_path} --help` says more)"
+
+
+def complain(code: str, message: str, exit_code: int, as_json: bool) -> int:
+    """Tell an error, and give the exit code back."""
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
+    else:
+        click.echo(f"error: {message}", err=True)
+    return exit_code
+
+
+@click.group(
+    cls=Commands,
+    epilog=EPILOG,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="holdfast", message="holdfast %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Durable workflows from the command line: start runs, look at them, steer and mend them."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(exits.USAGE)
+
+
+if __name__ == "__main__":
+    main(prog_name="holdfast")

@@ -1,0 +1,118 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+DEFAULT_STORE: Final = "sqlite:///holdfast.db"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+
+_store = click.option(
+    "--store", envvar="HOLDFAST_STORE", metavar="URL", help=f"The store. [HOLDFAST_STORE; default {DEFAULT_STORE}]"
+)
+_tenant = click.option(
+    "--tenant", envvar="HOLDFAST_TENANT", default="default", metavar="NAME", help="The tenant. [HOLDFAST_TENANT]"
+)
+any_tenant = click.option(
+    "--tenant", envvar="HOLDFAST_TENANT", metavar="NAME", help="One tenant only; all by default. [HOLDFAST_TENANT]"
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+app = click.option("--app", metavar="APP", help="The code: module:attribute or file.py:attribute.")
+dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+
+
+def store(function: F) -> F:
+    """``--store`` and ``--json``."""
+    return _store(as_json(function))
+
+
+def one_run(function: F) -> F:
+    """A run's id, and which store and tenant it is in."""
+    return click.argument("run")(_tenant(store(function)))
+
+
+def tenant(function: F) -> F:
+    return _tenant(function)
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """``90s``, ``15m``, ``36h``, ``30d``, ``2w``, or several together: ``1d12h``. Gives seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        if not re.fullmatch(f"({_DURATION.pattern})+", text):
+            self.fail(f"{value!r} is no duration: write 90s, 15m, 36h, 30d or 2w.", param, ctx)
+        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A time in ISO 8601 (UTC where it names no zone), or a duration: so long ago."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        text = str(value).strip()
+        if re.fullmatch(f"({_DURATION.pattern})+", text):
+            ago = datetime.timedelta(seconds=Duration().convert(text, param, ctx))
+            return datetime.datetime.now(datetime.UTC) - ago
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time: write 2026-05-01T12:00:00Z, 2026-05-01, or 2h for two hours ago.", param, ctx
+            )
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """``NAME=VALUE``."""
+
+    name = "pair"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, mark, text = str(value).partition("=")
+        if not mark or not name:
+            self.fail(f"{value!r} is not NAME=VALUE.", param, ctx)
+        return name, text
+
+
+def value_of(text: str) -> Any:
+    """JSON where it is JSON, else plain text: ``3``, ``true``, ``{"a": 1}``, ``hello``.
+
+    What begins like an object, a list or a quoted text must be JSON: a slip there is no text. Raises BadParameter.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            raise click.BadParameter(f"{text!r} is not valid JSON: {error}") from error
+        return text
+
+
+def object_of(text: str, what: str) -> dict[str, Any]:
+    """A JSON object. Raises BadParameter."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{what} is not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.BadParameter(f'{what} is a JSON object like {{"gift": true}}, not {text}')
+    return value

@@ -1,0 +1,79 @@
+"""``retry`` and ``fork``: a run goes on from a prefix of its journal. Nothing that a journal says is ever changed."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import options, output, records, session
+from holdfast.cli.output import Cell
+from holdfast.cli.steering import tell
+from holdfast.client.engine import Holdfast
+from holdfast.client.repairing import before_failure, check_retry
+from holdfast.errors import InvalidRequest
+from holdfast.journal import events as e
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.render import line
+from holdfast.store.protocol import Run
+
+
+@click.command()
+@options.one_run
+@options.dry_run
+def retry(run: str, tenant: str, store: str | None, as_json: bool, dry_run: bool) -> None:
+    """Let a failed or cancelled run go on from its failed step; what succeeded before is kept."""
+
+    async def work(app: Holdfast) -> tuple[Run, list[str]]:
+        handle = app.run(run, tenant=tenant)
+        row = await handle.info()
+        check_retry(row)
+        kept, _ = before_failure([entry async for entry in handle.journal()])
+        if not dry_run:
+            await session.patiently(app, handle.retry())
+        return await handle.info(), _open(kept)
+
+    row, again = session.on_store(session.url_of(store), work)
+    sentence = f"run {run} {'would go' if dry_run else 'goes'} on, doing again: {', '.join(again) or 'its last turn'}"
+    tell(row, "retry", sentence, as_json, dry_run=dry_run, again=again)
+
+
+def _open(entries: list[e.Entry]) -> list[str]:
+    """The invocations that are scheduled and not settled, by name."""
+    waiting: dict[PromiseId, str] = {}
+    for entry in entries:
+        if isinstance(entry.event, e.InvokeScheduled):
+            waiting[entry.event.promise_id] = entry.event.function_name
+        elif isinstance(entry.event, e.InvokeCompleted):
+            waiting.pop(entry.event.promise_id, None)
+    return list(waiting.values())
+
+
+@click.command()
+@options.one_run
+@click.option("--from", "sequence", type=int, required=True, metavar="SEQ", help="The first sequence to do again.")
+@click.option("--id", "id", metavar="ID", help="The new run's id.")
+@options.dry_run
+def fork(run: str, tenant: str, store: str | None, as_json: bool, sequence: int, id: str | None, dry_run: bool) -> None:
+    """Start a new run that shares this one's journal up to, and without, sequence SEQ (see `holdfast journal RUN`)."""
+
+    async def work(app: Holdfast) -> tuple[Run, list[e.Entry]]:
+        handle = app.run(run, tenant=tenant)
+        row = await handle.info()
+        if not 1 <= sequence <= row.version:
+            raise InvalidRequest(f"run {run} has sequences 0 to {row.version - 1}: fork from 1 to {row.version}.")
+        around = [entry async for entry in handle.journal(max(0, sequence - 2)) if entry.sequence <= sequence]
+        if dry_run:
+            return row, around
+        fresh = await session.patiently(app, handle.fork(sequence, id=id))
+        return await fresh.info(), around
+
+    row, around = session.on_store(session.url_of(store), work)
+    if as_json:
+        output.emit({**records.run_record(row), "action": "fork", "dry_run": dry_run, "forked_from": run})
+    elif dry_run:
+        output.say(f"run {run} would be forked here:")
+        for entry in around:
+            kept = entry.sequence < sequence
+            mark = Cell("kept   ", "green") if kept else Cell("again  ", "yellow")
+            output.say("  ", mark, f"{entry.sequence:>5}  {line(entry.event)}")
+    else:
+        output.say(f"run {row.key.run} started from sequence {sequence} of run {run}")

@@ -1,0 +1,62 @@
+"""Which schema a store has and which this Holdfast knows; read without changing anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.errors import UnsupportedStore
+from holdfast.store.opening import store_at
+from holdfast.store.statements import load_migrations
+
+
+async def schema_numbers(url: str) -> tuple[int, int]:
+    """The schema that is there (0 where there is none yet) and the newest known. Raises as opening the store does."""
+    store_at(url)
+    if url.startswith("sqlite:"):
+        return _sqlite(url)
+    if url.startswith("postgres"):
+        return await _postgres(url)
+    raise UnsupportedStore(f"{url} has no schema.")
+
+
+def newest_schema(url: str) -> int:
+    """The newest schema that this Holdfast knows for such a store."""
+    return len(load_migrations("holdfast.store.sqlite" if url.startswith("sqlite:") else "holdfast.store.postgres"))
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a SQLite URL names."""
+    from holdfast.store.sqlite.store import SqliteStore
+
+    store = store_at(url)
+    assert isinstance(store, SqliteStore)
+    return Path(store.path)
+
+
+def _sqlite(url: str) -> tuple[int, int]:
+    from holdfast.store.sqlite.connection import connect, schema_of
+
+    path = sqlite_path(url)
+    if not path.exists():
+        raise UnsupportedStore(
+            f"there is no database at {path}: check --store, or create it with `holdfast migrate` or `holdfast worker`."
+        )
+    connection = connect(str(path), readonly=True)
+    try:
+        return schema_of(connection, str(path)), newest_schema(url)
+    finally:
+        connection.close()
+
+
+async def _postgres(url: str) -> tuple[int, int]:
+    from holdfast.store.postgres import connection as c
+    from holdfast.store.postgres.sql import SQL
+
+    connection = await c.connect(url)
+    try:
+        found = await connection.fetchrow(SQL["surroundings"])
+        return (await connection.fetchval(SQL["schema_number"]) if found["prepared"] else 0), newest_schema(url)
+    except c.failures() as error:
+        raise c.translate(error, url) from error
+    finally:
+        await c.close(connection)

@@ -1,0 +1,138 @@
+"""``start``: a new run, and optionally its result."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from holdfast.cli import exits, options, output, records, session
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.errors import HoldfastError, RunCancelled, RunFailed
+from holdfast.programs.function.definitions import Workflow
+from holdfast.store.protocol import Key
+
+_OWN: Final = {"workflow", "id", "tenant", "priority", "attributes"}
+
+
+@click.command()
+@click.argument("workflow")
+@click.argument("args", nargs=-1)
+@click.option("--kwargs", metavar="JSON", help="Named arguments as a JSON object.")
+@click.option("--id", "id", metavar="ID", help="The run's id: the same id finds the same run. Random by default.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
+@click.option("--attribute", "attributes", type=options.Pair(), multiple=True, metavar="K=V", help="To find it by.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails or is cancelled.")
+@click.option(
+    "--timeout", type=options.Duration(), metavar="TIME", help="With --wait: give up waiting after, e.g., 30s."
+)
+@options.app
+@options.tenant
+@options.store
+def start(
+    workflow: str,
+    args: tuple[str, ...],
+    kwargs: str | None,
+    id: str | None,
+    priority: int,
+    attributes: tuple[tuple[str, str], ...],
+    wait: bool,
+    timeout: float | None,
+    app: str | None,
+    tenant: str,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Start a run of WORKFLOW with ARGS (each JSON, or plain text).
+
+    With --app the workflow's own signature checks the arguments; without, any name is taken and a worker must know it.
+    """
+    positional = [options.value_of(text) for text in args]
+    named = {} if kwargs is None else options.object_of(kwargs, "--kwargs")
+    if taken := sorted(_OWN & named.keys()):
+        raise click.UsageError(f"{taken[0]!r} is an option of start itself: give that argument by position.")
+    known, url = _known(workflow, app, store)
+    if known is not None:
+        _check(known, positional, named)
+
+    async def work(engine: Holdfast) -> int:
+        before = [] if id is None else await engine.store.get([Key(tenant, id)])
+        handle: RunHandle[Any] = await session.patiently(
+            engine,
+            engine.start(
+                known or workflow,
+                *positional,
+                id=id,
+                tenant=tenant,
+                priority=priority,
+                attributes=dict(attributes),
+                **named,
+            ),
+        )
+        await _remark(engine, workflow)
+        if wait:
+            return await _await(handle, timeout, as_json)
+        await _tell(handle, not before, as_json)
+        return exits.GOOD
+
+    return session.on_store(url, work, create=True)
+
+
+def _known(workflow: str, app: str | None, store: str | None) -> tuple[Workflow[..., Any] | None, str]:
+    if app is None:
+        return None, session.url_of(store)
+    from holdfast.cli.apps import load_app, workflow_named
+
+    engine = load_app(app)
+    return workflow_named(workflow), session.url_of(store, engine)
+
+
+def _check(workflow: Workflow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Refuse arguments that the workflow could not be called with, while someone is there to mend them."""
+    try:
+        workflow.signature.read(workflow.signature.write(tuple(args), kwargs))
+    except TypeError as error:
+        raise click.UsageError(f"workflow {workflow.name}: {error}") from error
+
+
+async def _remark(engine: Holdfast, workflow: str) -> None:
+    """Tell at once what would only show as a run that never moves."""
+    workers = await engine.store.workers()
+    if not workers:
+        output.note("no worker is running: `holdfast worker APP` starts one.")
+    elif not any(workflow in worker.workflows for worker in workers):
+        output.note(f"none of the {len(workers)} running workers knows a workflow {workflow!r}.")
+
+
+async def _tell(handle: RunHandle[Any], new: bool, as_json: bool) -> None:
+    row = await handle.info()
+    if as_json:
+        output.emit({**records.run_record(row), "action": "start", "new": new})
+    else:
+        output.say(f"run {row.key.run} started" if new else f"run {row.key.run} was there already: {row.status}")
+
+
+async def _await(handle: RunHandle[Any], timeout: float | None, as_json: bool) -> int:
+    trouble: HoldfastError | None = None
+    result = None
+    try:
+        result = records.plain(await handle.result(timeout))
+    except (RunFailed, RunCancelled) as error:
+        trouble = error
+    except TimeoutError:
+        output.note(f"run {handle.id} has not ended yet: {await handle.explain()}")
+    row = await handle.info()
+    if as_json:
+        output.emit({**records.run_record(row), "action": "start", "result": result})
+    elif trouble is not None:
+        output.note(f"error: {trouble}")
+    elif row.status == "completed":
+        output.say(result if isinstance(result, str) else _shown(result))
+    return exits.GOOD if row.status == "completed" else exits.NO
+
+
+def _shown(result: Any) -> str:
+    import json
+
+    return json.dumps(result, ensure_ascii=False)

@@ -1,0 +1,85 @@
+"""``signal``, ``cancel``, ``pause``, ``resume``: moving one run from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import click
+
+from holdfast.cli import options, output, records, session
+from holdfast.cli.looking import refuse_ended
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.store.protocol import Run
+
+PAUSED: Final = "paused by request"
+"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
+
+Deed = Callable[[RunHandle[Any]], Awaitable[None]]
+
+
+def _steer(url: str, key: tuple[str, str], deed: Deed | None) -> Run:
+    """Do something to a run (nothing in a dry run), and give its row as it is then."""
+
+    async def work(app: Holdfast) -> Run:
+        tenant, run = key
+        handle = app.run(run, tenant=tenant)
+        if deed is not None:
+            await session.patiently(app, deed(handle))
+        return await handle.info()
+
+    return session.on_store(url, work)
+
+
+def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool = False, **more: Any) -> None:
+    """What was done, or would be."""
+    if as_json:
+        output.emit({**records.run_record(row), "action": action, "dry_run": dry_run, **more})
+    else:
+        output.say(sentence)
+
+
+@click.command()
+@options.one_run
+@click.argument("name")
+@click.argument("value", required=False)
+@click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
+def signal(
+    run: str, tenant: str, store: str | None, as_json: bool, name: str, value: str | None, id: str | None
+) -> None:
+    """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
+    content = None if value is None else options.value_of(value)
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.signal(name, content, id=id))
+    tell(row, "signal", f"signal {name!r} sent to run {run}", as_json)
+
+
+@click.command()
+@options.one_run
+@click.option("--reason", default="cancelled by request", show_default=True, help="Kept in the journal.")
+@options.dry_run
+def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str, dry_run: bool) -> None:
+    """Ask a run to stop; its cleanup runs first."""
+    row = _steer(session.url_of(store), (tenant, run), None if dry_run else lambda handle: handle.cancel(reason))
+    if dry_run:
+        refuse_ended(row, "cancelled")
+    sentence = f"run {run} would be cancelled" if dry_run else f"run {run} was asked to stop"
+    tell(row, "cancel", sentence, as_json, dry_run=dry_run)
+
+
+@click.command()
+@options.one_run
+@click.option("--reason", help="Shown while it is paused.")
+def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None) -> None:
+    """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
+    why = PAUSED if reason is None else f"{PAUSED}: {reason}"
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why))
+    tell(row, "pause", f"run {run} is paused", as_json)
+
+
+@click.command()
+@options.one_run
+def resume(run: str, tenant: str, store: str | None, as_json: bool) -> None:
+    """Let a paused or parked run go on."""
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.resume())
+    tell(row, "resume", f"run {run} goes on", as_json)

@@ -1,0 +1,175 @@
+"""A journal folded into what a person wants to read: one item per step, child, timer and signal, in order of beginning.
+
+Pure: entries in, items out. What only replay needs (random values, recorded times, awaits, join sets) is left out; the
+journal itself shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.cli.output import Cell, Part, clock, iso, span
+from holdfast.journal import events as e
+from holdfast.journal.payload import Err, Failure, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.render import arguments, cut, outcome, payload
+from holdfast.kernel.commands import PATCH
+
+SYMBOLS: Final = {
+    "done": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "retrying": ("↻", "yellow"),
+    "open": ("…", "cyan"),
+    "dropped": ("-", "dim"),
+    "note": ("•", "blue"),
+}
+
+
+class Item(msgspec.Struct):
+    """One thing that happened, or is under way."""
+
+    kind: str  # started, step, workflow, detached, signal, timer, delivery, patch, cancel, ended
+    name: str
+    at: int
+    state: str = "note"
+    detail: str = ""
+    until: int | None = None
+    attempts: int = 0
+    position: int | None = None
+    troubles: list[tuple[int, str]] = []
+
+    @property
+    def duration(self) -> int | None:
+        return None if self.until is None else max(0, self.until - self.at)
+
+
+def fold(entries: Iterable[e.Entry]) -> list[Item]:
+    """The items of a journal."""
+    folding = _Folding()
+    for entry in entries:
+        folding.take(entry)
+    return folding.items
+
+
+class _Folding:
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._open: dict[PromiseId, Item] = {}
+        self._delivered: dict[tuple[str, int], Item] = {}
+
+    def take(self, entry: e.Entry) -> None:
+        at = entry.timestamp
+        match entry.event:
+            case e.ExecutionStarted(input=input):
+                self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
+            case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
+                item = Item(kind, name, at, "open", f"({arguments(input)})", position=promise.path[-1])
+                self._open[promise] = self._add(item)
+            case e.InvokeStarted(promise_id=promise, attempt=attempt):
+                self._attempt(promise, attempt)
+            case e.InvokeRetrying(promise_id=promise, error=error, failed_attempt=attempt, retry_at=retry_at):
+                self._retry(promise, attempt, error, retry_at)
+            case e.InvokeCompleted(promise_id=promise, result=result, attempt=attempt):
+                self._complete(promise, result, attempt, at)
+            case e.TimerScheduled(promise_id=promise, duration=duration, fire_at=fire_at):
+                item = Item("timer", f"timer of {span(duration)}", at, "open", f"fires at {clock(fire_at)}")
+                item.position = promise.path[-1]
+                self._open[promise] = self._add(item)
+            case e.TimerFired(promise_id=promise) if promise in self._open:
+                timer = self._open.pop(promise)
+                timer.state, timer.until, timer.detail = "done", at, "fired"
+            case e.RandomGenerated(value=value) if value.startswith(PATCH):
+                self._add(Item("patch", "patched()", at, detail="took the new path of a code change"))
+            case e.SignalDelivered() | e.SignalReceived():
+                self._signal(entry.event, at)
+            case e.CancelRequested(reason=reason):
+                self._add(Item("cancel", "cancel requested", at, detail=reason))
+            case e.ExecutionCompleted() | e.ExecutionFailed() | e.ExecutionCancelled():
+                self._end(entry.event, at)
+            case _:
+                return
+
+    def _add(self, item: Item) -> Item:
+        self.items.append(item)
+        return item
+
+    def _attempt(self, promise: PromiseId, attempt: int) -> None:
+        if promise in self._open:
+            self._open[promise].attempts = attempt
+            self._open[promise].state = "open"
+
+    def _retry(self, promise: PromiseId, attempt: int, error: Failure, retry_at: int) -> None:
+        if promise in self._open:
+            item = self._open[promise]
+            item.state = "retrying"
+            item.troubles = [*item.troubles, (attempt, f"{cut(str(error))}; next not before {clock(retry_at)}")]
+
+    def _complete(self, promise: PromiseId, result: Any, attempt: int, at: int) -> None:
+        if promise in self._open:
+            item = self._open.pop(promise)
+            item.state = "failed" if isinstance(result, Err) else "done"
+            item.attempts, item.until = attempt, at
+            item.detail = f"{item.detail} {outcome(result)}"
+
+    def _signal(self, event: e.SignalDelivered | e.SignalReceived, at: int) -> None:
+        key = event.signal_name, event.delivery_id
+        if isinstance(event, e.SignalDelivered):
+            detail = f"{payload(event.payload)}, not received yet"
+            item = Item("delivery", f"signal {event.signal_name!r}", at, "open", detail)
+            self._delivered[key] = self._add(item)
+        elif key in self._delivered:
+            item = self._delivered.pop(key)
+            item.state, item.until, item.detail = "done", at, payload(event.payload)
+
+    def _end(self, event: e.Event, at: int) -> None:
+        for item in self._open.values():
+            item.state = "dropped"
+            item.detail = f"{item.detail} (given up)" if item.kind != "timer" else "not needed any more"
+        self._open.clear()
+        match event:
+            case e.ExecutionCompleted(result=Payload() as result):
+                self._add(Item("ended", "completed", at, "done", f"→ {payload(result)}"))
+            case e.ExecutionFailed(error=error):
+                self._add(Item("ended", "failed", at, "failed", str(error)))
+            case e.ExecutionCancelled(reason=reason):
+                self._add(Item("ended", "cancelled", at, "note", reason))
+
+
+def item_rows(items: list[Item]) -> list[list[Part]]:
+    """The items as rows: offset, symbol, name, attempts, duration, detail; troubles on rows of their own."""
+    rows: list[list[Part]] = []
+    start = items[0].at if items else 0
+    for item in items:
+        symbol, style = SYMBOLS[item.state]
+        duration = "" if item.duration is None else span(item.duration)
+        offset = Cell(f"+{span(item.at - start)}", "dim")
+        name = item.name if item.kind not in ("workflow", "detached") else f"{item.name} ({item.kind})"
+        rows.append([offset, Cell(symbol, style), name, _tries(item), duration, item.detail])
+        rows += [
+            ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]
+            for number, why in item.troubles
+        ]
+    return rows
+
+
+def _tries(item: Item) -> str:
+    return f"{item.attempts} attempts" if item.attempts > 1 else ""
+
+
+def item_record(item: Item) -> dict[str, Any]:
+    """An item as ``--json`` writes it."""
+    return {
+        "kind": item.kind,
+        "name": item.name,
+        "state": item.state,
+        "at": iso(item.at),
+        "until": iso(item.until),
+        "duration_seconds": None if item.duration is None else item.duration / 1e6,
+        "attempts": item.attempts,
+        "position": item.position,
+        "detail": item.detail,
+        "failed_attempts": [{"attempt": number, "error": why} for number, why in item.troubles],
+    }

@@ -1,0 +1,52 @@
+"""``verify``: are the stored journals what the laws say they must be?"""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import exits, options, output, session
+from holdfast.client.engine import Holdfast
+from holdfast.client.verifying import Verdict, verify_run
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every run.")
+@options.any_tenant
+@options.store
+def verify(run: str | None, everything: bool, tenant: str | None, store: str | None, as_json: bool) -> int:
+    """Check RUN, or --all runs: every law on every event, hash chain and stored status; exit 1 on a problem."""
+    if (run is None) != everything:
+        raise click.UsageError("give a RUN, or --all")
+
+    async def work(app: Holdfast) -> tuple[int, int]:
+        if run is not None:
+            verdict = await app.run(run, tenant=tenant or "default").verify()
+            _write(verdict, as_json, verbose=True)
+            return 1, int(not verdict.good)
+        count = bad = 0
+        with output.progress("runs verified", quiet=as_json) as advance:
+            async for row in app.list(tenant=tenant):
+                verdict = await verify_run(app.store, row)
+                count, bad = count + 1, bad + (not verdict.good)
+                _write(verdict, as_json, verbose=False)
+                advance(1)
+        return count, bad
+
+    count, bad = session.on_store(session.url_of(store), work)
+    if run is None and not as_json:
+        output.say(f"{count} runs verified, {bad} with problems" if bad else f"{count} runs verified, all good")
+    return exits.NO if bad else exits.GOOD
+
+
+def _write(verdict: Verdict, as_json: bool, *, verbose: bool) -> None:
+    tenant, run = verdict.key
+    if as_json:
+        told = {"good": verdict.good, "events": verdict.events, "problem": verdict.problem or None, "law": verdict.law}
+        output.emit({"id": run, "tenant": tenant, **told})
+    elif not verdict.good:
+        output.say(output.Cell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
+    elif verbose:
+        output.say(
+            output.Cell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
+        )

@@ -1,0 +1,237 @@
+"""The client without ``await``: for scripts, notebooks and synchronous web frameworks.
+
+Thin: an event loop in a thread of its own, and each call handed over to the one implementation there is. So it works
+where a loop is already running, and may be used from several threads at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.client.verifying import Verdict
+from holdfast.errors import InvalidRequest
+from holdfast.journal.events import Entry
+from holdfast.programs.function.definitions import Workflow
+from holdfast.store import protocol as p
+from holdfast.worker.births import DEFAULT_TENANT
+from holdfast.worker.worker import WorkerOptions
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class _Loop:
+    """An event loop in a daemon thread, and the way into it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine over there and wait here. An interrupted wait cancels it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise InvalidRequest("this thread runs the engine, and would wait for itself: await the async client here.")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """Walk an asynchronous iterator from here."""
+
+        async def step() -> tuple[T] | None:
+            try:
+                return (await anext(items),)
+            except StopAsyncIteration:
+                return None
+
+        async def finish() -> None:
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                await close()
+
+        try:
+            while (found := self.call(step())) is not None:
+                yield found[0]
+        finally:
+            self.call(finish())
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class SyncHoldfast:
+    """An engine: ``with SyncHoldfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
+
+    The arguments are those of ``Holdfast``.
+    """
+
+    def __init__(
+        self,
+        url: str | p.Store,
+        *,
+        worker: bool = True,
+        workflows: Iterable[Workflow[..., Any]] | None = None,
+        options: WorkerOptions | None = None,
+    ) -> None:
+        self._make: Callable[[], Holdfast] = partial(Holdfast, url, worker=worker, workflows=workflows, options=options)
+        self._engine: Holdfast | None = None
+        self._loop: _Loop | None = None
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, *, migrate: bool = True) -> None:
+        """Open the store and start the worker. Safe to call twice."""
+        if self._loop is not None:
+            return
+        loop = _Loop()
+        try:
+            self._engine = self._make()
+            loop.call(self._engine.open(migrate=migrate))
+        except BaseException:
+            if self._engine is not None:
+                loop.call(self._engine.close())
+            self._engine = None
+            loop.stop()
+            raise
+        self._loop = loop
+
+    def close(self) -> None:
+        """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice."""
+        loop, engine = self._loop, self._engine
+        self._loop = self._engine = None
+        if loop is not None and engine is not None:
+            loop.call(engine.close())
+            loop.stop()
+
+    def _opened(self) -> tuple[_Loop, Holdfast]:
+        if self._loop is None or self._engine is None:
+            raise InvalidRequest("it is not open: use `with SyncHoldfast(url) as app`, or call open() first.")
+        return self._loop, self._engine
+
+    def start(
+        self,
+        workflow: Workflow[..., R] | str,
+        *args: Any,
+        id: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> SyncRunHandle[R]:
+        """Start a run; durable when this returns. The id is the idempotency key. Raises RunConflict."""
+        loop, engine = self._opened()
+        begun = engine.start(workflow, *args, id=id, tenant=tenant, priority=priority, attributes=attributes, **kwargs)
+        return SyncRunHandle(loop, loop.call(begun))
+
+    def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> SyncRunHandle[Any]:
+        """A handle on a run by its id; whether there is one shows when it is used."""
+        loop, engine = self._opened()
+        return SyncRunHandle(loop, engine.run(id, tenant=tenant))
+
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        status: p.Status | None = None,
+        workflow: str | None = None,
+        attributes: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[p.Run]:
+        """The runs that match, newest first."""
+        loop, engine = self._opened()
+        return loop.each(
+            engine.list(
+                tenant=tenant,
+                status=status,
+                workflow=workflow,
+                attributes=attributes,
+                parent=parent,
+                created_after=created_after,
+                created_before=created_before,
+                limit=limit,
+            )
+        )
+
+
+class SyncRunHandle(Generic[R]):
+    """One run, by its id and tenant: each method is that of ``RunHandle``, waited for."""
+
+    def __init__(self, loop: _Loop, handle: RunHandle[R]) -> None:
+        self._loop = loop
+        self._handle = handle
+
+    @property
+    def id(self) -> str:
+        return self._handle.id
+
+    @property
+    def tenant(self) -> str:
+        return self._handle.tenant
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
+
+    def info(self) -> p.Run:
+        return self._loop.call(self._handle.info())
+
+    def status(self) -> p.Status:
+        return self._loop.call(self._handle.status())
+
+    def result(self, timeout: float | None = None) -> R:
+        return self._loop.call(self._handle.result(timeout))
+
+    def signal(self, name: str, value: object = None, *, id: str | None = None) -> None:
+        self._loop.call(self._handle.signal(name, value, id=id))
+
+    def cancel(self, reason: str = "cancelled by request") -> None:
+        self._loop.call(self._handle.cancel(reason))
+
+    def pause(self, reason: str = "paused by request") -> None:
+        self._loop.call(self._handle.pause(reason))
+
+    def resume(self) -> None:
+        self._loop.call(self._handle.resume())
+
+    def explain(self) -> str:
+        return self._loop.call(self._handle.explain())
+
+    def verify(self) -> Verdict:
+        return self._loop.call(self._handle.verify())
+
+    def retry(self) -> None:
+        self._loop.call(self._handle.retry())
+
+    def fork(self, sequence: int, *, id: str | None = None) -> SyncRunHandle[R]:
+        return SyncRunHandle(self._loop, self._loop.call(self._handle.fork(sequence, id=id)))
+
+    def journal(self, first: int = 0) -> Iterator[Entry]:
+        return self._loop.each(self._handle.journal(first))
+
+    def tail(self, first: int = 0) -> Iterator[Entry]:
+        return self._loop.each(self._handle.tail(first))
+
+    def children(self) -> Iterator[SyncRunHandle[Any]]:
+        for handle in self._loop.each(self._handle.children()):
+            yield SyncRunHandle(self._loop, handle)

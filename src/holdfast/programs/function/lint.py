@@ -1,0 +1,271 @@
+"""``lint``: what in a workflow body cannot replay, found in its source without running it.
+
+Only functions decorated with Holdfast's ``workflow`` are judged, with everything written inside them; steps may do all
+of this. Names are followed through imports (``import time as t``, ``from datetime import datetime as dt``), never
+through assignments: a finding is certain to be what it says. A line is silenced by ``# holdfast: ignore[HF001]``, or
+by ``# holdfast: ignore`` for every rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+
+RULES: Final[dict[str, str]] = {
+    "HF001": "the wall clock differs in every replay: use holdfast.now()",
+    "HF002": "randomness differs in every replay: use holdfast.random() or holdfast.uuid()",
+    "HF003": "a blocking call stops every run of the worker: use asyncio.sleep() to wait, and a @step for all else",
+    "HF004": "the environment may differ in the next replay: pass the value as an argument, or read it in a @step",
+    "HF005": "threads and processes cannot replay: await a @step, or several with asyncio.gather()",
+    "HF006": "the order of a set may differ in the next replay: iterate over sorted(…)",
+    "HF007": "id() and hash() differ from process to process: compare or store the value itself",
+    "HF008": "state outside the body is not replayed: keep it in local variables, arguments and results",
+}
+"""Every rule by id, with its remedy. Ids are for ever."""
+
+_CALLS: Final[dict[str, tuple[str, ...]]] = {
+    "HF001": (
+        "time.time",
+        "time.time_ns",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.localtime",
+        "time.gmtime",
+        "datetime.datetime.now",
+        "datetime.datetime.utcnow",
+        "datetime.datetime.today",
+        "datetime.date.today",
+    ),
+    "HF002": ("random.*", "secrets.*", "os.urandom", "uuid.uuid1", "uuid.uuid4", "numpy.random.*"),
+    "HF003": (
+        "time.sleep",
+        "requests.*",
+        "httpx.*",
+        "urllib.request.*",
+        "socket.*",
+        "subprocess.*",
+        "os.system",
+        "os.popen",
+        "open",
+        "input",
+    ),
+    "HF004": ("os.getenv", "os.environ.*"),
+    "HF005": (
+        "threading.*",
+        "multiprocessing.*",
+        "concurrent.futures.*",
+        "asyncio.to_thread",
+        "asyncio.create_subprocess_exec",
+        "asyncio.create_subprocess_shell",
+    ),
+    "HF007": ("id", "hash"),
+}
+"""What is refused when it is called, by its full name; ``x.*`` is everything below ``x``."""
+
+_METHODS: Final = {
+    "read_text": "HF003",
+    "read_bytes": "HF003",
+    "write_text": "HF003",
+    "write_bytes": "HF003",
+    "run_in_executor": "HF005",
+}
+"""What is refused when it is called as a method, whatever it is called on: the names say it."""
+
+_BUILTINS: Final = frozenset({"open", "input", "id", "hash", "set", "frozenset"})
+
+_IGNORE: Final = re.compile(r"#\s*holdfast:\s*ignore(?:\[([^\]]*)\])?")
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Finding(msgspec.Struct, frozen=True, order=True):
+    """One place that cannot replay. Lines and columns count from 1."""
+
+    path: str
+    line: int
+    column: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.rule} {self.message}"
+
+
+def lint_source(source: str, path: str) -> list[Finding]:
+    """Judge one module's source. Raises InvalidRequest, with the position, where it is not Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
+        reason = getattr(error, "msg", None) or str(error)
+        raise InvalidRequest(f"{path}:{line}:{column}: this is not valid Python ({reason}): mend it first") from error
+    imports = _imports(tree)
+    found = {finding for body in _workflows(tree, imports) for finding in _Judge(path, imports, body).findings()}
+    lines = source.splitlines()
+    return sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
+
+
+def lint_paths(paths: Iterable[str | Path]) -> list[Finding]:
+    """Judge files, and every ``*.py`` below directories, in the order of their names."""
+    findings: list[Finding] = []
+    for given in map(Path, paths):
+        if not given.exists():
+            raise InvalidRequest(f"{given} does not exist: name a Python file or a directory of them")
+        for file in sorted(given.rglob("*.py")) if given.is_dir() else [given]:
+            try:
+                source = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise InvalidRequest(f"{file} cannot be read ({error})") from error
+            findings += lint_source(source, str(file))
+    return findings
+
+
+def _silenced(line: str, rule: str) -> bool:
+    comment = _IGNORE.search(line)
+    if comment is None:
+        return False
+    return comment[1] is None or rule in re.split(r"[,\s]+", comment[1].strip())
+
+
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for, wherever in the module it is imported."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                names[alias.asname or root] = alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return names
+
+
+def _full_name(node: ast.expr, imports: dict[str, str]) -> str | None:
+    """The dotted name that an expression stands for; None where it is not imported, nor a builtin."""
+    match node:
+        case ast.Name(id=name):
+            return imports.get(name, name if name in _BUILTINS else None)
+        case ast.Attribute(value=value, attr=attribute):
+            owner = _full_name(value, imports)
+            return None if owner is None else f"{owner}.{attribute}"
+        case _:
+            return None
+
+
+def _workflows(tree: ast.Module, imports: dict[str, str]) -> Iterator[_Function]:
+    for node in ast.walk(tree):
+        if isinstance(node, _Function) and any(_is_workflow(decorator, imports) for decorator in node.decorator_list):
+            yield node
+
+
+def _is_workflow(decorator: ast.expr, imports: dict[str, str]) -> bool:
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = _full_name(target, imports)
+    return name is not None and name.startswith("holdfast.") and name.endswith(".workflow")
+
+
+class _Judge:
+    """Judges one workflow's body."""
+
+    def __init__(self, path: str, imports: dict[str, str], body: _Function) -> None:
+        self._path = path
+        self._body = body
+        self._bound = _bound(body)
+        self._imports = {name: full for name, full in imports.items() if name not in self._bound}
+
+    def findings(self) -> Iterator[Finding]:
+        for statement in self._body.body:
+            for node in ast.walk(statement):
+                yield from self._judge(node)
+
+    def _judge(self, node: ast.AST) -> Iterator[Finding]:
+        match node:
+            case ast.Call(func=function):
+                yield from self._called(node, function)
+            case ast.Subscript(value=value) if self._name(value) == "os.environ":
+                yield self._finding(node, "HF004", "os.environ")
+            case ast.Compare(comparators=comparators) if any(self._name(one) == "os.environ" for one in comparators):
+                yield self._finding(node, "HF004", "os.environ")
+            case ast.For(iter=iterated) | ast.AsyncFor(iter=iterated) | ast.comprehension(iter=iterated):
+                if self._is_set(iterated):
+                    yield self._finding(iterated, "HF006", "iteration over a set")
+            case ast.Global(names=names):
+                yield self._finding(node, "HF008", f"global {', '.join(names)}")
+            case ast.Nonlocal(names=names) if not set(names) <= self._bound:
+                yield self._finding(node, "HF008", f"nonlocal {', '.join(names)}")
+
+    def _called(self, node: ast.Call, function: ast.expr) -> Iterator[Finding]:
+        name = self._name(function)
+        rule = None if name is None else _rule_of(name)
+        if name is not None and rule is not None:
+            yield self._finding(node, rule, f"{name}()")
+        elif isinstance(function, ast.Attribute) and function.attr in _METHODS:
+            yield self._finding(node, _METHODS[function.attr], f".{function.attr}()")
+
+    def _is_set(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Set() | ast.SetComp():
+                return True
+            case ast.Call(func=function):
+                return self._name(function) in ("set", "frozenset")
+            case ast.BinOp(left=left, op=ast.BitOr() | ast.BitAnd() | ast.Sub() | ast.BitXor(), right=right):
+                return self._is_set(left) or self._is_set(right)
+            case _:
+                return False
+
+    def _name(self, node: ast.expr) -> str | None:
+        name = _full_name(node, self._imports)
+        return None if name in self._bound else name
+
+    def _finding(self, node: ast.stmt | ast.expr, rule: str, what: str) -> Finding:
+        message = f"{what} in workflow {self._body.name}: {RULES[rule]}"
+        return Finding(self._path, node.lineno, node.col_offset + 1, rule, message)
+
+
+def _rule_of(name: str) -> str | None:
+    for rule, patterns in _CALLS.items():
+        for pattern in patterns:
+            if name == pattern or (pattern.endswith(".*") and name.startswith(pattern[:-1])):
+                return rule
+    return None
+
+
+def _bound(body: _Function) -> set[str]:
+    """The names that the function, or a function inside it, binds itself; imports are not counted."""
+    names: set[str] = set()
+    for scope in ast.walk(body):
+        if not isinstance(scope, _Scope):
+            continue
+        arguments = scope.args
+        taken = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        names.update(argument.arg for argument in taken if argument is not None)
+        elsewhere: set[str] = set()
+        assigned: set[str] = set()
+        for node in _own(scope):
+            match node:
+                case ast.Global(names=declared) | ast.Nonlocal(names=declared):
+                    elsewhere.update(declared)
+                case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    assigned.add(name)
+        names |= assigned - elsewhere
+    return names
+
+
+def _own(scope: _Scope) -> Iterator[ast.AST]:
+    """The nodes of the scope itself: those of functions inside it are left out."""
+    waiting: list[ast.AST] = [scope.body] if isinstance(scope, ast.Lambda) else list(scope.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _Scope):
+            waiting.extend(ast.iter_child_nodes(node))

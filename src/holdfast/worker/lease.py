@@ -1,0 +1,29 @@
+"""What a worker itself knows of its lease's life.
+
+The store decides who holds a run. But between its word and the next step of ours, the process may have been stopped, or
+the store out of reach, for so long that another worker has the run. So no step begins later than the last heartbeat plus
+the time to live, counted from before that heartbeat was sent: whoever took over did so later than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class LocalLease:
+    """A deadline on this process's own monotonic clock; beats move it. Read and written across threads."""
+
+    def __init__(self, ttl_seconds: float, time: Callable[[], float]) -> None:
+        self._ttl = ttl_seconds
+        self._time = time
+        self._deadline = 0.0
+
+    def time(self) -> float:
+        return self._time()
+
+    def beaten(self, sent_at: float) -> None:
+        """A heartbeat that was sent at this time has been answered."""
+        self._deadline = max(self._deadline, sent_at + self._ttl)
+
+    def alive(self) -> bool:
+        return self._time() < self._deadline

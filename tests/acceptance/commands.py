@@ -1,0 +1,143 @@
+"""The installed command in real processes: a folder with an app, commands run in it, workers beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SECONDS = 20.0
+
+SHOP = """
+import asyncio
+from pathlib import Path
+
+from holdfast import Holdfast, receive, step, workflow
+
+app = Holdfast("sqlite:///shop.db", worker=False)
+
+
+@step
+async def charge(amount: int) -> str:
+    if Path("broke").exists():
+        raise ValueError("the card was refused")
+    return f"p-{amount}"
+
+
+@step
+async def slow(name: str) -> str:
+    Path(f"{name}-began").touch()
+    while not Path(f"{name}-end").exists():
+        await asyncio.sleep(0.02)
+    return name
+
+
+@workflow
+async def ship(amount: int) -> int:
+    return amount + 1
+
+
+@workflow
+async def order(amount: int, gift: bool = False) -> dict[str, object]:
+    payment = await charge(amount)
+    parcel = await ship(amount)
+    ok = await receive("ok", bool)
+    return {"payment": payment, "parcel": parcel, "ok": ok, "gift": gift}
+
+
+@workflow
+async def pay(amount: int) -> str:
+    return await charge(amount)
+
+
+@workflow
+async def long(name: str) -> str:
+    return await slow(name)
+""".replace("dict[str, object]", "dict")
+
+
+class Folder:
+    """A folder with ``shop.py`` in it, where commands are run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "shop.py").write_text(SHOP, encoding="utf-8")
+        self.environment = {**os.environ, "HOLDFAST_STORE": "sqlite:///shop.db", "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment.pop("HOLDFAST_TENANT", None)
+
+    def begin(self, *args: str, **extra: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "holdfast.cli.main", *args],
+            cwd=self.path,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **extra,
+        )
+
+    def call(self, *args: str, code: int = 0) -> str:
+        """Run a command, expect its exit code, and give its stdout. There is never a traceback."""
+        process = self.begin(*args)
+        out, err = process.communicate(timeout=SECONDS)
+        assert process.returncode == code, f"holdfast {' '.join(args)}: {process.returncode}\n{out}\n{err}"
+        assert "Traceback" not in out + err
+        return out if code == 0 or out else err
+
+    def read(self, *args: str, code: int = 0) -> list[dict[str, Any]]:
+        """Run a command with ``--json`` and give its objects."""
+        return [json.loads(line) for line in self.call(*args, "--json", code=code).splitlines()]
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition, and fail when it does not come about."""
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"waited too long for {what}"
+            time.sleep(0.02)
+
+    def until_file(self, name: str) -> None:
+        self.until((self.path / name).exists, name)
+
+    def until_status(self, run: str, status: str) -> None:
+        self.until(lambda: self.read("show", run)[0]["status"] == status, f"run {run} to be {status}")
+
+    def worker(self, *args: str) -> Worker:
+        return Worker(self.begin("worker", "shop:app", *args, start_new_session=True))
+
+
+class Worker:
+    """A worker's process. Leaving the ``with`` ends it, whatever it does."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stderr is not None
+        self.ready = self.heard("is ready")
+
+    def heard(self, what: str) -> str:
+        """The next line on stderr that holds those words."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if what in line:
+                return line
+        raise AssertionError(f"the worker ended without saying {what!r}")
+
+    def tell(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        return self.process.wait(SECONDS)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate(timeout=SECONDS)

@@ -1,0 +1,178 @@
+"""A store that fails on purpose, one handle per worker, and the record of what it reached."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.errors import StoreUnavailable
+from holdfast.journal.codec import decode_segment
+from holdfast.journal.events import InvokeCompleted
+from holdfast.journal.promise import PromiseId
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+
+_WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue", "release"})
+_READS: Final = frozenset({"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"})
+
+
+async def stop_for_ever() -> None:
+    """What a dead process does."""
+    await asyncio.get_running_loop().create_future()
+
+
+class Faults:
+    """How likely each misfortune is. ``healed`` ends them all."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.source = source
+        self.healed = False
+        self.die_before = source.choice((0.0, 0.004, 0.015))
+        self.die_after = source.choice((0.0, 0.004, 0.015))
+        self.lose_answer = source.choice((0.0, 0.01, 0.05))
+        self.refuse = source.choice((0.0, 0.01, 0.05))
+        self.slow = source.choice((0.0, 0.05, 0.2))
+        self.lose_hint = source.choice((0.0, 0.1, 0.6))
+        self.double_hint = source.choice((0.0, 0.2))
+        self.outages = [(start, start + source.uniform(0.5, 8)) for start in _moments(source)]
+
+    def happens(self, probability: float) -> bool:
+        return not self.healed and self.source.random() < probability
+
+    def out(self, time: float) -> bool:
+        return not self.healed and any(start <= time < end for start, end in self.outages)
+
+
+def _moments(source: random.Random) -> list[float]:
+    return [source.uniform(1, 60) for _ in range(source.choice((0, 0, 1, 2)))]
+
+
+class FaultyStore:
+    """One worker's handle on the store. Reads and writes are slow, refused, lost on the way back, or the end of it."""
+
+    def __init__(self, store: MemoryStore, faults: Faults, reached: Counter[str], die: Callable[[], None]) -> None:
+        self._store = store
+        self._faults = faults
+        self._reached = reached
+        self._die = die
+        self.dead = False
+        self.frozen_until = 0.0
+
+    def twin(self) -> FaultyStore:
+        return self
+
+    async def open(self, *, migrate: bool = True) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(self._store, name)
+        if name in _WRITES:
+            return lambda *args: self._write(name, operation, args)
+        if name in _READS:
+            return lambda *args: self._read(operation, args)
+        return operation
+
+    async def _read(self, operation: Any, args: tuple[Any, ...]) -> Any:
+        await self._pass_time()
+        self._maybe_refuse()
+        return await operation(*args)
+
+    async def _write(self, name: str, operation: Any, args: tuple[Any, ...]) -> Any:
+        await self._pass_time()
+        self._maybe_refuse()
+        if self._faults.happens(self._faults.die_before):
+            self._reached[f"died before {name}"] += 1
+            await self._stop()
+        answer = await operation(*args)
+        if self._faults.happens(self._faults.die_after):
+            self._reached[f"died after {name}"] += 1
+            await self._stop()
+        await self._pass_time()
+        if self._faults.happens(self._faults.lose_answer):
+            self._reached[f"lost the answer of {name}"] += 1
+            raise StoreUnavailable("the answer was lost")
+        if name == "commit":
+            self._reached.update(type(reply).__name__ for reply in answer)
+        return answer
+
+    async def _pass_time(self) -> None:
+        if self.dead:
+            await stop_for_ever()
+        if self.frozen_until > (now := asyncio.get_running_loop().time()) and not self._faults.healed:
+            await asyncio.sleep(self.frozen_until - now)
+        if self._faults.happens(self._faults.slow):
+            self._reached["slow"] += 1
+            await asyncio.sleep(self._faults.source.uniform(0.01, 3))
+        else:
+            await asyncio.sleep(0.0005)
+        if self.dead:
+            await stop_for_ever()
+
+    def _maybe_refuse(self) -> None:
+        if self._faults.out(asyncio.get_running_loop().time()):
+            self._reached["outage"] += 1
+            raise StoreUnavailable("the store is out")
+        if self._faults.happens(self._faults.refuse):
+            self._reached["refused"] += 1
+            raise StoreUnavailable("the store did not answer")
+
+    async def _stop(self) -> None:
+        self._die()
+        await stop_for_ever()
+
+    def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
+        def faulty() -> None:
+            if self.dead or self._faults.happens(self._faults.lose_hint):
+                return
+            hint()
+            if self._faults.happens(self._faults.double_hint):
+                asyncio.get_running_loop().call_later(self._faults.source.uniform(0, 2), hint)
+
+        return self._store.watch(faulty)
+
+
+class Recorder(MemoryStore):
+    """The true store. It notes every completion at the moment at which it becomes durable."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        super().__init__(clock)
+        self.completed: set[str] = set()
+        self.events: Counter[str] = Counter()
+        self._roots: dict[tuple[p.Key, int], bytes] = {}
+
+    async def commit(self, batch: Any) -> list[p.Answer]:
+        answers = await super().commit(batch)
+        for change, answer in zip(batch, answers, strict=True):
+            self._note(change, answer)
+        return answers
+
+    def _note(self, change: p.Change, answer: p.Answer) -> None:
+        match change, answer:
+            case p.Start(), p.Started(also=also):
+                self._roots[change.key, 0] = change.root
+                self._read(change.key, 0, change.segment)
+            case p.Advance(segment=segment), p.Advanced(also=also):
+                if segment is not None:
+                    self._read(change.key, change.generation, segment)
+                if change.renewal is not None:
+                    self._roots[change.key, change.generation + 1] = change.renewal.root
+            case p.Renew(), p.Renewed(generation=generation):
+                self._roots[change.key, generation] = change.renewal.root
+                return
+            case _:
+                return
+        for extra, reply in zip(change.also, also, strict=True):
+            self._note(extra, reply)
+
+    def _read(self, key: p.Key, generation: int, segment: p.Segment) -> None:
+        root = PromiseId(self._roots[key, generation])
+        for entry in decode_segment(segment.events, root, segment.first):
+            self.events[type(entry.event).__name__] += 1
+            if isinstance(entry.event, InvokeCompleted):
+                self.completed.add(str(entry.event.promise_id))

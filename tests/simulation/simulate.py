@@ -1,0 +1,56 @@
+"""Run one seed, or many: ``python -m tests.simulation.simulate SEED [STEPS] [COUNT]``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+
+from holdfast.programs.function.loop import dispose_all
+from holdfast.testing.virtual import VirtualLoop
+from tests.simulation.check import check
+from tests.simulation.world import Simulation
+
+
+def simulate(seed: int, steps: int = 3) -> Counter[str]:
+    """Simulate one seed and check it; gives what was reached. Raises Violation, with the seed in it."""
+    loop = VirtualLoop()
+    simulation = Simulation(seed, steps)
+
+    async def whole() -> None:
+        await simulation.run()
+        await check(simulation)
+
+    try:
+        loop.run_until_complete(whole())
+    except BaseException as error:
+        error.add_note(f"seed {seed}: make sim SEED={seed} STEPS={steps}")
+        raise
+    finally:
+        _abandon(loop)
+    return simulation.reached + simulation.store.events
+
+
+def _abandon(loop: asyncio.AbstractEventLoop) -> None:
+    """What is still going on, dead processes among it, ends with the loop, unheard."""
+    loop.set_exception_handler(lambda *_: None)
+    dispose_all()
+    for task in asyncio.all_tasks(loop):
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task.get_coro().close()  # type: ignore[union-attr]
+    loop.close()
+
+
+def main() -> None:
+    seed = int(sys.argv[1])
+    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    total: Counter[str] = Counter()
+    for number in range(seed, seed + count):
+        total += simulate(number, steps)
+    for what, times in sorted(total.items()):
+        print(f"{times:8d}  {what}")
+
+
+if __name__ == "__main__":
+    main()

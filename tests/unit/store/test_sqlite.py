@@ -1,0 +1,408 @@
+"""What is the SQLite store's own: its file, its schema, its driver's errors, and the lock files of its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import (
+    SchemaTooNew,
+    StoreCorrupt,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnsupportedStore,
+)
+from holdfast.store import protocol as p
+from holdfast.store.sqlite import store as sqlite_store
+from holdfast.store.sqlite.connection import APPLICATION_ID
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.store.statements import load_migrations
+from holdfast.testing.stores.samples import NOW, begun, commit, deliver, key, leased, row, start, worker
+
+NEWEST = len(load_migrations("holdfast.store.sqlite"))
+
+WORKER = """
+import asyncio, sys
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.stores.samples import leased, worker
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    await store.register(worker("ann"), 600)
+    await leased(store, owner="ann")
+    print("registered", flush=True)
+    sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "holdfast.db")
+
+
+@asynccontextmanager
+async def opened(path: str) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def on_store(path: str, body: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with opened(path) as store:
+            await body(store)
+
+    asyncio.run(run())
+
+
+def opening_fails(path: str, error: type[Exception], *, migrate: bool = True) -> str:
+    """The message of the error that opening raises; the store can be closed after it."""
+
+    async def run() -> str:
+        store = SqliteStore(path)
+        with pytest.raises(error) as raised:
+            await store.open(migrate=migrate)
+        await store.close()
+        return str(raised.value)
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def another_process_with_a_worker(path: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has registered the worker ``ann``, leases the run ``one``, and lives until it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "registered\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def user_version(path: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+# -- the file and its schema -------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_gets_the_newest_schema(path: str) -> None:
+    """Opening makes the file, in WAL mode, marked as ours."""
+
+    async def body(store: SqliteStore) -> None:
+        assert (await store.facts()).schema == NEWEST
+
+    on_store(path, body)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_migrations_are_applied_once(path: str) -> None:
+    """Opening again finds the schema up to date and the data in place."""
+
+    async def first(store: SqliteStore) -> None:
+        await begun(store, start())
+
+    async def second(store: SqliteStore) -> None:
+        assert (await row(store)).version == 2
+        assert (await store.facts()).schema == NEWEST
+
+    on_store(path, first)
+    on_store(path, second)
+
+
+def test_handles_that_open_a_new_file_at_once_migrate_it_once(path: str) -> None:
+    """The migration is a transaction, so one of them does it and the others find it done."""
+
+    async def run() -> None:
+        stores = [SqliteStore(path) for _ in range(4)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await begun(stores[0], start())
+        assert [(await row(store)).version for store in stores] == [2, 2, 2, 2]
+        for store in stores:
+            await store.close()
+
+    asyncio.run(run())
+    assert user_version(path) == NEWEST
+
+
+def test_a_cancelled_opening_leaves_nothing_open(path: str) -> None:
+    """The caller may give up at any time; the store can be opened afterwards."""
+
+    async def run() -> None:
+        store = SqliteStore(path)
+        for moments in range(3):
+            opening = asyncio.create_task(store.open())
+            for _ in range(moments):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            await store.close()
+        await store.open()
+        await begun(store, start())
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_a_schema_of_a_newer_holdfast_is_refused(path: str, migrate: bool) -> None:
+    """An older Holdfast never touches what it does not understand, and says what to do."""
+    on_store(path, lambda store: store.facts())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
+    assert "Upgrade" in opening_fails(path, SchemaTooNew, migrate=migrate)
+    assert user_version(path) == NEWEST + 1
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+@pytest.mark.parametrize("mark", ["CREATE TABLE theirs (a)", "PRAGMA application_id = 12345"])
+def test_another_programs_database_is_refused(path: str, mark: str, migrate: bool) -> None:
+    """Neither a file with tables of its own nor one marked by another program is written to."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(mark)
+    assert "another program" in opening_fails(path, StoreCorrupt, migrate=migrate)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'").fetchone() == (0,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() != ("wal",)
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+def test_a_file_that_is_no_database_is_refused(path: str, migrate: bool) -> None:
+    """It is left as it is."""
+    text = b"these are the words of a letter, not the pages of a database\n" * 100
+    Path(path).write_bytes(text)
+    assert path in opening_fails(path, StoreCorrupt, migrate=migrate)
+    assert Path(path).read_bytes() == text
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    """It cannot be opened, and the message names it."""
+    assert str(tmp_path) in opening_fails(str(tmp_path), UnsupportedStore)
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """The message says that the folder must exist."""
+    assert "folder must exist" in opening_fails(str(tmp_path / "nowhere" / "holdfast.db"), UnsupportedStore)
+
+
+def test_a_client_does_not_make_a_file_that_is_missing(path: str) -> None:
+    """Opening without migrating, a wrong path is an error and leaves no file behind."""
+    assert path in opening_fails(path, UnsupportedStore, migrate=False)
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_a_store_needs_a_file(path: str) -> None:
+    """SQLite's own memory database is not shared by two connections, so it is refused with the store that is."""
+    with pytest.raises(UnsupportedStore, match="memory://"):
+        SqliteStore(path)
+
+
+@pytest.mark.parametrize("name", ["a b.db", "50%25.db", "what?.db", "no#1.db", "ü.db"])
+def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Characters that mean something in a URI are part of the name."""
+    on_store(str(tmp_path / name), lambda store: store.facts())
+    assert (tmp_path / name).exists()
+
+
+# -- what the driver's errors mean -------------------------------------------------------------------------------------
+
+
+def test_a_store_that_cannot_be_written_to_says_so(path: str) -> None:
+    """A write raises StoreReadOnly and leaves nothing behind; reading goes on, and so does writing once it may."""
+
+    async def body(store: SqliteStore) -> None:
+        await begun(store, start())
+        writer = store._writer
+        assert writer is not None
+        writer.execute("PRAGMA query_only = ON")
+        with pytest.raises(StoreReadOnly, match="permissions"):
+            await store.commit([deliver()])
+        assert (await row(store)).arrived == 0
+        writer.execute("PRAGMA query_only = OFF")
+        assert await commit(store, deliver()) == p.Delivered(1)
+
+    on_store(path, body)
+
+
+def test_a_locked_file_is_waited_for_and_then_reported(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing must change: the error is the one that the engine tries again after, and the next try comes through."""
+    monkeypatch.setattr(sqlite_store, "LOCK_PATIENCE_SECONDS", 0.0)
+
+    async def body(store: SqliteStore) -> None:
+        await begun(store, start())
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match=r"locked by another process.*tried again"):
+                await store.commit([deliver()])
+            assert (await row(store)).arrived == 0
+            other.execute("ROLLBACK")
+        assert await commit(store, deliver()) == p.Delivered(1)
+
+    on_store(path, body)
+
+
+def test_a_commit_waits_for_another_process_to_finish_its_own(path: str) -> None:
+    """A lock held for a moment is nobody's error."""
+
+    async def body(store: SqliteStore) -> None:
+        await begun(store, start())
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(commit(store, deliver()))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            other.execute("COMMIT")
+            assert await waiting == p.Delivered(1)
+
+    on_store(path, body)
+
+
+def test_a_full_disk_stops_one_commit_and_not_the_store(path: str) -> None:
+    """The commit raises StoreFull and is undone whole; reading goes on, and with space again so does writing."""
+
+    async def body(store: SqliteStore) -> None:
+        await begun(store, start())
+        writer = store._writer
+        assert writer is not None
+        (pages,) = writer.execute("PRAGMA page_count").fetchone()
+        writer.execute(f"PRAGMA max_page_count = {pages}")
+        large = start("large", blobs={b"digest": bytes(1_000_000)})
+        for _ in range(2):
+            with pytest.raises(StoreFull, match="free some"):
+                await store.commit([deliver(), large])
+        assert (await row(store)).arrived == 0
+        assert await store.get([key("large")]) == []
+        writer.execute("PRAGMA max_page_count = 1000000")
+        assert await store.commit([deliver(), large]) == [p.Delivered(1), p.Started(1)]
+
+    on_store(path, body)
+
+
+# -- workers on this host ----------------------------------------------------------------------------------------------
+
+
+def test_a_killed_worker_is_known_to_be_dead_at_once(path: str) -> None:
+    """Long before its time to live is over: the system lets go of its lock when its process ends."""
+
+    async def body(store: SqliteStore) -> None:
+        assert await store.rescue(NOW) == ["ann"]
+        run = await row(store)
+        assert (run.owner, run.crashes, run.ready_at) == (None, 1, NOW)
+        assert await store.workers() == []
+        assert not list(Path(path).parent.glob("*.alive"))
+
+    with another_process_with_a_worker(path) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    on_store(path, body)
+
+
+def test_a_worker_alive_in_another_process_is_not_rescued(path: str) -> None:
+    """However often one looks, and also from a process that has workers of its own."""
+
+    async def body(store: SqliteStore) -> None:
+        await store.register(worker("bob"), 600)
+        before = await row(store)
+        assert [await store.rescue(NOW) for _ in range(3)] == [[], [], []]
+        assert await row(store) == before
+        await store.unregister("bob", NOW)
+
+    with another_process_with_a_worker(path):
+        on_store(path, body)
+
+
+def test_a_worker_that_stopped_beating_is_rescued_although_its_process_lives(path: str) -> None:
+    """The lock tells who is dead, never who is well."""
+
+    async def body(store: SqliteStore) -> None:
+        await store.beat("ann", -1)
+        assert await store.rescue(NOW) == ["ann"]
+        assert (await row(store)).owner is None
+
+    with another_process_with_a_worker(path):
+        on_store(path, body)
+
+
+def test_a_worker_of_this_process_is_not_taken_for_dead(path: str) -> None:
+    """A twin in the same process sees it alive, and leaving removes its lock file."""
+
+    async def body(store: SqliteStore) -> None:
+        await store.register(worker("ann"), 600)
+        await leased(store)
+        async with opened(path) as twin:
+            assert await twin.rescue(NOW) == []
+        assert len(list(Path(path).parent.glob("*.alive"))) == 1
+        await store.unregister("ann", NOW)
+        assert not list(Path(path).parent.glob("*.alive"))
+
+    on_store(path, body)
+
+
+def test_a_forked_child_does_not_keep_its_parents_worker_alive(path: str) -> None:
+    """A child that outlives the worker's process holds none of its locks."""
+    script = WORKER.replace(
+        '    print("registered", flush=True)',
+        "    import os, subprocess\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        sys.stdin.read()\n"
+        "        os._exit(0)\n"
+        "    print(child, flush=True)",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        process.kill()
+        process.wait()
+
+        async def body(store: SqliteStore) -> None:
+            assert await store.rescue(NOW) == ["ann"]
+
+        on_store(path, body)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.communicate()
+
+
+def test_a_watch_hears_of_another_handles_commit(path: str) -> None:
+    """Whatever another process commits, the hint comes."""
+
+    async def body(store: SqliteStore) -> None:
+        heard = asyncio.Event()
+        stop = store.watch(heard.set)
+        await begun(store, start())
+        async with opened(path) as twin:
+            # The watch looks first and compares later; commits go on until it has heard of one.
+            async with asyncio.timeout(10):
+                while not heard.is_set():
+                    await commit(twin, deliver())
+        stop()
+
+    on_store(path, body)
