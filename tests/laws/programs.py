@@ -1,7 +1,7 @@
 """Random workflow programs: trees of data, one workflow that plays any of them, and the world that answers.
 
-A tree is made from a seed alone, so a seed reproduces a program. ``play`` interprets it with plain asyncio, as an author
-would write it. Every tree ends if every step is settled, every timer fires and every awaited signal is sent.
+A tree is made from a seed alone, so a seed reproduces a program. ``play`` interprets it with plain asyncio, as an
+author would write it. Every tree ends if every step is settled, every timer fires and every awaited signal is sent.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class World:
         return key
 
 
-world: Final[ContextVar[World]] = ContextVar("world", default=World())
+world: Final[ContextVar[World]] = ContextVar("world", default=World())  # noqa: B039  # meant to be one
 """The world that steps act on; a simulation gives each of its workers its own."""
 
 

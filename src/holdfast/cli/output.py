@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import click
@@ -112,6 +113,7 @@ def _terminal() -> bool:
     return sys.stdout.isatty()
 
 
+@cache
 def _console() -> Any:
     from rich.console import Console
 

@@ -75,4 +75,4 @@ async def patiently(app: Holdfast, change: Awaitable[T]) -> T:
             return await change
     except TimeoutError:
         trouble = app.committer.trouble or "the store did not answer"
-        raise StoreUnavailable(f"nothing was changed: {trouble}") from None
+        raise StoreUnavailable(f"given up after {PATIENCE_SECONDS:.0f} seconds: {trouble}") from None

@@ -11,7 +11,7 @@ import click
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.schemas import schema_numbers
 from holdfast.client.engine import Holdfast
-from holdfast.errors import UnsupportedStore
+from holdfast.errors import SchemaTooNew
 from holdfast.store.protocol import Status
 
 _BATCH: Final = 200
@@ -93,7 +93,7 @@ async def _numbers(url: str) -> tuple[int, int]:
         return 0, newest_schema(url)
     present, newest = await schema_numbers(url)
     if present > newest:
-        raise UnsupportedStore(f"{url} has schema {present} and this Holdfast knows {newest}: upgrade Holdfast.")
+        raise SchemaTooNew(f"the store has schema {present} and this Holdfast knows {newest}: upgrade Holdfast.")
     return present, newest
 
 

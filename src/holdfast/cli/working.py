@@ -73,8 +73,10 @@ def worker(
     configure(log_level, as_json=as_json)
     engine = load_app(app)
     url = session.url_of(store, engine)
-    if engine is None or (engine.url and engine.url != url):
-        engine = Holdfast(url, options=None if engine is None else engine.options)
+    if engine is None:
+        engine = Holdfast(url)
+    elif engine.url and engine.url != url:
+        engine = Holdfast(url, workflows=engine.workflows.values(), options=engine.options)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
     session.run(_Shift(engine, as_json).work())
     return exits.GOOD

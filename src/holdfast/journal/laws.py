@@ -116,6 +116,7 @@ class Ledger:
         "_fires",
         "_join_sets",
         "_owned",
+        "_receives",
         "_retry_bound",
         "_signals",
         "cancel_requested",
@@ -145,6 +146,7 @@ class Ledger:
         self._signals: dict[str, _Signals] = {}
         self._join_sets: dict[JoinSetId, _JoinSet] = {}
         self._owned: dict[PromiseId, JoinSetId] = {}
+        self._receives: set[PromiseId] = set()
 
     def append(self, event: e.Event, timestamp: int, sequence: int | None = None) -> None:
         """Judge the event and fold it in. Raises LawBroken, and then the ledger is as it was."""
@@ -314,8 +316,10 @@ class Ledger:
             raise LawBroken("CF-2", f"{name} with that payload was never delivered")
         if event.delivery_id != signals.consumed + 1:
             raise LawBroken("CF-3", f"{name} was consumed before an older one")
-        if isinstance(self.status, (Running, Cancelling)):
+        # A run that was cancelled while it was paused still receives what it had begun to wait for.
+        if isinstance(self.status, (Running, Cancelling)) and event.promise_id not in self._receives:
             self._allocate(event.promise_id)
+        self._receives.discard(event.promise_id)
         del signals.delivered[event.delivery_id]
         signals.consumed = event.delivery_id
         self.resolved.add(event.promise_id)
@@ -342,6 +346,8 @@ class Ledger:
         for promise in sorted(event.waiting_on):
             if promise.parent() != self.root or promise.path[-1] >= self.next_child:
                 self._allocate(promise)
+            if not (promise in self.invocations or promise in self._fires or promise in self.resolved):
+                self._receives.add(promise)
 
     def _resumed(self, event: e.ExecutionResumed, timestamp: int) -> None:
         if self.strict and not self.is_satisfied():

@@ -39,7 +39,7 @@ class Claimer(Role):
         self._worker = worker
         self._workflows = workflows
         self._capacity = capacity
-        self._doubtful = False
+        self._doubts = 0
         advancer.wake_claimer = self.wake
 
     @property
@@ -54,11 +54,11 @@ class Claimer(Role):
             await self._advancer.freed.wait()
             return 0
         now = self._clock.now()
-        if self._doubtful:
+        if self._doubts:
             await self._reconcile()
-        self._doubtful = True  # until the answer is here: it may be lost on its way when the claim is made
+        self._doubts += 1  # until the answer is here: it may be lost on its way when the claim is made
         claim = await self._store.claim(self._worker, list(self._workflows), room, now)
-        self._doubtful = False
+        self._doubts -= 1
         if claim.runs:
             await self._take(claim.runs)
         if len(claim.runs) == room:
@@ -69,16 +69,17 @@ class Claimer(Role):
 
     def doubt(self) -> None:
         """The store may know of leases that this worker does not: look before the next claim."""
-        self._doubtful = True
+        self._doubts += 1
         self.wake()
 
     async def _reconcile(self) -> None:
         """Take what a claim whose answer was lost has leased to this worker."""
+        known = self._doubts
         leased = await self._store.leased(self._worker)
         orphans = [run for run in leased.runs if run.key not in self._advancer.held]
         if orphans:
             await self._take(orphans)
-        self._doubtful = False
+        self._doubts -= known
 
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]

@@ -52,7 +52,7 @@ class Taker(Role):
         self._steps = steps
         self._delivered = delivered
         self._lease = lease
-        self._doubtful = False
+        self._doubts = 0
         self._running: dict[str, dict[tuple[p.Key, int], Performance]] = {queue: {} for queue in queues}
 
     @property
@@ -65,13 +65,13 @@ class Taker(Role):
         wanted = {queue: room for queue, room in wanted.items() if room > 0}
         if not wanted:
             return LOOK_SECONDS
-        if self._doubtful:
+        if self._doubts:
             await self._reconcile()
-        self._doubtful = True  # until the answer is here, and the lease is known to be alive
+        self._doubts += 1  # until the answer is here, and the lease is known to be alive
         claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
         if not self._lease.alive():
             return 1.0
-        self._doubtful = False
+        self._doubts -= 1
         for work in claim.work:
             self._begin(work)
         if claim.next_available_at is None:
@@ -80,17 +80,18 @@ class Taker(Role):
 
     def doubt(self) -> None:
         """The store may know of leases that this worker does not: look before the next claim."""
-        self._doubtful = True
+        self._doubts += 1
         self.wake()
 
     async def _reconcile(self) -> None:
         """Begin what a claim whose answer was lost, or came too late, has leased to this worker."""
+        known = self._doubts
         leased = await self._store.leased(self._worker)
         if self._lease.alive():
             for work in leased.work:
                 if (work.key, work.position) not in self._running.get(work.queue, {}):
                     self._begin(work)
-            self._doubtful = False
+            self._doubts -= known
 
     def lose_all(self) -> None:
         """Every lease is lost."""

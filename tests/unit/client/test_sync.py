@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,39 @@ def test_the_engines_own_thread_is_refused_instead_of_hanging() -> None:
     app = SyncHoldfast("memory://", workflows=[caller])
     with app, pytest.raises(RunFailed, match="would wait for itself"):
         app.start(caller, id="one").result(timeout=10)
+
+
+def test_what_outlives_the_client_is_refused_and_does_no_harm() -> None:
+    """A handle or a half-read listing that is kept past the end says so, or ends quietly."""
+    with SyncHoldfast("memory://", worker=False) as app:
+        run = app.start(total, 1)
+        app.start(total, 2)
+        listing = app.list()
+        next(listing)
+    listing.close()
+    with pytest.raises(InvalidRequest, match="closed"):
+        run.status()
+
+
+def test_closing_lets_go_of_a_thread_that_waits_for_a_result() -> None:
+    """Nobody waits for ever for an engine that is gone."""
+    ended: list[BaseException] = []
+    waiting = threading.Event()
+    app = SyncHoldfast("memory://", worker=False)
+    app.open()
+    run = app.start(total, 1)
+
+    def wait() -> None:
+        waiting.set()
+        try:
+            run.result()
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait(10)
+    app.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert isinstance(ended[0], (CancelledError, InvalidRequest))

@@ -369,10 +369,12 @@ def test_an_async_generator_that_is_left_early_is_closed() -> None:
             finally:
                 await clean(9)
 
+        first = 0
         async for page in pages():
+            first = page
             break
         await asyncio.sleep(1)
-        return page
+        return first
 
     run = begun(main)
     run.advance(run.ok(0, 7))

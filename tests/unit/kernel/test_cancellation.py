@@ -210,3 +210,24 @@ def test_a_run_cancelled_while_paused_before_its_first_turn_never_runs(rebuild: 
         "ExecutionCancelled",
     ]
     check_replay(run)
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_signal_that_was_waited_for_is_received_after_a_cancellation_while_paused(rebuild: bool) -> None:
+    """The receipt settles the old wait, which the cancellation has made moot; the run still ends."""
+
+    @workflow
+    async def patient() -> None:
+        await asyncio.gather(receive("go"), asyncio.sleep(5))
+
+    run = Run(patient)
+    run.advance()
+    run.advance(cancel(), resume=False)
+    run.advance(signal("go", 1), resume=False)
+    assert run.names()[-3:] == ["CancelRequested", "SignalDelivered", "SignalReceived"]
+    check_replay(run)
+    if rebuild:
+        run = run.rebuilt()
+    run.advance()
+    assert isinstance(run.events[-1], e.ExecutionCancelled)
+    check_replay(run)

@@ -1,4 +1,4 @@
-"""Replay: changed code is found where it differs, and what an author did wrong stops the run without losing anything."""
+"""Replay: changed code is found where it differs, and an author's mistake stops the run without losing anything."""
 
 from __future__ import annotations
 

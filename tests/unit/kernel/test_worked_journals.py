@@ -61,6 +61,8 @@ def row(event: e.Event) -> Row:
     promise = getattr(event, "promise_id", None)
     if promise is not None:
         parts.append(promise.path)
+    if isinstance(event, e.InvokeScheduled):
+        parts.append(event.kind)
     for field in ("function_name", "signal_name", "attempt", "failed_attempt", "delivery_id"):
         if hasattr(event, field):
             parts.append(getattr(event, field))
@@ -84,15 +86,15 @@ def test_the_full_example() -> None:
     assert [row(event) for event in run.events] == [
         ("ExecutionStarted",),
         ("RandomGenerated", (0,)),
-        ("InvokeScheduled", (1,), "worked.fetch_user"),
+        ("InvokeScheduled", (1,), "step", "worked.fetch_user"),
         ("ExecutionAwaiting", ((1,),), "Single"),
         ("InvokeStarted", (1,), 1),
         ("InvokeCompleted", (1,), 1),
         ("ExecutionResumed",),
         ("JoinSetCreated", (2,)),
-        ("InvokeScheduled", (3,), "worked.send_email"),
+        ("InvokeScheduled", (3,), "step", "worked.send_email"),
         ("JoinSetSubmitted", (2,), (3,)),
-        ("InvokeScheduled", (4,), "worked.send_sms"),
+        ("InvokeScheduled", (4,), "step", "worked.send_sms"),
         ("JoinSetSubmitted", (2,), (4,)),
         ("ExecutionAwaiting", ((3,), (4,)), "Any"),
         ("InvokeStarted", (4,), 1),
@@ -120,7 +122,7 @@ def test_a_buffered_signal() -> None:
 
     assert [row(event) for event in run.events] == [
         ("ExecutionStarted",),
-        ("InvokeScheduled", (0,), "worked.create_order"),
+        ("InvokeScheduled", (0,), "step", "worked.create_order"),
         ("ExecutionAwaiting", ((0,),), "Single"),
         ("InvokeStarted", (0,), 1),
         ("InvokeCompleted", (0,), 1),
@@ -142,7 +144,7 @@ def test_a_blocking_signal() -> None:
 
     assert [row(event) for event in run.events] == [
         ("ExecutionStarted",),
-        ("InvokeScheduled", (0,), "worked.create_order"),
+        ("InvokeScheduled", (0,), "step", "worked.create_order"),
         ("ExecutionAwaiting", ((0,),), "Single"),
         ("InvokeStarted", (0,), 1),
         ("InvokeCompleted", (0,), 1),

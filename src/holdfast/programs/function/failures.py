@@ -32,13 +32,19 @@ def _class_for(name: str) -> type[StepFailed]:
     found = _find(name)
     if found is None:
         return StepFailed
-    own = {"__init__": StepFailed.__init__, "__str__": Exception.__str__, "__module__": __name__}
+    own = {"__init__": _initialize, "__str__": Exception.__str__, "__module__": __name__}
     try:
         revived: type[StepFailed] = type(found.__name__, (StepFailed, found), own)
         revived("probe")
     except Exception:  # memory layouts that do not mix, or a class (ExceptionGroup) that is made in its own way only
         return StepFailed
     return revived
+
+
+def _initialize(self: StepFailed, message: str, *, failure: object = None) -> None:
+    # Not by super(): the recorded class's own __init__ may want other arguments than a message.
+    Exception.__init__(self, message)
+    self.failure = failure
 
 
 def _find(name: str) -> type[Exception] | None:
