@@ -5,6 +5,7 @@ A run survives any crash, because all that it did is an append-only journal.
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.sync import SyncHoldfast
 from holdfast.errors import (
     HoldfastError,
     Nondeterminism,
@@ -40,6 +41,7 @@ __all__ = [
     "RunFailed",
     "RunHandle",
     "StepFailed",
+    "SyncHoldfast",
     "TerminalError",
     "WorkerOptions",
     "continue_as_new",

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from holdfast.errors import StoreUnavailable
 from holdfast.journal.codec import decode_segment
@@ -19,9 +19,20 @@ _WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat",
 _READS: Final = frozenset({"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"})
 
 
-async def stop_for_ever() -> None:
-    """What a dead process does."""
-    await asyncio.get_running_loop().create_future()
+class Graves:
+    """Where what a dead process was doing waits for ever.
+
+    The futures are kept: what waits for something that nobody holds is garbage, and Python would unwind it, ``finally``
+    and all, whenever it next collects. Then a seed would not give the same simulation every time.
+    """
+
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[NoReturn]] = []
+
+    async def rest(self) -> NoReturn:
+        future: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        return await future
 
 
 class Faults:
@@ -53,10 +64,13 @@ def _moments(source: random.Random) -> list[float]:
 class FaultyStore:
     """One worker's handle on the store. Reads and writes are slow, refused, lost on the way back, or the end of it."""
 
-    def __init__(self, store: MemoryStore, faults: Faults, reached: Counter[str], die: Callable[[], None]) -> None:
+    def __init__(
+        self, store: MemoryStore, faults: Faults, reached: Counter[str], graves: Graves, die: Callable[[], None]
+    ) -> None:
         self._store = store
         self._faults = faults
         self._reached = reached
+        self._graves = graves
         self._die = die
         self.dead = False
         self.frozen_until = 0.0
@@ -103,7 +117,7 @@ class FaultyStore:
 
     async def _pass_time(self) -> None:
         if self.dead:
-            await stop_for_ever()
+            await self._graves.rest()
         if self.frozen_until > (now := asyncio.get_running_loop().time()) and not self._faults.healed:
             await asyncio.sleep(self.frozen_until - now)
         if self._faults.happens(self._faults.slow):
@@ -112,7 +126,7 @@ class FaultyStore:
         else:
             await asyncio.sleep(0.0005)
         if self.dead:
-            await stop_for_ever()
+            await self._graves.rest()
 
     def _maybe_refuse(self) -> None:
         if self._faults.out(asyncio.get_running_loop().time()):
@@ -124,7 +138,7 @@ class FaultyStore:
 
     async def _stop(self) -> None:
         self._die()
-        await stop_for_ever()
+        await self._graves.rest()
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         def faulty() -> None:

@@ -23,12 +23,12 @@ def simulate(seed: int, steps: int = 3) -> Counter[str]:
 
     try:
         loop.run_until_complete(whole())
+        return simulation.reached + simulation.store.events
     except BaseException as error:
         error.add_note(f"seed {seed}: make sim SEED={seed} STEPS={steps}")
         raise
     finally:
         _abandon(loop)
-    return simulation.reached + simulation.store.events
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import random
 from collections import Counter
+from collections.abc import Coroutine
 from typing import Any
 
 from holdfast import Holdfast, RunHandle, WorkerOptions, step_info
@@ -19,7 +21,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from holdfast.worker.heart import LoopPulse
 from tests.laws.programs import Unlucky, World, play, world
-from tests.simulation.faults import Faults, FaultyStore, Recorder, stop_for_ever
+from tests.simulation.faults import Faults, FaultyStore, Graves, Recorder
 from tests.simulation.workload import Planner, act
 
 LEASE_SECONDS = 6.0
@@ -40,13 +42,20 @@ class Violation(AssertionError):
     """A law was broken."""
 
 
+class Nowhere(World):
+    """Outside of every process. A step that happens here belongs to no worker, so no law could be checked on it."""
+
+    async def perform(self, key: str, fails: int) -> str:
+        raise SystemExit(f"step {key} happened outside of every process")
+
+
 class Body(World):
     """Where one worker's steps happen."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, process: Process) -> None:
         super().__init__()
         self.simulation = simulation
-        self.process: Process | None = None
+        self.process = process
 
     async def perform(self, key: str, fails: int) -> str:
         simulation, info = self.simulation, step_info()
@@ -55,8 +64,8 @@ class Body(World):
         simulation.begun[info.key] += 1
         simulation.reached["step begun"] += 1
         await asyncio.sleep(simulation.source.choice((0.001, 0.1, 0.5, 2.0)))
-        if self.process is not None and self.process.store.dead:
-            await stop_for_ever()
+        if self.process.store.dead:
+            await simulation.graves.rest()
         if info.attempt <= fails:
             raise Unlucky(key)
         simulation.succeeded[info.key] += 1
@@ -64,12 +73,12 @@ class Body(World):
 
 
 class Process:
-    """One worker process."""
+    """One worker process. All that it does happens in its own context, so that a step knows where it happens."""
 
     def __init__(self, simulation: Simulation) -> None:
         loop = asyncio.get_running_loop()
         source = simulation.source
-        self.store = FaultyStore(simulation.store, simulation.faults, simulation.reached, self.die)
+        self.store = FaultyStore(simulation.store, simulation.faults, simulation.reached, simulation.graves, self.die)
         self.simulation = simulation
         self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)))
         self.app = Holdfast(
@@ -81,11 +90,12 @@ class Process:
             workflows=[act, play],
         )
 
-    async def start(self) -> None:
-        body = Body(self.simulation)
-        body.process = self
-        world.set(body)
-        await self.app.open()
+        self._context = contextvars.copy_context()
+        self._context.run(world.set, Body(simulation, self))
+
+    async def inside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something in this process, as its own code would: what that begins, begins there."""
+        await asyncio.get_running_loop().create_task(work, context=self._context)
 
     def die(self) -> None:
         self.store.dead = True
@@ -101,6 +111,7 @@ class Simulation:
         self.source = random.Random(seed)
         self.faults = Faults(self.source)
         self.reached: Counter[str] = Counter()
+        self.graves = Graves()
         self.begun: Counter[str] = Counter()
         self.succeeded: Counter[str] = Counter()
         self.processes: list[Process] = []
@@ -110,6 +121,7 @@ class Simulation:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
+        world.set(Nowhere())
         self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
         await self.store.open()
         self.client = Holdfast(
@@ -136,7 +148,7 @@ class Simulation:
         await asyncio.sleep(delay)
         process = Process(self)
         self.processes.append(process)
-        await process.start()
+        await process.inside(process.app.open())
 
     def replace(self, process: Process) -> None:
         if process in self.processes:
@@ -156,10 +168,10 @@ class Simulation:
         await asyncio.sleep(self.source.choice((0.0, 0.0, 1.0, 20.0)))
         priority = self.source.choice((0, 0, 5))
         if self.processes and self.source.random() < 0.5:
-            app = self.source.choice(self.processes).app
+            process = self.source.choice(self.processes)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    await app.start(act, plan, id=name, priority=priority)
+                    await process.inside(process.app.start(act, plan, id=name, priority=priority))
         self.handles.append(await self.client.start(act, plan, id=name, priority=priority))
 
     async def _disturb(self) -> None:

@@ -23,7 +23,7 @@ from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
 from holdfast.worker.births import DEFAULT_TENANT, Birth, check_id
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
-from holdfast.worker.committer import Committer
+from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.worker.heart import ThreadPulse
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
@@ -163,16 +163,8 @@ class Holdfast:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[p.Answer] = loop.create_future()
 
-        def done(answer: p.Answer | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        if self.worker is None or not self.worker.begin(birth, done):
-            self.committer.submit(birth.start(self.clock.now()), done)
+        if self.worker is None or not self.worker.begin(birth, into(future)):
+            self.committer.submit(birth.start(self.clock.now()), into(future), CALLER_PATIENCE_SECONDS)
         answer = await future
         self.hint_if_queued()
         return answer

@@ -10,7 +10,6 @@ from holdfast.kernel.execution import Wait
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
 from holdfast.store.protocol import ENDED, Run, Store
-from holdfast.worker.births import child_id
 
 
 async def explain(store: Store, run: Run, now: int) -> str:
@@ -63,7 +62,7 @@ async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
         case "timer":
             return f"a timer that fires at {_time(wait.due or now)}"
         case kind if kind == WORKFLOW:
-            return f"child workflow {wait.name} (run {child_id(run.key.run, wait.position)})"
+            return f"child workflow {wait.name} (run {wait.run})"
         case kind if kind == STEP and wait.due is not None:
             return f"the next attempt of step {wait.name} at {_time(wait.due)}"
         case kind if kind == STEP:

@@ -75,7 +75,9 @@ class RunHandle(Generic[R]):
         if not name:
             raise InvalidRequest("a signal has a name")
         # Without a caller's id it gets one all the same: a commit whose outcome is unknown is tried again.
-        message = messages.signal(name, encode(value, f"signal {name!r}"), self._app.clock.now(), id or self._app.token())
+        message = messages.signal(
+            name, encode(value, f"signal {name!r}"), self._app.clock.now(), id or self._app.token()
+        )
         await self._deliver(message)
 
     async def cancel(self, reason: str = "cancelled by request") -> None:
@@ -154,5 +156,3 @@ class RunHandle(Generic[R]):
         """The runs that this one started and waits for, or waited for."""
         async for row in self._app.list(tenant=self.tenant, parent=self.id):
             yield RunHandle(self._app, row.key)
-
-

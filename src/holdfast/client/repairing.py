@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.client import journals
-from holdfast.errors import InvalidRequest, RunConflict, RunEnded
+from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Err
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
-from holdfast.worker.births import check_id, child_id, idempotency_key
+from holdfast.worker.births import check_id, child_id, idempotency_key, lineage_of
 from holdfast.worker.rerooting import reroot
 from holdfast.worker.sealing import seal
 
@@ -29,30 +29,30 @@ class Repairs:
         self._app = app
 
     async def retry(self, key: p.Key) -> None:
-        """Begin a new generation of an ended run from before its last failure."""
+        """Begin a new generation of an ended run from before its last failure; so do the children that failed it."""
+        changes = await self._renewals(key)
+        # All in one transaction: a child that ends before its parent waits again would tell nobody.
+        answers = await self._app.store.commit(changes)
+        if not all(isinstance(answer, p.Renewed) for answer in answers):
+            raise RunEnded(f"run {key.run} was changed by someone else meanwhile: look at it again.")
+        self._app.hint()
+
+    async def _renewals(self, key: p.Key) -> list[p.Change]:
         run = await journals.row_of(self._app.store, key)
         check_retry(run)
         entries = [entry async for entry in journals.read(self._app.store, run)]
         kept, failed_child = before_failure(entries)
-        await self._retry_child(key, failed_child)
-        root = PromiseId.of_run(_digest(entries), None, idempotency_key(key, run.generation + 1))
         blobs: dict[bytes, bytes] = {}
-        segment = seal(_stamped(kept, root, idempotency_key(key, run.generation + 1)), 0, GENESIS, blobs)
-        change = p.Renew(
-            key, run.generation, p.Renewal(root.root, segment, blobs), p.Projection("queued"), self._app.clock.now()
-        )
-        answer = await self._app.committer.commit(change)
-        if not isinstance(answer, p.Renewed):
-            raise RunEnded(f"run {key.run} was changed by someone else meanwhile: look at it again.")
-        self._app.hint()
-
-    async def _retry_child(self, key: p.Key, position: int | None) -> None:
-        if position is None:
-            return
-        child = p.Key(key.tenant, child_id(key.run, position))
-        found = await self._app.store.get([child])
-        if found and found[0].standing in ("failed", "cancelled"):
-            await self.retry(child)
+        segment = seal([(entry.timestamp, entry.event) for entry in kept], 0, GENESIS, blobs)
+        renewal = p.Renewal(run.root, segment, blobs)
+        changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
+        if failed_child is not None:
+            lineage = lineage_of(key, _started(entries).idempotency_key)
+            child = p.Key(key.tenant, child_id(key.run, failed_child, lineage))
+            found = await self._app.store.get([child])
+            if found and found[0].standing in ("failed", "cancelled"):
+                changes += await self._renewals(child)
+        return changes
 
     async def fork(self, key: p.Key, sequence: int, chosen: str | None) -> p.Key:
         """A new run with the journal before ``sequence``."""
@@ -63,7 +63,7 @@ class Repairs:
         if isinstance(entries[-1].event, e.TERMINAL):
             entries.pop()
         fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
-        root = PromiseId.of_run(_digest(entries), None, idempotency_key(fresh))
+        root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
         blobs: dict[bytes, bytes] = {}
         segment = seal(_stamped(entries, root, idempotency_key(fresh)), 0, GENESIS, blobs)
         start = p.Start(
@@ -84,9 +84,11 @@ class Repairs:
         return fresh
 
 
-def _digest(entries: list[e.Entry]) -> str:
+def _started(entries: list[e.Entry]) -> e.ExecutionStarted:
     first = entries[0].event
-    return first.component_digest if isinstance(first, e.ExecutionStarted) else ""
+    if not isinstance(first, e.ExecutionStarted):
+        raise EngineError("the journal does not begin with ExecutionStarted")
+    return first
 
 
 def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[int, e.Event]]:
@@ -122,5 +124,3 @@ def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entr
         for entry in entries
         if not (isinstance(entry.event, (e.InvokeStarted, e.InvokeRetrying)) and entry.event.promise_id == promise)
     ]
-
-

@@ -60,6 +60,7 @@ class Wait(msgspec.Struct, frozen=True):
     name: str
     position: int
     due: int | None = None
+    run: str | None = None
 
 
 class _Pending:
@@ -124,6 +125,13 @@ class Execution:
         return self
 
     # -- what the worker asks ------------------------------------------------------------------------------------
+
+    @property
+    def started(self) -> e.ExecutionStarted:
+        """The event that the journal begins with."""
+        if self._started is None:
+            raise EngineError("the journal does not begin with ExecutionStarted")
+        return self._started
 
     @property
     def ended(self) -> bool:
@@ -341,10 +349,8 @@ class Execution:
     # -- recording and replaying ---------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        if self._started is None:
-            raise EngineError("the journal does not begin with ExecutionStarted")
         self._begun = True
-        self.program.start(self, self._started.input)
+        self.program.start(self, self.started.input)
         if self.ledger.cancel_requested:  # while it was paused: nothing of the body runs
             self._tell_cancel()
         self._go()

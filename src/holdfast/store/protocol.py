@@ -75,7 +75,7 @@ class Work(msgspec.Struct, frozen=True):
     body: bytes
     priority: int = 0
     available_at: int = 0
-    epoch: int = 0
+    epoch: int = 1  # the number from which its leases are counted; each lease raises it
 
 
 class Projection(msgspec.Struct, frozen=True):

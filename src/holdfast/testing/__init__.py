@@ -1,1 +1,15 @@
-""""""
+"""For tests: of your workflows, and of stores.
+
+- ``virtual_engine`` (``engine``) inside ``run_virtually`` (``virtual``): the real engine on virtual time and in memory.
+  Days of sleeping pass in milliseconds, and nothing is mocked. ``VirtualClock`` shows the virtual time, ``Stuck`` says
+  that nothing is left that could happen.
+- ``stores``: the suite that judges every store.
+- ``postgres``: a real PostgreSQL server for tests.
+
+Nothing in ``holdfast`` but the tests themselves may import from here.
+"""
+
+from holdfast.testing.engine import virtual_engine
+from holdfast.testing.virtual import Stuck, VirtualClock, VirtualLoop, run_virtually
+
+__all__ = ["Stuck", "VirtualClock", "VirtualLoop", "run_virtually", "virtual_engine"]

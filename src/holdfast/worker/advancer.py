@@ -27,7 +27,7 @@ from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
 from holdfast.worker.births import Birth
 from holdfast.worker.clock import Clock
-from holdfast.worker.committer import Committer
+from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer
 from holdfast.worker.held import Held
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
@@ -70,6 +70,8 @@ class Advancer:
         self.held: dict[p.Key, Held] = {}
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
         self.wake_claimer: Callable[[], None] = lambda: None
+        self.wake_taker: Callable[[], None] = lambda: None
+        self.doubt: Callable[[], None] = lambda: None
         self._store = store
         self._committer = committer
         self._performer = performer
@@ -99,7 +101,8 @@ class Advancer:
         warm = self._warm.pop(run.key, None)
         if warm is not None and warm.execution is not None:
             if (warm.generation, warm.version, warm.head) == (run.generation, run.version, run.head):
-                held.execution, warm.execution = warm.execution, None
+                held.run_as(warm.execution)
+                warm.execution = None
             else:
                 warm.drop()
         return held.execution is None
@@ -138,6 +141,11 @@ class Advancer:
         if held is not None and held.pause is None:
             held.pause = reason
             self._schedule(held)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that has happened here is not durable yet."""
+        return any(held.arrivals or held.scheduled or held.committing for held in self.held.values())
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
@@ -184,7 +192,7 @@ class Advancer:
             return
         try:
             if loaded is not None:
-                held.execution = self._rebuild(held, loaded)
+                held.run_as(self._rebuild(held, loaded))
             held.take_in(inbox)
         except HoldfastError as error:
             self._park(held, _reason(error))
@@ -222,7 +230,9 @@ class Advancer:
         if quiet and self._stays(held, now):
             self._set_alarm(held)
             return
-        self._commit(held, plan(held, held.execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests))
+        self._commit(
+            held, plan(held, held.execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests)
+        )
 
     def _stays(self, held: Held, now: int) -> bool:
         """Whether something here will move the run soon: a step, or a timer."""
@@ -294,12 +304,14 @@ class Advancer:
             self._set_alarm(held)
 
     def _wake_others(self, work: Plan) -> None:
-        """What came also may concern other runs: those held here are told, the rest is claimed."""
+        """What came also may concern other runs: those held here are told, the rest is claimed. Work goes to the taker."""
         for errand in work.errands:
             if isinstance(errand.change, p.Deliver):
                 self.delivered(errand.change.key)
-            elif not isinstance(errand.change, p.Withdraw):
+            elif isinstance(errand.change, p.Start):
                 self.wake_claimer()
+            else:  # work was offered, or withdrawn while it may be under way here
+                self.wake_taker()
 
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""
@@ -320,7 +332,7 @@ class Advancer:
         held.head = renewal.segment.head
         entries = unseal([renewal.segment], held.id, renewal.blobs)
         program = self._workflows[held.workflow].program()
-        held.execution = Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy)
+        held.run_as(Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy))
         held.fresh = True
         self._turn(held)
 
@@ -329,20 +341,21 @@ class Advancer:
         now = self._clock.now()
         held = Held(_unborn(birth, owner, now))
         program = self._workflows[birth.workflow].program()
-        execution = held.execution = Execution.begin(held.id, program, birth.started, now, self._entropy)
+        execution = Execution.begin(held.id, program, birth.started, now, self._entropy)
+        held.run_as(execution)
         try:
             with self._watchdog.watching(held.key):
                 turn = execution.advance([], now)
         except (AuthorError, Exception) as error:  # it starts all the same, and is parked where that can be seen
             log.debug("the first turn of %s failed: %s", birth.key, error)
             held.drop()
-            self._committer.submit(birth.start(now), done)
+            self._committer.submit(birth.start(now), done, CALLER_PATIENCE_SECONDS)
             self.wake_claimer()
             return
         work = plan(held, execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests)
         if work.change.renewal is not None:  # ends before it exists: let it begin the ordinary way
             held.drop()
-            self._committer.submit(birth.start(now), done)
+            self._committer.submit(birth.start(now), done, CALLER_PATIENCE_SECONDS)
             self.wake_claimer()
             return
         start = birth.start(
@@ -353,7 +366,7 @@ class Advancer:
             also=work.change.also,
         )
         held.committing = True
-        self._committer.submit(start, partial(self._born, held, work, start, done))
+        self._committer.submit(start, partial(self._born, held, work, start, done), CALLER_PATIENCE_SECONDS)
 
     def _born(
         self,
@@ -365,6 +378,8 @@ class Advancer:
     ) -> None:
         if not isinstance(answer, p.Started) or self._closed or held.key in self.held:
             held.drop()
+            if isinstance(answer, Exception):  # it may have been made all the same, and leased to this worker
+                self.doubt()
             done(answer)
             return
         held.version = start.segment.first + start.segment.count
@@ -491,7 +506,7 @@ class Advancer:
             self._park(held, reason)
             return
         held.arrivals.clear()
-        held.execution = execution
+        held.run_as(execution)
         work = plan(held, execution, turn, now, hold_until=now, digest_of=self._digests)
         projection = p.Projection("waiting", pause=reason, cancelling=execution.ledger.cancel_requested)
         change = p.Advance(
@@ -513,7 +528,7 @@ class Advancer:
 
     def _set_alarm(self, held: Held) -> None:
         due = None if held.execution is None else held.execution.next_due()
-        if due is None or held.dropped:
+        if due is None or held.dropped or held.pause is not None:
             return
         delay = max(0.0, (due - self._clock.now()) / 1e6)
         held.alarm = asyncio.get_running_loop().call_later(delay, self._ring, held)
@@ -575,5 +590,3 @@ def _unborn(birth: Birth, owner: str, now: int) -> p.Run:
         updated_at=now,
         ended_at=None,
     )
-
-

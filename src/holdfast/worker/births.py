@@ -21,15 +21,22 @@ CHILD_MARK: Final = "~"
 ID_LIMIT: Final = 200
 
 
-def child_id(parent: str, position: int) -> str:
-    """A child's id: its parent's and its position there."""
-    return f"{parent}{CHILD_MARK}{position}"
+def child_id(parent: str, position: int, lineage: int) -> str:
+    """A child's id: its parent's and its position there; positions begin anew when the parent continues as new."""
+    place = str(position) if lineage == 0 else f"{lineage}.{position}"
+    return f"{parent}{CHILD_MARK}{place}"
 
 
-def idempotency_key(key: Key, generation: int = 0) -> str:
-    """The key that a run's promise id is derived from."""
+def idempotency_key(key: Key, lineage: int = 0) -> str:
+    """The key that a run's promise id is derived from. The lineage is the generation in which it last began anew."""
     plain = f"{key.tenant}/{key.run}"
-    return plain if generation == 0 else f"{plain}@{generation}"
+    return plain if lineage == 0 else f"{plain}@{lineage}"
+
+
+def lineage_of(key: Key, idempotency_key: str) -> int:
+    """The lineage that an idempotency key of this run names. A retried run keeps it, and so its children."""
+    mark = idempotency_key.removeprefix(f"{key.tenant}/{key.run}")
+    return int(mark[1:]) if mark else 0
 
 
 def check_id(value: str, what: str) -> str:

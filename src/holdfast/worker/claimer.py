@@ -41,6 +41,7 @@ class Claimer(Role):
         self._capacity = capacity
         self._doubts = 0
         advancer.wake_claimer = self.wake
+        advancer.doubt = self.doubt
 
     @property
     def room(self) -> int:

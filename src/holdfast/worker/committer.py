@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from holdfast.errors import OperatorError, StoreUnavailable
+from holdfast.errors import OperatorError
 from holdfast.store.protocol import Answer, Change, Store
+from holdfast.worker.patience import LONGEST_SECONDS, SHORTEST_SECONDS, TROUBLE
 
 log = logging.getLogger("holdfast.committer")
 
 Done = Callable[[Answer | Exception], None]
 
 BATCH_LIMIT: Final = 1000
-PATIENCE_SECONDS: Final = (0.05, 2.0)
+CALLER_PATIENCE_SECONDS: Final = 30.0
+"""How long a caller's own change waits for a store that does not answer. A turn waits as long as it takes."""
+
+
+class Waiting(NamedTuple):
+    """A change, whom to tell, and until when it may wait for the store to answer."""
+
+    change: Change
+    done: Done
+    deadline: float
 
 
 class Committer:
@@ -27,7 +38,7 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[tuple[Change, Done]] = []
+        self._waiting: list[Waiting] = []
         self._task: asyncio.Task[None] | None = None
         self.commits = 0
         self.trouble: str | None = None
@@ -36,31 +47,21 @@ class Committer:
     def idle(self) -> bool:
         return self._task is None or self._task.done()
 
-    def submit(self, change: Change, done: Done) -> None:
-        """Commit the change with the next group. ``done`` is called from inside a task: it must not run a program."""
-        self._waiting.append((change, done))
+    def submit(self, change: Change, done: Done, patience_seconds: float = math.inf) -> None:
+        """Commit the change with the next group. ``done`` is called from inside a task: it must not run a program.
+
+        With a finite patience it is answered with the store's error instead, at once where an operator must act.
+        """
+        loop = asyncio.get_running_loop()
+        self._waiting.append(Waiting(change, done, loop.time() + patience_seconds))
         if self.idle:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-committer")
+            self._task = loop.create_task(self._run(), name="holdfast-committer")
 
     async def commit(self, change: Change) -> Answer:
-        """Commit one change with the next group, and wait for its answer."""
+        """Commit a caller's change with the next group, and wait for its answer."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def done(answer: Answer | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        self.submit(change, done)
+        self.submit(change, into(future), CALLER_PATIENCE_SECONDS)
         return await future
-
-    async def drain(self) -> None:
-        """Wait until nothing is left to commit."""
-        while not self.idle and self._task is not None:
-            await asyncio.wait([self._task])
 
     async def stop(self) -> None:
         """Give up whatever is not committed. What was committed stays."""
@@ -73,29 +74,36 @@ class Committer:
         while self._waiting:
             group = self._waiting[:BATCH_LIMIT]
             del self._waiting[:BATCH_LIMIT]
-            answers = await self._settle([change for change, _ in group])
-            for (_, done), answer in zip(group, answers, strict=True):
-                done(answer)
+            await self._settle(group)
 
-    async def _settle(self, batch: Sequence[Change]) -> Sequence[Answer | Exception]:
+    async def _settle(self, group: list[Waiting]) -> None:
         """Commit until the store answers. A change that the store cannot take is answered with its error, alone."""
-        pause = PATIENCE_SECONDS[0]
-        while True:
+        pause = SHORTEST_SECONDS
+        while group:
             try:
-                answers = await self._store.commit(batch)
-            except (StoreUnavailable, OperatorError) as error:
-                self._complain(error, len(batch))
+                answers = await self._store.commit([waiting.change for waiting in group])
+            except TROUBLE as error:
+                self._complain(error, len(group))
+                group = _dismiss(group, error)
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, PATIENCE_SECONDS[1])
+                pause = min(pause * 2, LONGEST_SECONDS)
             except Exception as error:
-                if len(batch) == 1:
-                    log.exception("the store refused a change")
-                    return [error]
-                return [answer for change in batch for answer in await self._settle([change])]
+                await self._isolate(group, error)
+                return
             else:
                 self.commits += 1
                 self._recovered()
-                return answers
+                for waiting, answer in zip(group, answers, strict=True):
+                    waiting.done(answer)
+                return
+
+    async def _isolate(self, group: list[Waiting], error: Exception) -> None:
+        if len(group) == 1:
+            log.error("the store refused a change: %s", error)
+            group[0].done(error)
+            return
+        for waiting in group:
+            await self._settle([waiting])
 
     def _complain(self, error: Exception, waiting: int) -> None:
         if self.trouble != str(error):
@@ -106,3 +114,29 @@ class Committer:
         if self.trouble is not None:
             log.warning("the store answers again")
             self.trouble = None
+
+
+def into(future: asyncio.Future[Answer]) -> Done:
+    """A callback that settles a future, unless nobody waits for it any more."""
+
+    def done(answer: Answer | Exception) -> None:
+        if future.done():
+            return
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    return done
+
+
+def _dismiss(group: list[Waiting], error: Exception) -> list[Waiting]:
+    """Tell those who cannot wait for an operator, or no longer; the others stay."""
+    now = asyncio.get_running_loop().time()
+    staying = []
+    for waiting in group:
+        if waiting.deadline < now or (isinstance(error, OperatorError) and waiting.deadline < math.inf):
+            waiting.done(error)
+        else:
+            staying.append(waiting)
+    return staying

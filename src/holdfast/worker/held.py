@@ -9,6 +9,7 @@ from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
 from holdfast.store.protocol import Key, Received, Run
 from holdfast.worker import messages
+from holdfast.worker.births import lineage_of
 from holdfast.worker.performer import Performance
 
 
@@ -29,6 +30,7 @@ class Held:
         "head",
         "id",
         "key",
+        "lineage",
         "parent",
         "parent_position",
         "pause",
@@ -56,6 +58,7 @@ class Held:
         self.pause = run.pause
         self.through = run.consumed
         self.execution: Execution | None = None
+        self.lineage = 0
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
         self.arrivals: list[Arrival] = []
         self.steps: dict[PromiseId, Performance] = {}
@@ -64,11 +67,18 @@ class Held:
         self.dropped = False
         self.alarm: asyncio.TimerHandle | None = None
 
+    def run_as(self, execution: Execution) -> None:
+        """Go on with this execution."""
+        self.execution = execution
+        self.lineage = lineage_of(self.key, execution.started.idempotency_key)
+
     def take_in(self, inbox: list[Received]) -> None:
-        """Add messages from the inbox, each once."""
+        """Add messages from the inbox, each once. What was meant for an earlier lineage is of no use to this one."""
         for position, message in inbox:
             if position > self.through:
-                self.arrivals.append(messages.read(message, self.id))
+                arrival = messages.read(message, self.id)
+                if arrival is not None:
+                    self.arrivals.append(arrival)
                 self.through = position
 
     def silence(self) -> None:

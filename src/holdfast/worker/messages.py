@@ -21,23 +21,29 @@ def cancel(reason: str, at: int) -> Message:
     return Message("cancel", _write([reason]), at)
 
 
-def settled(position: int, outcome: Outcome, attempt: int, started_at: int, at: int, id: str | None = None) -> Message:
+def settled(
+    promise: PromiseId, outcome: Outcome, attempt: int, started_at: int, at: int, id: str | None = None
+) -> Message:
     """An invocation is settled: by queued work, or by a child that ended."""
     if isinstance(outcome, Ok):
         result = [outcome.value.data, outcome.value.codec]
     else:
         result = [outcome.failure.type, outcome.failure.message, outcome.failure.trace]
-    return Message("settled", _write([position, attempt, started_at, isinstance(outcome, Ok), result]), at, id)
+    body = [promise.root, promise.path[-1], attempt, started_at, isinstance(outcome, Ok), result]
+    return Message("settled", _write(body), at, id)
 
 
-def attempt_failed(arrival: AttemptFailed, position: int, at: int) -> Message:
-    failure = arrival.failure
-    body = [position, arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
+def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
+    failure, promise = arrival.failure, arrival.promise_id
+    body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
     return Message("failed", _write([*body, [failure.type, failure.message, failure.trace]]), at)
 
 
-def read(message: Message, run: PromiseId) -> Arrival:
-    """The message as the kernel's arrival. Raises StoreCorrupt where it is none."""
+def read(message: Message, run: PromiseId) -> Arrival | None:
+    """The message as the kernel's arrival; None where it is about a promise of an earlier lineage of the run.
+
+    Raises StoreCorrupt where it is no message.
+    """
     try:
         fields = cbor2.loads(message.body)
         match message.kind:
@@ -45,12 +51,14 @@ def read(message: Message, run: PromiseId) -> Arrival:
                 return SignalArrived(fields[0], Payload(fields[1], fields[2]))
             case "cancel":
                 return CancelArrived(fields[0])
+            case "settled" | "failed" if fields[0] != run.root:
+                return None
             case "settled":
-                position, attempt, started_at, good, result = fields
+                _, position, attempt, started_at, good, result = fields
                 outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
                 return Settled(run.child(position), outcome, attempt, started_at)
             case "failed":
-                position, attempt, started_at, after, failure = fields
+                _, position, attempt, started_at, after, failure = fields
                 return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after)
             case other:
                 raise ValueError(f"unknown kind {other!r}")
@@ -62,5 +70,3 @@ def read(message: Message, run: PromiseId) -> Arrival:
 
 def _write(fields: list[Any]) -> bytes:
     return cbor2.dumps(fields, canonical=True)
-
-

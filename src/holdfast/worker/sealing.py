@@ -38,7 +38,9 @@ def unseal(segments: Iterable[Segment], root: PromiseId, blobs: Mapping[bytes, b
 def verify(segment: Segment, previous: bytes, first: int) -> bytes:
     """Check one link of the chain and give its hash."""
     if segment.first != first:
-        raise StoreCorrupt(f"the journal lacks the events from sequence {first} on: restore the database from a backup.")
+        raise StoreCorrupt(
+            f"the journal lacks the events from sequence {first} on: restore the database from a backup."
+        )
     if chain(previous, segment.events) != segment.head:
         raise StoreCorrupt(
             f"the journal was altered: the segment at sequence {segment.first} does not match its hash. "

@@ -133,13 +133,11 @@ class Taker(Role):
         now = self._clock.now()
         match arrival:
             case Settled(outcome=outcome, attempt=attempt, started_at=started_at):
-                message = messages.settled(work.position, outcome, attempt, started_at, now)
+                message = messages.settled(arrival.promise_id, outcome, attempt, started_at, now)
             case AttemptFailed():
-                message = messages.attempt_failed(arrival, work.position, now)
+                message = messages.attempt_failed(arrival, now)
             case _:
                 raise TypeError(f"no attempt ends in {arrival!r}")
         change = p.FinishWork(work.key, work.position, work.epoch, message)
         self._committer.submit(change, lambda _: self._delivered(work.key))
         self.wake()
-
-

@@ -12,7 +12,7 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.execution import Execution, Turn
+from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
@@ -86,10 +86,11 @@ def plan(
     ending = terminal_of(turn)
     renewal = _renewal(held, execution, ending, now, digest_of) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
-        errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), _to_parent(held, ending, now)), None))
+        message = _to_parent(held, execution.started.parent_id, ending, now)
+        errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
-    busy = bool(invoke or errands and _awaits_answer(errands) or held.steps.keys() - set(abandon) or held.arrivals)
+    busy = bool(invoke or (errands and _awaits_answer(errands)) or held.steps.keys() - set(abandon) or held.arrivals)
     projection, release = _projection(held, execution, ending, renewal, busy, hold_until)
     change = Advance(
         held.key,
@@ -134,8 +135,14 @@ def _projection(
         pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"
     if due is not None and due <= hold_until and pause is None and held.pause is None:
         return Projection("waiting", due, cancelling=cancelling), False
-    waiting = msgspec.json.encode(execution.waits()[:20]).decode()
+    waiting = msgspec.json.encode([_told(held, wait) for wait in execution.waits()[:20]]).decode()
     return Projection("waiting", due, waiting, cancelling, pause=pause), True
+
+
+def _told(held: Held, wait: Wait) -> Wait:
+    if wait.kind != WORKFLOW:
+        return wait
+    return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))
 
 
 def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]) -> Errand:
@@ -143,7 +150,7 @@ def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]
     if isinstance(request, Abandon):
         if request.kind == STEP:
             return Errand(Withdraw(held.key, position), None)
-        child = Key(held.key.tenant, child_id(held.key.run, position))
+        child = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
         return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now)), None)
     match request.kind:
         case kind if kind == STEP:
@@ -172,12 +179,14 @@ def _work(held: Held, request: Invoke) -> Work:
         cbor2.dumps([held.id.root, request.input.data, request.input.codec], canonical=True),
         held.priority,
         request.not_before,
+        # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.
+        held.generation * 1_000_000_000 + held.version,
     )
 
 
 def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
     position = request.promise_id.path[-1]
-    key = Key(held.key.tenant, child_id(held.key.run, position))
+    key = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
     return Birth(
         key=key,
         workflow=request.function_name,
@@ -191,7 +200,7 @@ def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) 
 
 def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
     (workflow, chosen, arguments), _ = cbor2.loads(request.input.data)
-    run = chosen or child_id(held.key.run, request.promise_id.path[-1])
+    run = chosen or child_id(held.key.run, request.promise_id.path[-1], held.lineage)
     return Birth(
         key=Key(held.key.tenant, run),
         workflow=workflow,
@@ -201,7 +210,9 @@ def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str
     ).start(now)
 
 
-def _to_parent(held: Held, ending: e.Event, now: int) -> Message:
+def _to_parent(held: Held, promise: PromiseId | None, ending: e.Event, now: int) -> Message:
+    if promise is None:
+        raise EngineError(f"run {held.key.run} has a parent and does not know which promise of it")
     match ending:
         case e.ExecutionCompleted(result=result):
             outcome: Ok | Err = Ok(result)
@@ -211,8 +222,8 @@ def _to_parent(held: Held, ending: e.Event, now: int) -> Message:
             outcome = Err(Failure("holdfast.errors:RunCancelled", reason))
         case _:
             raise EngineError(f"{ending!r} ends no run")
-    id = f"ended:{held.id}"
-    return messages.settled(held.parent_position or 0, outcome, 1, held.created_at, now, id)
+    id = f"ended:{held.id}:{held.generation}"
+    return messages.settled(promise, outcome, 1, held.created_at, now, id)
 
 
 def _continues(ending: e.Event | None) -> bool:
@@ -226,11 +237,9 @@ def _renewal(
     assert isinstance(ending, e.ExecutionCompleted)
     digest = digest_of.get(held.workflow, "")
     key = idempotency_key(held.key, held.generation + 1)
-    parent = None  # the parent is told by the run's row, whatever the generation
+    parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)
-    stamped: list[tuple[int, e.Event]] = [
-        (now, e.ExecutionStarted(digest, Payload(ending.result.data), parent, key))
-    ]
+    stamped: list[tuple[int, e.Event]] = [(now, e.ExecutionStarted(digest, Payload(ending.result.data), parent, key))]
     counts: dict[str, int] = {}
     for name, payload in execution.ledger.unconsumed():
         counts[name] = counts.get(name, 0) + 1

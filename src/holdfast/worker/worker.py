@@ -125,9 +125,7 @@ class Worker:
 
     def _make_roles(self) -> list[Role]:
         options = self.options
-        self.claimer = Claimer(
-            self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity
-        )
+        self.claimer = Claimer(self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity)
         queues = self._queues()
         self.taker = Taker(
             self._store,
@@ -220,7 +218,7 @@ class Worker:
     async def _drain(self, grace_seconds: float) -> None:
         deadline = time.monotonic() + grace_seconds
         self.performer.close()
-        while time.monotonic() < deadline and (self.performer.running or not self.committer.idle):
+        while time.monotonic() < deadline and (self.performer.running or self.advancer.busy or not self.committer.idle):
             await asyncio.sleep(0.01)
 
     async def _hand_back(self) -> None:

@@ -201,9 +201,9 @@ def _enqueue(tables: Tables, work: p.Work) -> p.Answer:
     """The same attempt offered again changes nothing, even when it is done; a later one takes its place."""
     offer = tables.work.get(work.key, {}).get(work.position)
     if offer is None:
-        tables.offer(replace(work, epoch=1), None)
+        tables.offer(work, None)
     elif work.attempt > offer.work.attempt:
-        tables.offer(replace(work, epoch=offer.work.epoch + 1), None)
+        tables.offer(replace(work, epoch=max(work.epoch, offer.work.epoch + 1)), None)
     return p.Enqueued()
 
 

@@ -341,8 +341,10 @@ async def _deliver(writer: Writer, changes: Sequence[p.Deliver | p.FinishWork]) 
 async def _enqueue(writer: Writer, changes: Sequence[p.Enqueue]) -> list[p.Answer]:
     works = [change.work for change in changes]
     works.sort(key=lambda work: (work.key, work.position))
-    rows = [(*w.key, w.position, w.queue, w.name, w.attempt, w.body, w.priority, w.available_at) for w in works]
-    await writer.fetch_hinting("enqueue", rows, width=9)
+    rows = [
+        (*w.key, w.position, w.queue, w.name, w.attempt, w.body, w.priority, w.available_at, w.epoch) for w in works
+    ]
+    await writer.fetch_hinting("enqueue", rows, width=10)
     return [p.Enqueued() for _ in changes]
 
 

@@ -169,16 +169,16 @@ FROM placed LEFT JOIN arrived USING (tenant, run);
 -- name: enqueue
 -- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
 WITH added AS (
-    INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at)
+    INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at, epoch)
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::bigint[],
-                         $9::bigint[])
+                         $9::bigint[], $10::bigint[])
     ON CONFLICT (tenant, run, position) DO UPDATE
     SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
-        priority = excluded.priority, available_at = excluded.available_at, owner = NULL, epoch = work.epoch + 1,
-        done = false
+        priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
+        epoch = greatest(work.epoch + 1, excluded.epoch), done = false
     WHERE excluded.attempt > work.attempt
 )
-SELECT pg_notify($10, $11) WHERE $11::text IS NOT NULL;
+SELECT pg_notify($11, $12) WHERE $12::text IS NOT NULL;
 
 -- name: withdraw
 WITH locked AS (

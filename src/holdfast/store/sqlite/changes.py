@@ -33,6 +33,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
                     work.body,
                     work.priority,
                     work.available_at,
+                    work.epoch,
                 ),
             )
             return p.Enqueued()

@@ -78,11 +78,12 @@ DELETE FROM progress WHERE tenant = ? AND run = ?;
 
 -- name: enqueue
 -- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
-INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at, epoch)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, run, position) DO UPDATE
 SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
-    priority = excluded.priority, available_at = excluded.available_at, owner = NULL, epoch = epoch + 1, done = 0
+    priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
+    epoch = max(epoch + 1, excluded.epoch), done = 0
 WHERE excluded.attempt > work.attempt;
 
 -- name: withdraw

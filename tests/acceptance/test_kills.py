@@ -1,0 +1,124 @@
+"""Workers killed with SIGKILL and stopped with SIGTERM, at any moment, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast
+from holdfast.testing.postgres import PostgresServer
+from tests.acceptance import storm_app
+from tests.acceptance.evidence import (
+    begun_more_than_once,
+    check_steps,
+    check_store,
+    interrupted,
+    read_log,
+    results_of,
+    rows_of,
+)
+from tests.acceptance.processes import (
+    Crew,
+    WorkerProcess,
+    chosen_seed,
+    eventually,
+    sqlite_url,
+    start_all,
+    storm,
+    until_completed,
+)
+
+RUNS = 300
+APP = Path(storm_app.__file__)
+
+
+def crew_on(url: str, folder: Path, *options: str) -> Crew:
+    return Crew(
+        APP,
+        url,
+        folder,
+        "--lease-seconds",
+        "2",
+        "--grace-seconds",
+        "20",
+        *options,
+        STORM_LOG=str(folder / "steps.log"),
+    )
+
+
+async def _survive(url: str, folder: Path, workers: int, kills: int, seed: int, workflow: str) -> None:
+    async with Holdfast(url, worker=False) as app:
+        await start_all(app, getattr(storm_app, workflow), RUNS)
+        with crew_on(url, folder, "--concurrency", "4") as crew:
+            await storm(crew, workers, kills, seed, seconds=(0.0, 0.5))
+            await until_completed(app, RUNS)
+            crew.retire()
+        rows = await rows_of(app)
+        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(RUNS)}
+        lines = await check_steps(app, folder / "steps.log")
+        assert interrupted(lines) > 0, "no kill landed inside a step: this storm proves nothing"
+        await check_store(app)
+
+
+@pytest.mark.parametrize(("workers", "kills", "workflow"), [(1, 10, "total_of"), (3, 14, "mixed")])
+def test_a_storm_of_kills_on_sqlite_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, workers: int, kills: int, workflow: str
+) -> None:
+    """Every run ends with the right result, and no step begins after its completion was recorded."""
+    with chosen_seed() as seed:
+        asyncio.run(_survive(sqlite_url(tmp_path / "storm.db"), tmp_path, workers, kills, seed, workflow))
+    with sqlite3.connect(tmp_path / "storm.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+    assert list(tmp_path.glob("*.alive")) == []
+
+
+def test_a_storm_of_kills_on_postgresql_loses_nothing_and_repeats_nothing(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """The same law with three workers on one server."""
+    with chosen_seed() as seed:
+        asyncio.run(_survive(postgres.schema_url(), tmp_path, 3, 14, seed, "mixed"))
+
+
+async def _relay(url: str, folder: Path, seed: int) -> None:
+    """One worker after the other is told to stop at a random moment, and the next goes on."""
+    chance = random.Random(seed)
+    runs = 60
+    async with Holdfast(url, worker=False) as app:
+        await start_all(app, storm_app.mixed, runs)
+        with crew_on(url, folder, "--concurrency", "4") as crew:
+            for _ in range(6):
+                member = crew.hire()
+
+                async def ready(member: WorkerProcess = member) -> bool:
+                    return member.ready
+
+                await eventually(ready, "the worker to be ready")
+                await asyncio.sleep(chance.uniform(0.0, 0.15))
+                crew.retire()
+                assert [run.key for run in await rows_of(app) if run.owner is not None] == []
+                assert interrupted(read_log(folder / "steps.log")) == 0
+            crew.hire()
+            await until_completed(app, runs)
+            crew.retire()
+        rows = await rows_of(app)
+        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(runs)}
+        assert begun_more_than_once(await check_steps(app, folder / "steps.log")) == []
+        await check_store(app)
+
+
+def test_a_graceful_stop_at_any_moment_hands_back_and_runs_nothing_twice(tmp_path: Path) -> None:
+    """SIGTERM: steps that can end within the grace time end and are recorded; the next worker does the rest."""
+    with chosen_seed() as seed:
+        asyncio.run(_relay(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
+
+
+def test_a_graceful_stop_on_postgresql_runs_nothing_twice(tmp_path: Path, postgres: PostgresServer) -> None:
+    """The same on the other store."""
+    with chosen_seed() as seed:
+        asyncio.run(_relay(postgres.schema_url(), tmp_path, seed))
