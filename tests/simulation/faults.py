@@ -10,13 +10,15 @@ from typing import Any, Final, NoReturn
 
 from holdfast.errors import StoreUnavailable
 from holdfast.journal.codec import decode_segment
-from holdfast.journal.events import InvokeCompleted
+from holdfast.journal.events import Entry, InvokeCompleted, InvokeRetrying, InvokeScheduled
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 
 _WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue", "release"})
-_READS: Final = frozenset({"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"})
+_READS: Final = frozenset(
+    {"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"}
+)
 
 
 class Graves:
@@ -152,10 +154,11 @@ class FaultyStore:
 
 
 class Recorder(MemoryStore):
-    """The true store. It notes every completion at the moment at which it becomes durable."""
+    """The true store. It notes every intent and completion at the moment at which it becomes durable."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
+        self.intended: set[tuple[str, int]] = set()
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
         self._roots: dict[tuple[p.Key, int], bytes] = {}
@@ -188,5 +191,29 @@ class Recorder(MemoryStore):
         root = PromiseId(self._roots[key, generation])
         for entry in decode_segment(segment.events, root, segment.first):
             self.events[type(entry.event).__name__] += 1
-            if isinstance(entry.event, InvokeCompleted):
-                self.completed.add(str(entry.event.promise_id))
+            match entry.event:
+                case InvokeScheduled(promise_id=promise):
+                    self.intended.add((str(promise), 1))
+                case InvokeRetrying(promise_id=promise, failed_attempt=attempt):
+                    self.intended.add((str(promise), attempt + 1))
+                case InvokeCompleted(promise_id=promise):
+                    self.completed.add(str(promise))
+
+    def generations(self, key: p.Key) -> list[list[Entry]]:
+        """Every journal that the run has had, oldest first."""
+        return [
+            [
+                entry
+                for segment in segments
+                for entry in decode_segment(segment.events, PromiseId(self._roots[key, generation]), segment.first)
+            ]
+            for generation, segments in sorted(self._tables.segments.get(key, {}).items())
+        ]
+
+    def may_do(self, worker: str, key: p.Key, position: int, *, queued: bool) -> bool:
+        """Whether this worker may do this step now. It leases the run, or the queued step, which may be withdrawn."""
+        if not queued:
+            run = self._tables.runs.get(key)
+            return run is not None and run.owner == worker
+        offer = self._tables.work.get(key, {}).get(position)
+        return offer is None or offer.owner == worker

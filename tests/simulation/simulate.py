@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections import Counter
 
@@ -37,7 +38,8 @@ def _abandon(loop: asyncio.AbstractEventLoop) -> None:
     dispose_all()
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
-        task.get_coro().close()  # type: ignore[union-attr]
+        with contextlib.suppress(BaseException):  # what its cleanup raises here must not hide what has happened
+            task.get_coro().close()  # type: ignore[union-attr]
     loop.close()
 
 

@@ -39,6 +39,7 @@ class Send(msgspec.Struct, frozen=True, tag="send"):
 
     target: str
     name: str
+    text: str
 
 
 class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
@@ -90,8 +91,8 @@ async def act(plan: tuple[Act, ...]) -> list[Any]:
                 results.append(await queued(key, fails))
             case Undoable(key=key):
                 results.append(await undoable(key))
-            case Send(target=target, name=name):
-                results.append(await _send(target, name))
+            case Send():
+                results.append(await _send(part))
             case Spawn(plan=inner):
                 results.append(await spawn(act, inner))
             case Patch(name=name):
@@ -103,9 +104,9 @@ async def act(plan: tuple[Act, ...]) -> list[Any]:
     return results
 
 
-async def _send(target: str, name: str) -> str:
+async def _send(part: Send) -> str:
     try:
-        await send(target, name, "from a run")
+        await send(part.target, part.name, part.text)
     except StepFailed as error:
         return type(error).__name__
     return "sent"
@@ -141,7 +142,7 @@ class Planner:
         if roll < 0.80:
             return Undoable(self._key())
         if roll < 0.87:
-            return Send(source.choice(self._others), source.choice(("left", "right")))
+            return Send(source.choice(self._others), source.choice(("left", "right")), f"from {self._key()}")
         if roll < 0.92:
             return Spawn(self.plan(2, depth + 1)) if depth < 2 else Patch("deep")
         if roll < 0.96:

@@ -1,8 +1,8 @@
 """The simulation: whole workers in one process on virtual time, over a store that fails on purpose, from one seed.
 
-The workers are the real ones. A dead worker is one whose store handle never answers again and whose steps stop where they
-are; it is replaced after a while by a new one, as a supervisor would. After the faults have ended, everything must come to
-rest, and then the laws are checked: see ``check``.
+The workers are the real ones. A dead worker is one whose store handle never answers again and whose steps stop where
+they are; it is replaced after a while by a new one, as a supervisor would. After the faults have ended, everything must
+come to rest, and then the laws are checked: see ``check``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import random
 from collections import Counter
 from collections.abc import Coroutine
@@ -17,12 +18,14 @@ from typing import Any
 
 from holdfast import Holdfast, RunHandle, WorkerOptions, step_info
 from holdfast.errors import RunEnded, RunNotFound
+from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from holdfast.worker.heart import LoopPulse
+from holdfast.worker.performer import StepInfo
 from tests.laws.programs import Unlucky, World, play, world
 from tests.simulation.faults import Faults, FaultyStore, Graves, Recorder
-from tests.simulation.workload import Planner, act
+from tests.simulation.workload import Planner, act, queued
 
 LEASE_SECONDS = 6.0
 FAULTY_SECONDS = 60.0
@@ -59,8 +62,7 @@ class Body(World):
 
     async def perform(self, key: str, fails: int) -> str:
         simulation, info = self.simulation, step_info()
-        if info.key in simulation.store.completed:
-            raise SystemExit(f"step {key} of run {info.run} began again after its completion was recorded")
+        self._may_begin(key, info)
         simulation.begun[info.key] += 1
         simulation.reached["step begun"] += 1
         await asyncio.sleep(simulation.source.choice((0.001, 0.1, 0.5, 2.0)))
@@ -70,6 +72,18 @@ class Body(World):
             raise Unlucky(key)
         simulation.succeeded[info.key] += 1
         return key
+
+    def _may_begin(self, key: str, info: StepInfo) -> None:
+        """The laws of an attempt's beginning. SystemExit, because an error would be the step's own failure."""
+        store = self.simulation.store
+        worker = self.process.app.worker
+        if info.key in store.completed:
+            raise SystemExit(f"step {key} of run {info.run} began again after its completion was recorded")
+        if (info.key, info.attempt) not in store.intended:
+            raise SystemExit(f"step {key} of run {info.run} began before its intent was durable")
+        key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key).path[-1]
+        if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
+            raise SystemExit(f"step {key} of run {info.run} began in a worker that no longer had the lease")
 
 
 class Process:
@@ -118,6 +132,8 @@ class Simulation:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.size = steps
         self.handles: list[RunHandle[Any]] = []
+        self.accepted: dict[tuple[str, str], list[str]] = {}
+        self._numbers = itertools.count(1)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -185,7 +201,7 @@ class Simulation:
             roll = source.random()
             with contextlib.suppress(RunEnded, RunNotFound):
                 if roll < 0.5:
-                    await handle.signal(source.choice(("left", "right")), source.random())
+                    await self._signal(handle, source.choice(("left", "right")))
                 elif roll < 0.55:
                     await handle.cancel("the simulation says so")
                     self.reached["cancel"] += 1
@@ -201,6 +217,12 @@ class Simulation:
                 elif self.processes:
                     self.reached["killed"] += 1
                     source.choice(self.processes).die()
+
+    async def _signal(self, handle: RunHandle[Any], name: str) -> None:
+        """Each signal says something else, so that none can be lost or doubled unseen."""
+        text = f"signal {next(self._numbers)}"
+        await handle.signal(name, text)
+        self.accepted.setdefault((handle.id, name), []).append(text)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -235,4 +257,4 @@ class Simulation:
             if run.pause is not None:
                 await handle.resume()
             for name in ("left", "right"):
-                await handle.signal(name, "at last")
+                await self._signal(handle, name)

@@ -6,102 +6,58 @@ instead of being recorded, and where the journal ends, in the middle of a turn o
 
 Within a turn: what settles promises is recorded first, timers last of these (so a signal that came in time is not lost
 to its own timeout), then ``ExecutionResumed`` if the wait is over, then the deliveries in journal order, each run to
-rest before the next. A cancellation comes after all that.
+rest before the next. A cancellation comes after all that. What arrives before the first turn is recorded before the
+program begins.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NoReturn, Protocol
 
 import msgspec
 
-from holdfast.errors import EngineError, Nondeterminism
+from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.laws import Ledger
-from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload, RetryPolicy
-from holdfast.journal.promise import JoinSetId, PromiseId
-from holdfast.journal.render import line
+from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
-from holdfast.kernel.commands import PATCH, same
+from holdfast.kernel.outstanding import Outstanding, Wait
+from holdfast.kernel.pen import Halt, Pen, Stamped
 from holdfast.kernel.program import Continued, Program, Raised, Returned, Stopped, Waiting, Yielded
-from holdfast.kernel.requests import Abandon, Invoke, Request
+from holdfast.kernel.replay import Replay
+from holdfast.kernel.requests import Abandon, Request
+from holdfast.kernel.scribing import Entropy, KernelScribe
 
-Stamped = tuple[int, e.Event]
-
-
-class Entropy(Protocol):
-    """Where randomness comes from."""
-
-    def random(self) -> float: ...
-
-    def randbytes(self, n: int) -> bytes: ...
-
-
-class Halt(BaseException):
-    """Unwinds the program once its code and its journal disagree. No author's ``except Exception`` can stop it."""
+__all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
 
 
 class Turn(msgspec.Struct):
-    """What one advance made: events to append, then requests to carry out."""
+    """What one advance made: events to append, then requests to carry out.
+
+    ``unheard`` is a cancellation that came too late for this generation of the run; the next one must hear it.
+    """
 
     events: list[Stamped]
     requests: list[Request]
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """One thing that a blocked run waits for, as people are told."""
-
-    kind: str
-    name: str
-    position: int
-    due: int | None = None
-    run: str | None = None
-
-
-class _Pending:
-    """An invocation that is scheduled and not settled."""
-
-    __slots__ = ("attempt", "event", "queue", "retry_at", "scheduled_at")
-
-    def __init__(self, event: e.InvokeScheduled, queue: str | None, scheduled_at: int) -> None:
-        self.event = event
-        self.queue = queue
-        self.scheduled_at = scheduled_at
-        self.attempt = 1
-        self.retry_at: int | None = None
+    unheard: CancelArrived | None = None
 
 
 class Execution:
     """A run being advanced. Make one with ``begin`` or ``rebuild``; after an exception, drop it."""
 
     def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
-        self.ledger = Ledger(run)
         self.program = program
         self.ending: Yielded | None = None
-        self._run = run
-        self._now = now
         self._entropy = entropy
-        self._events: list[Stamped] = []
-        self._requests: list[Request] = []
-        self._script: deque[e.Entry] = deque()
+        self._pen = Pen(run, now)
+        self._open = Outstanding()
+        self._scribe = KernelScribe(run, self._pen, self._open, entropy)
         self._settled: list[tuple[PromiseId, Outcome | None]] = []
-        self._pending: dict[PromiseId, _Pending] = {}
-        self._timers: dict[PromiseId, int] = {}
-        self._alarms: list[tuple[int, PromiseId]] = []
-        self._receivers: dict[str, deque[PromiseId]] = {}
-        self._next_child = 0
-        self._started: e.ExecutionStarted | None = None
         self._begun = False
-        self._cancel_reason = ""
         self._cancel_told = False
-        self._halted: Nondeterminism | None = None
-
-    # -- making one ----------------------------------------------------------------------------------------------
 
     @classmethod
     def begin(
@@ -109,7 +65,7 @@ class Execution:
     ) -> Execution:
         """A new run. Its first turn is taken by the next ``advance``."""
         self = cls(run, program, now, entropy)
-        self._record(started)
+        self._pen.record(started)
         return self
 
     @classmethod
@@ -118,24 +74,26 @@ class Execution:
     ) -> Execution:
         """A run from its journal. Raises Nondeterminism, LawBroken, or what the program's code raises on purpose."""
         self = cls(run, program, now, entropy)
-        self._script.extend(entries)
-        if self._script:
-            self._now = max(now, self._script[-1].timestamp)
-        self._replay()
+        self._pen.load(list(entries))
+        Replay(self, self._pen, self._open).walk()
         return self
 
     # -- what the worker asks ------------------------------------------------------------------------------------
 
     @property
+    def ledger(self) -> Ledger:
+        return self._pen.ledger
+
+    @property
     def started(self) -> e.ExecutionStarted:
         """The event that the journal begins with."""
-        if self._started is None:
+        if self._pen.started is None:
             raise EngineError("the journal does not begin with ExecutionStarted")
-        return self._started
+        return self._pen.started
 
     @property
     def ended(self) -> bool:
-        return self.ledger.ended
+        return self._pen.ledger.ended
 
     @property
     def waits_for_nothing(self) -> bool:
@@ -145,35 +103,19 @@ class Execution:
 
     def next_due(self) -> int | None:
         """When the run next wants a turn without being told: its earliest timer or retry."""
-        while self._alarms:
-            due, promise = self._alarms[0]
-            if self._timers.get(promise) == due:
-                return due
-            pending = self._pending.get(promise)
-            if pending is not None and pending.retry_at == due:
-                return due
-            heapq.heappop(self._alarms)
-        return None
+        return self._open.next_due()
 
     def outstanding(self) -> list[Request]:
         """A request for every invocation not settled, as a worker that takes the run over must make; retries wait."""
-        return [
-            self._invoke(pending)
-            for pending in self._pending.values()
-            if pending.retry_at is None or pending.queue is not None
-        ]
+        return self._open.requests()
 
     def waits(self) -> list[Wait]:
         """What the run waits for, in order of position."""
-        found = [
-            Wait(pending.event.kind, pending.event.function_name, promise.path[-1], pending.retry_at)
-            for promise, pending in self._pending.items()
-        ]
-        found += [Wait("timer", "", promise.path[-1], due) for promise, due in self._timers.items()]
-        found += [
-            Wait("receive", name, promise.path[-1]) for name, waiting in self._receivers.items() for promise in waiting
-        ]
-        return sorted(found, key=lambda wait: wait.position)
+        return self._open.waits()
+
+    def standing(self) -> e.Event | None:
+        """The event that closed, or would close, the last turn of the program."""
+        return None if self.ending is None else _closing(self.ending, self._pen.cancel_reason)
 
     def advance(self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True) -> Turn:
         """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone.
@@ -181,25 +123,27 @@ class Execution:
         Raises AuthorError where the program's code is at fault: nothing of this turn must be kept then, and the
         arrivals can be recorded by a rebuilt execution with ``resume=False``.
         """
-        self._now = max(now, self._now)
-        if resume and not self._begun:
-            self._start()
+        pen = self._pen
+        pen.now = max(now, pen.now)
         buffered, cancel = self._take_in(arrivals)
-        if resume:
+        if resume and self._begun:
             self._ring()
-        if resume and not self.ended and self.ledger.is_satisfied():
+        if resume and self._begun and not self.ended and pen.ledger.is_satisfied():
             self._resume(buffered)
         else:
             for signal in buffered:
                 self._deliver(signal)
-        if cancel is not None and not self.ended and not self.ledger.cancel_requested:
-            self._record(e.CancelRequested(cancel.reason))
-        if resume and self.ledger.cancel_requested and not self._cancel_told:
-            self._tell_cancel()
-            self._go()
+        if cancel is not None and not self.ended and not pen.ledger.cancel_requested:
+            pen.record(e.CancelRequested(cancel.reason))
+            cancel = None
+        if resume and not self._begun:
+            self.start()
+        elif resume and pen.ledger.cancel_requested and not self._cancel_told:
+            self.tell_cancel()
+            self.go()
             self._resume_while_satisfied()
-        turn = Turn(self._events, self._requests)
-        self._events, self._requests = [], []
+        turn = Turn(pen.written(), self._scribe.requests, cancel)
+        self._scribe.requests = []
         return turn
 
     # -- arrivals ------------------------------------------------------------------------------------------------
@@ -217,7 +161,7 @@ class Execution:
                 case AttemptFailed():
                     self._fail_attempt(arrival)
                 case SignalArrived(name=name):
-                    if self._receivers.get(name):
+                    if self._open.receivers.get(name):
                         self._deliver(arrival)
                     else:
                         buffered.append(arrival)
@@ -226,7 +170,7 @@ class Execution:
         return buffered, cancel
 
     def _settle(self, arrival: Settled) -> None:
-        pending = self._pending.get(arrival.promise_id)
+        pending = self._open.invocations.get(arrival.promise_id)
         # A second completion, one of an attempt that was given up, one of an abandoned promise: all come too late.
         if pending is None or pending.attempt != arrival.attempt:
             return
@@ -235,314 +179,112 @@ class Execution:
 
     def _begin_attempt(self, arrival: Settled | AttemptFailed) -> None:
         # A journal may end between the start of an attempt and its end; then the start is recorded already.
-        if self.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
-            started_at = min(arrival.started_at, self._now)
-            self._record(e.InvokeStarted(arrival.promise_id, arrival.attempt), started_at)
+        if self._pen.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
+            started_at = min(arrival.started_at, self._pen.now)
+            self._pen.record(e.InvokeStarted(arrival.promise_id, arrival.attempt), started_at)
 
     def _fail_attempt(self, arrival: AttemptFailed) -> None:
         promise, attempt = arrival.promise_id, arrival.attempt
-        pending = self._pending.get(promise)
+        pending = self._open.invocations.get(promise)
         if pending is None or pending.attempt != attempt:
             return
         self._begin_attempt(arrival)
-        policy: RetryPolicy = pending.event.retry_policy
+        policy = pending.event.retry_policy
         delay = policy.delay_seconds(attempt, self._entropy.random())
         if arrival.retry_after_seconds is not None:
             delay = max(delay, arrival.retry_after_seconds)
-        retry_at = self._now + round(delay * 1e6)
+        retry_at = self._pen.now + round(delay * 1e6)
         late = policy.deadline is not None and retry_at > pending.scheduled_at + policy.deadline * 1e6
         if attempt >= policy.max_attempts or late:
             self._complete(promise, Err(arrival.failure), attempt)
             return
-        self._record(e.InvokeRetrying(promise, attempt, arrival.failure, retry_at))
-        self._retry(pending, attempt, retry_at)
+        self._pen.record(e.InvokeRetrying(promise, attempt, arrival.failure, retry_at))
+        self._open.set_retry(pending, attempt, retry_at)
         if pending.queue is not None:  # the queue keeps it until its time has come
-            self._requests.append(self._invoke(pending))
-
-    def _retry(self, pending: _Pending, failed_attempt: int, retry_at: int) -> None:
-        pending.attempt = failed_attempt + 1
-        pending.retry_at = retry_at
-        if pending.queue is None:
-            heapq.heappush(self._alarms, (retry_at, pending.event.promise_id))
+            self._scribe.requests.append(pending.request())
 
     def _complete(self, promise: PromiseId, outcome: Outcome, attempt: int) -> None:
-        self._record(e.InvokeCompleted(promise, outcome, attempt))
-        pending = self._pending.pop(promise)
+        self._pen.record(e.InvokeCompleted(promise, outcome, attempt))
+        pending = self._open.invocations.pop(promise)
         if pending.queue is not None:  # its place in the queue is no longer needed
-            self._requests.append(Abandon(promise, pending.event.kind, pending.queue))
+            self._scribe.requests.append(Abandon(promise, pending.event.kind, pending.queue))
         self._settled.append((promise, outcome))
 
     def _deliver(self, signal: SignalArrived) -> None:
         name = signal.name
-        delivery = self.ledger.next_delivery(name)
-        self._record(e.SignalDelivered(name, signal.payload, delivery))
-        waiting = self._receivers.get(name)
+        delivery = self._pen.ledger.next_delivery(name)
+        self._pen.record(e.SignalDelivered(name, signal.payload, delivery))
+        waiting = self._open.receivers.get(name)
         if waiting:
-            self._receive(waiting.popleft(), name, delivery, signal.payload)
+            self.receive(waiting.popleft(), name, delivery, signal.payload)
 
-    def _receive(self, promise: PromiseId, name: str, delivery: int, payload: Payload) -> None:
-        self._record(e.SignalReceived(promise, name, payload, delivery))
+    def receive(self, promise: PromiseId, name: str, delivery: int, payload: Payload) -> None:
+        """Record that a waiting receive got this delivery."""
+        self._pen.record(e.SignalReceived(promise, name, payload, delivery))
         self._settled.append((promise, Ok(payload)))
+
+    def settle(self, promise: PromiseId, outcome: Outcome | None) -> None:
+        """A promise is settled; the program learns of it when the run resumes."""
+        self._settled.append((promise, outcome))
 
     def _ring(self) -> None:
         """Fire the timers and begin the retries whose time has come, oldest first."""
-        while (due := self.next_due()) is not None and due <= self._now and not self.ended:
-            _, promise = heapq.heappop(self._alarms)
-            if self._timers.pop(promise, None) is not None:
-                self._record(e.TimerFired(promise))
+        while not self.ended and (promise := self._open.pop_due(self._pen.now)) is not None:
+            if self._open.timers.pop(promise, None) is not None:
+                self._pen.record(e.TimerFired(promise))
                 self._settled.append((promise, None))
             else:
-                pending = self._pending[promise]
+                pending = self._open.invocations[promise]
                 pending.retry_at = None
-                self._requests.append(self._invoke(pending))
-
-    def _invoke(self, pending: _Pending) -> Invoke:
-        event = pending.event
-        return Invoke(
-            event.promise_id,
-            event.kind,
-            event.function_name,
-            event.input,
-            pending.attempt,
-            pending.queue,
-            pending.retry_at or 0,
-        )
+                self._scribe.requests.append(pending.request())
 
     # -- the program ---------------------------------------------------------------------------------------------
 
     def _resume(self, buffered: Sequence[SignalArrived] = ()) -> None:
-        self._record(e.ExecutionResumed())
+        self._pen.record(e.ExecutionResumed())
         for signal in buffered:
             self._deliver(signal)
-        self._hand_over()
+        self.hand_over()
         self._resume_while_satisfied()
 
     def _resume_while_satisfied(self) -> None:
         while not self.ended and self.ledger.is_satisfied():
-            self._record(e.ExecutionResumed())
-            self._hand_over()
+            self._pen.record(e.ExecutionResumed())
+            self.hand_over()
 
-    def _tell_cancel(self) -> None:
+    def start(self) -> None:
+        """Begin the program and run it to its first rest."""
+        self._begun = True
+        self.program.start(self._scribe, self.started.input)
+        if self.ledger.cancel_requested:  # while it was paused: nothing of the body runs
+            self.tell_cancel()
+        self.go()
+
+    def tell_cancel(self) -> None:
+        """Let the program know of the cancellation that the journal records."""
         self._cancel_told = True
-        self.program.cancel(self._cancel_reason)
+        self.program.cancel(self._pen.cancel_reason)
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
+        """Deliver what was settled, in journal order, each run to rest before the next."""
         settled, self._settled = self._settled, []
         if not settled:  # it would resume for ever
             raise EngineError("the program waits for a promise that it was given before")
         for promise, outcome in settled:
             self.program.settle(promise, outcome)
-        self._go()
+        self.go()
 
-    def _go(self) -> None:
+    def go(self) -> None:
         """Run the program to rest and record how that ended."""
         self.ending = self.program.run()
         with suppress(Halt):
-            self._command(_closing(self.ending, self._cancel_reason))
-        if self._halted is not None:
-            raise self._halted
+            self._pen.command(_closing(self.ending, self._pen.cancel_reason))
+        if self._pen.halted is not None:
+            raise self._pen.halted
         if self.ended:
-            self._timers.clear()
-            for promise in list(self._pending):
-                self.abandon(promise)
-
-    # -- recording and replaying ---------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        self._begun = True
-        self.program.start(self, self.started.input)
-        if self.ledger.cancel_requested:  # while it was paused: nothing of the body runs
-            self._tell_cancel()
-        self._go()
-
-    def _record(self, event: e.Event, timestamp: int | None = None) -> None:
-        """Append a new event, judged by the laws."""
-        stamp = self._now if timestamp is None else timestamp
-        self.ledger.append(event, self._now)
-        self._note(event)
-        self._events.append((stamp, event))
-
-    def _note(self, event: e.Event) -> None:
-        if type(event) is e.CancelRequested:
-            self._cancel_reason = event.reason
-        elif type(event) is e.ExecutionStarted:
-            self._started = event
-
-    def _take(self) -> e.Event:
-        """Fold in the next recorded event."""
-        entry = self._script.popleft()
-        self.ledger.append(entry.event, entry.timestamp, entry.sequence)
-        self._note(entry.event)
-        return entry.event
-
-    def _command(self, event: e.Event) -> e.Event:
-        """Record a command, or compare it with the recorded one and give that back."""
-        if self._halted is not None:
-            raise Halt
-        if not self._script:
-            self._record(event)
-            return event
-        recorded = self._script[0]
-        if not same(recorded.event, event):
-            self._halted = Nondeterminism(recorded.sequence, line(recorded.event), line(event))
-            raise Halt
-        return self._take()
-
-    def _replay(self) -> None:
-        """Walk the recorded journal. Nothing is begun while only the start, and signals before it, are recorded."""
-        if not self._script:
-            raise EngineError("an empty journal cannot be rebuilt")
-        self._take()
-        while self._script and isinstance(self._script[0].event, (e.SignalDelivered, e.CancelRequested)):
-            self._take()
-        if self._script:
-            self._start()
-        while self._script:
-            self._replay_one()
-        self._receive_buffered()
-
-    def _take_deliveries(self) -> None:
-        while self._script and isinstance(self._script[0].event, e.SignalDelivered):
-            self._take()
-
-    def _is_arrival(self, event: e.Event) -> bool:
-        """Whether the recorded event came from outside, and is no command of the program."""
-        if isinstance(event, e.SignalReceived):
-            return event.promise_id in self._receivers.get(event.signal_name, ())
-        return isinstance(
-            event, (e.InvokeStarted, e.InvokeCompleted, e.InvokeRetrying, e.TimerFired, e.SignalDelivered)
-        )
-
-    def _receive_buffered(self) -> None:
-        """Where the journal ends between a delivery and its receipt, record the receipt."""
-        for name, waiting in self._receivers.items():
-            while waiting and (buffered := self.ledger.oldest_unconsumed(name)) is not None:
-                self._receive(waiting.popleft(), name, *buffered)
-
-    def _replay_one(self) -> None:
-        """Feed one recorded arrival, resumption or cancellation to the program."""
-        entry = self._script[0]
-        match entry.event:
-            case e.InvokeStarted():
-                self._take()
-            case e.InvokeCompleted(promise_id=promise, result=result):
-                self._take()
-                if self._pending.pop(promise, None) is not None:
-                    self._settled.append((promise, result))
-            case e.InvokeRetrying(promise_id=promise, failed_attempt=attempt, retry_at=retry_at):
-                self._take()
-                if (pending := self._pending.get(promise)) is not None:
-                    self._retry(pending, attempt, retry_at)
-            case e.TimerFired(promise_id=promise):
-                self._take()
-                if self._timers.pop(promise, None) is not None:
-                    self._settled.append((promise, None))
-            case e.SignalDelivered():
-                self._take()
-            case e.SignalReceived(promise_id=promise, signal_name=name, payload=payload):
-                waiting = self._receivers.get(name)
-                if not waiting or waiting.popleft() != promise:
-                    self._diverged(entry)
-                self._take()
-                self._settled.append((promise, Ok(payload)))
-            case e.ExecutionResumed():
-                self._take()
-                self._take_deliveries()
-                self._hand_over()
-            case e.CancelRequested():
-                self._take()
-                while self._script and self._is_arrival(self._script[0].event):  # the run was paused
-                    self._replay_one()
-                if self._script:
-                    self._tell_cancel()
-                    self._go()
-            case _:
-                self._diverged(entry)
-
-    def _diverged(self, entry: e.Entry) -> NoReturn:
-        standing = line(_closing(self.ending, self._cancel_reason)) if self.ending is not None else "nothing"
-        raise Nondeterminism(entry.sequence, line(entry.event), standing)
-
-    # -- the scribe: what the program may command ------------------------------------------------------------------
-
-    def _allocate(self) -> PromiseId:
-        promise = PromiseId(self._run.root, (*self._run.path, self._next_child))
-        self._next_child += 1
-        return promise
-
-    def invoke(
-        self, kind: str, function_name: str, input: Payload, retry_policy: RetryPolicy, queue: str | None = None
-    ) -> PromiseId:
-        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy)
-        replayed = bool(self._script)
-        scheduled_at = self._script[0].timestamp if replayed else self._now
-        event = self._command(issued)
-        assert isinstance(event, e.InvokeScheduled)
-        pending = self._pending[event.promise_id] = _Pending(event, queue, scheduled_at)
-        if not replayed:
-            self._requests.append(self._invoke(pending))
-        return event.promise_id
-
-    def abandon(self, promise_id: PromiseId) -> None:
-        if self._timers.pop(promise_id, None) is not None:
-            return
-        pending = self._pending.pop(promise_id, None)
-        if pending is None:
-            for waiting in self._receivers.values():
-                if promise_id in waiting:
-                    waiting.remove(promise_id)
-            return
-        fresh = [r for r in self._requests if not (isinstance(r, Invoke) and r.promise_id == promise_id)]
-        if len(fresh) == len(self._requests) and not self._script:
-            fresh.append(Abandon(promise_id, pending.event.kind, pending.queue))
-        self._requests = fresh
-
-    def timer(self, duration: int) -> PromiseId:
-        event = self._command(e.TimerScheduled(self._allocate(), duration, self._now + duration))
-        assert isinstance(event, e.TimerScheduled)
-        self._timers[event.promise_id] = event.fire_at
-        heapq.heappush(self._alarms, (event.fire_at, event.promise_id))
-        return event.promise_id
-
-    def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
-        promise = self._allocate()
-        buffered = self.ledger.oldest_unconsumed(name)
-        if buffered is None:
-            self._receivers.setdefault(name, deque()).append(promise)
-            return promise, None
-        delivery, payload = buffered
-        self._command(e.SignalReceived(promise, name, payload, delivery))
-        return promise, payload
-
-    def random(self, size: int) -> bytes:
-        event = self._command(e.RandomGenerated(self._allocate(), self._entropy.randbytes(size)))
-        assert isinstance(event, e.RandomGenerated)
-        return event.value
-
-    def now(self) -> int:
-        event = self._command(e.TimeRecorded(self._allocate(), self._now))
-        assert isinstance(event, e.TimeRecorded)
-        return event.time
-
-    def join_set(self) -> JoinSetId:
-        join_set = JoinSetId(self._allocate())
-        self._command(e.JoinSetCreated(join_set))
-        return join_set
-
-    def submit(self, join_set: JoinSetId, promise_id: PromiseId) -> None:
-        self._command(e.JoinSetSubmitted(join_set, promise_id))
-
-    def consume(self, join_set: JoinSetId, promise_id: PromiseId, result: Outcome) -> None:
-        self._command(e.JoinSetAwaited(join_set, promise_id, result))
-
-    def patched(self, name: str) -> bool:
-        marker = PATCH + name.encode()
-        if self._script:
-            upcoming = self._script[0].event
-            if not (isinstance(upcoming, e.RandomGenerated) and upcoming.value == marker):
-                return False
-        self._command(e.RandomGenerated(self._allocate(), marker))
-        return True
+            self._open.timers.clear()
+            for promise in list(self._open.invocations):
+                self._scribe.abandon(promise)
 
 
 def _closing(yielded: Yielded, cancel_reason: str) -> e.Event:

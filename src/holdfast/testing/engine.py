@@ -2,13 +2,16 @@
 
 ``virtual_engine`` is used inside ``run_virtually``. Sleeping is free there: whenever everything waits, the clock jumps to
 the next timer. Plain functions run on the spot instead of in threads, because a thread knows nothing of virtual time.
+
+Background roles look at a store every few seconds, in case a hint was lost. None is lost here, and looking through weeks
+of virtual time would take minutes; so the store gives a hint when a timer is due, and the roles rest until there is one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager
 from typing import Any, Final, ParamSpec, TypeVar
@@ -18,10 +21,11 @@ import msgspec
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidRequest
 from holdfast.programs.function.definitions import Workflow
+from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.store.protocol import Store
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.heart import Beats, LoopPulse, Pulse
+from holdfast.worker.role import Role
 from holdfast.worker.worker import WorkerOptions
 
 P = ParamSpec("P")
@@ -29,6 +33,9 @@ T = TypeVar("T")
 
 PATIENT: Final = WorkerOptions(lease_seconds=3600.0, retention_days=None)
 """Nothing dies here, so hearts beat seldom, and nothing is deleted while a test may still look at it."""
+
+LOOKS_SECONDS: Final = 2.0
+"""A role that would rest so long only looks whether a hint was lost."""
 
 
 class OnTheSpot(Executor):
@@ -43,9 +50,46 @@ class OnTheSpot(Executor):
         return future
 
 
-def _calm_pulse(store: Store, beats: Beats) -> Pulse:
-    """Without the watchdog, which looks twice a second for bodies that block, and in real time."""
+class PunctualStore(MemoryStore):
+    """The memory store, with a hint whenever a timer or a piece of work is due."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock.now)
+        self._virtual = clock
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        answers = await super().commit(batch)
+        loop, now = asyncio.get_running_loop(), self._virtual.now()
+        for due in (due for change in batch for due in _dues(change)):
+            # A microsecond late rather than early: at the hint, the timer must be due.
+            loop.call_later(max(0, due - now + 1) / 1e6, self._tables.hint)
+        return answers
+
+
+def _dues(change: p.Change) -> Iterator[int]:
+    """When something that the change leaves behind is due."""
+    if isinstance(change, p.Enqueue):
+        yield change.work.available_at
+    if isinstance(change, (p.Start, p.Advance)):
+        if change.projection.wake_at is not None:
+            yield change.projection.wake_at
+        for also in change.also:
+            yield from _dues(also)
+
+
+def _calm_pulse(store: p.Store, beats: Beats) -> Pulse:
+    """Without the watchdog, which looks twice a second, and in real time."""
     return LoopPulse(store, msgspec.structs.replace(beats, watchdog=None))
+
+
+def _rest_until_hinted(role: Role) -> None:
+    look = role.round
+
+    async def round() -> float | None:
+        seconds = await look()
+        return None if seconds is None or seconds >= LOOKS_SECONDS else seconds
+
+    role.round = round  # type: ignore[method-assign]  # how long a role rests is nobody's option but this test's
 
 
 @asynccontextmanager
@@ -64,7 +108,7 @@ async def virtual_engine(
         raise InvalidRequest("virtual_engine() needs virtual time: give the coroutine to run_virtually().")
     clock = VirtualClock(loop)
     app = Holdfast(
-        MemoryStore(clock.now),
+        PunctualStore(clock),
         clock=clock,
         entropy=random.Random(seed),
         options=options,
@@ -73,4 +117,7 @@ async def virtual_engine(
         workflows=workflows,
     )
     async with app:
+        assert app.worker is not None
+        for role in (app.waiters, *app.worker.roles):
+            _rest_until_hinted(role)
         yield app

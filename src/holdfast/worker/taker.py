@@ -102,11 +102,13 @@ class Taker(Role):
 
     async def _mind_withdrawn(self) -> None:
         """Call off work that its run no longer wants."""
-        for running in self._running.values():
-            for (key, position), performance in list(running.items()):
-                leased = {w.position for w, owner in await self._store.work_of(key) if owner == self._worker}
-                if position not in leased and running.pop((key, position), None) is not None:
-                    performance.cancel()
+        before = [(running, place) for running in self._running.values() for place in running]
+        if not before:
+            return
+        leased = {(work.key, work.position) for work in (await self._store.leased(self._worker)).work}
+        for running, place in before:
+            if place not in leased and (performance := running.pop(place, None)) is not None:
+                performance.cancel()
 
     def _begin(self, work: p.Work) -> None:
         root, data, codec = cbor2.loads(work.body)
@@ -129,7 +131,7 @@ class Taker(Role):
         )
 
     def _finish(self, work: p.Work, arrival: Arrival) -> None:
-        self._running[work.queue].pop((work.key, work.position), None)
+        """Hand in an outcome. Until that is durable the work counts as running: else it might be begun again."""
         now = self._clock.now()
         match arrival:
             case Settled(outcome=outcome, attempt=attempt, started_at=started_at):
@@ -139,5 +141,9 @@ class Taker(Role):
             case _:
                 raise TypeError(f"no attempt ends in {arrival!r}")
         change = p.FinishWork(work.key, work.position, work.epoch, message)
-        self._committer.submit(change, lambda _: self._delivered(work.key))
+        self._committer.submit(change, lambda _: self._finished(work))
+
+    def _finished(self, work: p.Work) -> None:
+        self._running[work.queue].pop((work.key, work.position), None)
+        self._delivered(work.key)
         self.wake()

@@ -84,7 +84,7 @@ def plan(
     abandon = [r.promise_id for r in requests if isinstance(r, Abandon) and is_local(r)]
     errands = [_errand(held, request, now, digest_of) for request in requests if not is_local(request)]
     ending = terminal_of(turn)
-    renewal = _renewal(held, execution, ending, now, digest_of) if _continues(ending) else None
+    renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
         message = _to_parent(held, execution.started.parent_id, ending, now)
         errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
@@ -230,10 +230,9 @@ def _continues(ending: e.Event | None) -> bool:
     return isinstance(ending, e.ExecutionCompleted) and ending.result.codec == CONTINUED
 
 
-def _renewal(
-    held: Held, execution: Execution, ending: e.Event | None, now: int, digest_of: Mapping[str, str]
-) -> Renewal:
-    """The next generation's first segment: its start, and the signals that nobody received."""
+def _renewal(held: Held, execution: Execution, turn: Turn, now: int, digest_of: Mapping[str, str]) -> Renewal:
+    """The next generation's first segment: its start, the signals that nobody received, a cancellation not heard."""
+    ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
     digest = digest_of.get(held.workflow, "")
     key = idempotency_key(held.key, held.generation + 1)
@@ -244,6 +243,8 @@ def _renewal(
     for name, payload in execution.ledger.unconsumed():
         counts[name] = counts.get(name, 0) + 1
         stamped.append((now, e.SignalDelivered(name, payload, counts[name])))
+    if turn.unheard is not None:
+        stamped.append((now, e.CancelRequested(turn.unheard.reason)))
     blobs: dict[bytes, bytes] = {}
     segment: Segment = seal(stamped, 0, GENESIS, blobs)
     return Renewal(root.root, segment, blobs)

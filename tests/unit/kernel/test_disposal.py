@@ -132,7 +132,7 @@ def dispose(function: Callable[[], Awaitable[None]]) -> int:
     run.advance()
     run.execution.program.close()
     run.execution.program.close()
-    made = len(run.execution._events)
+    made = len(run.execution._pen.written())
     del run
     gc.collect()
     return made

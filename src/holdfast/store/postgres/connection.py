@@ -203,7 +203,7 @@ async def make_pool(url: str, settings: Mapping[str, str], *, most: int) -> Any:
     try:
         return await asyncpg.create_pool(
             url,
-            min_size=1,
+            min_size=0,  # with a floor the driver logs a traceback for every try while the server is away
             max_size=most,
             timeout=CONNECT_SECONDS,
             command_timeout=COMMAND_SECONDS,

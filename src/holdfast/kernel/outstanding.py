@@ -1,0 +1,119 @@
+"""What a run has asked for and not been given yet: invocations, timers, receives; and when the next of them is due."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+
+import msgspec
+
+from holdfast.journal import events as e
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.requests import Invoke, Request
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """One thing that a blocked run waits for, as people are told."""
+
+    kind: str
+    name: str
+    position: int
+    due: int | None = None
+    run: str | None = None
+
+
+class Pending:
+    """An invocation that is scheduled and not settled."""
+
+    __slots__ = ("attempt", "event", "queue", "retry_at", "scheduled_at")
+
+    def __init__(self, event: e.InvokeScheduled, queue: str | None, scheduled_at: int) -> None:
+        self.event = event
+        self.queue = queue
+        self.scheduled_at = scheduled_at
+        self.attempt = 1
+        self.retry_at: int | None = None
+
+    def request(self) -> Invoke:
+        """What asks for its present attempt."""
+        event = self.event
+        return Invoke(
+            event.promise_id,
+            event.kind,
+            event.function_name,
+            event.input,
+            self.attempt,
+            self.queue,
+            self.retry_at or 0,
+        )
+
+
+class Outstanding:
+    """The open promises of one run."""
+
+    __slots__ = ("_alarms", "invocations", "receivers", "timers")
+
+    def __init__(self) -> None:
+        self.invocations: dict[PromiseId, Pending] = {}
+        self.timers: dict[PromiseId, int] = {}
+        self.receivers: dict[str, deque[PromiseId]] = {}
+        self._alarms: list[tuple[int, PromiseId]] = []
+
+    def set_timer(self, promise: PromiseId, fire_at: int) -> None:
+        self.timers[promise] = fire_at
+        heapq.heappush(self._alarms, (fire_at, promise))
+
+    def set_retry(self, pending: Pending, failed_attempt: int, retry_at: int) -> None:
+        """The next attempt follows at ``retry_at``; a queue keeps its own time."""
+        pending.attempt = failed_attempt + 1
+        pending.retry_at = retry_at
+        if pending.queue is None:
+            heapq.heappush(self._alarms, (retry_at, pending.event.promise_id))
+
+    def next_due(self) -> int | None:
+        """The time of the earliest timer or retry."""
+        while self._alarms:
+            due, promise = self._alarms[0]
+            if self.timers.get(promise) == due:
+                return due
+            pending = self.invocations.get(promise)
+            if pending is not None and pending.retry_at == due:
+                return due
+            heapq.heappop(self._alarms)
+        return None
+
+    def pop_due(self, now: int) -> PromiseId | None:
+        """The promise whose timer or retry is due first, if any is."""
+        due = self.next_due()
+        return heapq.heappop(self._alarms)[1] if due is not None and due <= now else None
+
+    def forget(self, promise: PromiseId) -> Pending | None:
+        """Nobody waits for this promise any more; gives the invocation that it was."""
+        if self.timers.pop(promise, None) is not None:
+            return None
+        pending = self.invocations.pop(promise, None)
+        if pending is None:
+            for waiting in self.receivers.values():
+                if promise in waiting:
+                    waiting.remove(promise)
+        return pending
+
+    def requests(self) -> list[Request]:
+        """A request for every invocation, as a worker that takes the run over must make; retries wait their time."""
+        return [
+            pending.request()
+            for pending in self.invocations.values()
+            if pending.retry_at is None or pending.queue is not None
+        ]
+
+    def waits(self) -> list[Wait]:
+        """What is waited for, in order of position."""
+        found = [
+            Wait(pending.event.kind, pending.event.function_name, promise.path[-1], pending.retry_at)
+            for promise, pending in self.invocations.items()
+        ]
+        found += [Wait("timer", "", promise.path[-1], due) for promise, due in self.timers.items()]
+        found += [
+            Wait("receive", name, promise.path[-1]) for name, waiting in self.receivers.items() for promise in waiting
+        ]
+        return sorted(found, key=lambda wait: wait.position)

@@ -1,0 +1,84 @@
+"""The pen: it writes new events under the laws, or, while there is a recorded journal, compares with it.
+
+Recording and replaying are the same calls. A command is recorded where the journal has ended, and compared with the
+recorded one where it has not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from holdfast.errors import Nondeterminism
+from holdfast.journal import events as e
+from holdfast.journal.laws import Ledger
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.render import line
+from holdfast.kernel.commands import same
+
+Stamped = tuple[int, e.Event]
+
+
+class Halt(BaseException):
+    """Unwinds the program once its code and its journal disagree. No author's ``except Exception`` can stop it."""
+
+
+class Pen:
+    """One run's journal in the making: what is recorded and not replayed yet, and what is new."""
+
+    __slots__ = ("_script", "_written", "cancel_reason", "halted", "ledger", "now", "started")
+
+    def __init__(self, run: PromiseId, now: int) -> None:
+        self.ledger = Ledger(run)
+        self.now = now
+        self.started: e.ExecutionStarted | None = None
+        self.cancel_reason = ""
+        self.halted: Nondeterminism | None = None
+        self._script: deque[e.Entry] = deque()
+        self._written: list[Stamped] = []
+
+    def load(self, entries: list[e.Entry]) -> None:
+        """Give the pen a recorded journal to replay."""
+        self._script.extend(entries)
+        if entries:
+            self.now = max(self.now, entries[-1].timestamp)
+
+    def upcoming(self) -> e.Entry | None:
+        """The next recorded entry; None where the run is live."""
+        return self._script[0] if self._script else None
+
+    def record(self, event: e.Event, timestamp: int | None = None) -> None:
+        """Append a new event, judged by the laws."""
+        self.ledger.append(event, self.now)
+        self._note(event)
+        self._written.append((self.now if timestamp is None else timestamp, event))
+
+    def take(self) -> e.Event:
+        """Fold in the next recorded event."""
+        entry = self._script.popleft()
+        self.ledger.append(entry.event, entry.timestamp, entry.sequence)
+        self._note(entry.event)
+        return entry.event
+
+    def command(self, event: e.Event) -> e.Event:
+        """Record a command, or compare it with the recorded one and give that back. Raises Halt where they differ."""
+        if self.halted is not None:
+            raise Halt
+        if not self._script:
+            self.record(event)
+            return event
+        recorded = self._script[0]
+        if not same(recorded.event, event):
+            self.halted = Nondeterminism(recorded.sequence, line(recorded.event), line(event))
+            raise Halt
+        return self.take()
+
+    def written(self) -> list[Stamped]:
+        """The new events since the last call."""
+        written, self._written = self._written, []
+        return written
+
+    def _note(self, event: e.Event) -> None:
+        if type(event) is e.CancelRequested:
+            self.cancel_reason = event.reason
+        elif type(event) is e.ExecutionStarted:
+            self.started = event

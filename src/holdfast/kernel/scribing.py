@@ -1,0 +1,109 @@
+"""The scribe: the commands of a program, written with the pen. Each that names a promise takes the next position."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from holdfast.journal import events as e
+from holdfast.journal.payload import Outcome, Payload, RetryPolicy
+from holdfast.journal.promise import JoinSetId, PromiseId
+from holdfast.kernel.commands import PATCH
+from holdfast.kernel.outstanding import Outstanding, Pending
+from holdfast.kernel.pen import Pen
+from holdfast.kernel.requests import Abandon, Invoke, Request
+
+
+class Entropy(Protocol):
+    """Where randomness comes from."""
+
+    def random(self) -> float: ...
+
+    def randbytes(self, n: int) -> bytes: ...
+
+
+class KernelScribe:
+    """What a running program commands, and the requests that come of it. See ``program.Scribe`` for the contract."""
+
+    __slots__ = ("_entropy", "_next_child", "_open", "_pen", "_run", "requests")
+
+    def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
+        self._run = run
+        self._pen = pen
+        self._open = outstanding
+        self._entropy = entropy
+        self._next_child = 0
+        self.requests: list[Request] = []
+
+    def _allocate(self) -> PromiseId:
+        promise = PromiseId(self._run.root, (*self._run.path, self._next_child))
+        self._next_child += 1
+        return promise
+
+    def invoke(
+        self, kind: str, function_name: str, input: Payload, retry_policy: RetryPolicy, queue: str | None = None
+    ) -> PromiseId:
+        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy)
+        recorded = self._pen.upcoming()
+        event = self._pen.command(issued)
+        assert isinstance(event, e.InvokeScheduled)
+        scheduled_at = self._pen.now if recorded is None else recorded.timestamp
+        pending = self._open.invocations[event.promise_id] = Pending(event, queue, scheduled_at)
+        if recorded is None:
+            self.requests.append(pending.request())
+        return event.promise_id
+
+    def abandon(self, promise_id: PromiseId) -> None:
+        pending = self._open.forget(promise_id)
+        if pending is None:
+            return
+        fresh = [r for r in self.requests if not (isinstance(r, Invoke) and r.promise_id == promise_id)]
+        if len(fresh) == len(self.requests) and self._pen.upcoming() is None:
+            fresh.append(Abandon(promise_id, pending.event.kind, pending.queue))
+        self.requests = fresh
+
+    def timer(self, duration: int) -> PromiseId:
+        event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.now + duration))
+        assert isinstance(event, e.TimerScheduled)
+        self._open.set_timer(event.promise_id, event.fire_at)
+        return event.promise_id
+
+    def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
+        promise = self._allocate()
+        buffered = self._pen.ledger.oldest_unconsumed(name)
+        if buffered is None:
+            self._open.receivers.setdefault(name, deque()).append(promise)
+            return promise, None
+        delivery, payload = buffered
+        self._pen.command(e.SignalReceived(promise, name, payload, delivery))
+        return promise, payload
+
+    def random(self, size: int) -> bytes:
+        event = self._pen.command(e.RandomGenerated(self._allocate(), self._entropy.randbytes(size)))
+        assert isinstance(event, e.RandomGenerated)
+        return event.value
+
+    def now(self) -> int:
+        event = self._pen.command(e.TimeRecorded(self._allocate(), self._pen.now))
+        assert isinstance(event, e.TimeRecorded)
+        return event.time
+
+    def join_set(self) -> JoinSetId:
+        join_set = JoinSetId(self._allocate())
+        self._pen.command(e.JoinSetCreated(join_set))
+        return join_set
+
+    def submit(self, join_set: JoinSetId, promise_id: PromiseId) -> None:
+        self._pen.command(e.JoinSetSubmitted(join_set, promise_id))
+
+    def consume(self, join_set: JoinSetId, promise_id: PromiseId, result: Outcome) -> None:
+        self._pen.command(e.JoinSetAwaited(join_set, promise_id, result))
+
+    def patched(self, name: str) -> bool:
+        marker = PATCH + name.encode()
+        if (recorded := self._pen.upcoming()) is not None:
+            event = recorded.event
+            if not (isinstance(event, e.RandomGenerated) and event.value == marker):
+                return False
+        self._pen.command(e.RandomGenerated(self._allocate(), marker))
+        return True

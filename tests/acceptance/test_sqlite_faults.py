@@ -1,0 +1,241 @@
+"""What befalls a database file: killed writers, a full disk, no permission, damage, locks, and other programs' files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast, step, workflow
+from holdfast.errors import SchemaTooNew, StoreCorrupt, StoreReadOnly, StoreUnavailable
+from holdfast.store.sqlite import store
+from tests.acceptance import full_disk, storm_app
+from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
+from tests.acceptance.processes import (
+    ROOT,
+    SECONDS,
+    chosen_seed,
+    eventually,
+    sqlite_url,
+    start_all,
+    storm,
+    until_completed,
+)
+from tests.acceptance.test_kills import crew_on
+
+
+@step
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@workflow(name="faults.doubled")
+async def doubled(number: int) -> int:
+    return await double(await double(number))
+
+
+# -- kills in the middle of commits ------------------------------------------------------------------------------------
+
+
+async def _kill_committers(url: str, folder: Path, seed: int) -> None:
+    runs = 2000
+    async with Holdfast(url, worker=False) as app:
+        await start_all(app, storm_app.total_of, runs)
+        with crew_on(url, folder) as crew:  # a thousand steps at once: it commits all the time
+            await storm(crew, 1, 8, seed, seconds=(0.0, 0.3))
+            with_open_journal = Path(f"{folder}/storm.db-wal").stat().st_size
+            await until_completed(app, runs)
+            crew.retire()
+        assert with_open_journal > 0
+        assert len(await results_of(app, await rows_of(app))) == runs
+        await check_steps(app, folder / "steps.log")
+        await check_store(app)
+
+
+def test_kills_in_the_middle_of_commits_leave_a_sound_database(tmp_path: Path) -> None:
+    """A transaction is there whole or not at all: the file is sound, every journal verifies, every run ends."""
+    with chosen_seed() as seed:
+        asyncio.run(_kill_committers(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
+    connection = sqlite3.connect(tmp_path / "storm.db")
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+
+
+# -- a full disk -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def small_filesystem() -> Iterator[Path | None]:
+    """A few megabytes of their own, or None where this user may not mount anything."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-small-"))
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    try:
+        yield folder if mounted.returncode == 0 else None
+    finally:
+        if mounted.returncode == 0:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_full_disk_is_told_loses_nothing_and_is_left_behind_when_there_is_space_again(tmp_path: Path) -> None:
+    """The worker waits and says why, a caller gets StoreFull at once, and with space again everything finishes.
+
+    Where nothing may be mounted the database is kept from growing by SQLite itself, with the same error.
+    """
+    with small_filesystem() as small:
+        done = subprocess.run(
+            [sys.executable, full_disk.__file__, str(small or tmp_path), "disk" if small else "pages"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "all is well"
+    assert "no space is left for" in done.stderr
+    assert "the store answers again" in done.stderr
+
+
+# -- files that cannot be used -----------------------------------------------------------------------------------------
+
+
+async def _open(path: Path) -> None:
+    async with Holdfast(sqlite_url(path), workflows=[doubled]) as app:
+        await (await app.start(doubled, 1)).result(10)
+
+
+def _as_another_user(path: Path) -> None:
+    """Open it as somebody who may read the file and not write it; root may write everything."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+            try:
+                asyncio.run(_open(path))
+            except StoreReadOnly as error:
+                code = 0 if "mend the permissions" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_database_that_cannot_be_written_to_says_whose_permissions_to_mend() -> None:
+    """StoreReadOnly, at once, from opening."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "holdfast.db"
+        asyncio.run(_open(path))
+        path.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+        folder.chmod(0o555)
+        try:
+            _as_another_user(path)
+        finally:
+            folder.chmod(0o755)
+
+
+def test_a_damaged_database_is_refused_and_not_mended_in_secret(tmp_path: Path) -> None:
+    """A header that is none, and pages overwritten in the middle: StoreCorrupt, which says to restore a backup."""
+    path = tmp_path / "holdfast.db"
+    asyncio.run(_open(path))
+    whole = path.read_bytes()
+    path.write_bytes(b"not a database at all" + whole[21:])
+    with pytest.raises(StoreCorrupt, match="restore it"):
+        asyncio.run(_open(path))
+    path.write_bytes(whole[:1000] + b"\xff" * (len(whole) - 1000))
+    with pytest.raises(StoreCorrupt, match="restore it"):
+        asyncio.run(_open(path))
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    """StoreCorrupt, and the file is as it was, byte for byte."""
+    path = tmp_path / "theirs.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="another program: name another file"):
+        asyncio.run(_open(path))
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_a_newer_holdfast_asks_for_an_upgrade(tmp_path: Path) -> None:
+    """SchemaTooNew, and nothing is changed."""
+    path = tmp_path / "holdfast.db"
+    asyncio.run(_open(path))
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 1000")
+    connection.close()
+    with pytest.raises(SchemaTooNew, match="Upgrade this one"):
+        asyncio.run(_open(path))
+
+
+def test_a_stolen_journal_is_found_by_verify(tmp_path: Path) -> None:
+    """A journal that someone altered with other tools does not verify, and its run is parked instead of going on."""
+
+    async def alter() -> None:
+        async with Holdfast(sqlite_url(tmp_path / "holdfast.db"), worker=False) as app:
+            run = await app.start(doubled, 1, id="altered")
+            connection = sqlite3.connect(tmp_path / "holdfast.db")
+            connection.execute("UPDATE segments SET events = cast(zeroblob(20) AS BLOB)")
+            connection.commit()
+            connection.close()
+            assert not (await run.verify()).good
+        async with Holdfast(sqlite_url(tmp_path / "holdfast.db"), workflows=[doubled]) as app:
+            run = app.run("altered")
+
+            async def parked() -> bool:
+                return await run.status() == "paused"
+
+            await eventually(parked, "the run to be parked")
+            assert "does not match its hash" in await run.explain()
+
+    asyncio.run(alter())
+
+
+# -- locks -------------------------------------------------------------------------------------------------------------
+
+
+async def _lock_for_long(path: Path, log: pytest.LogCaptureFixture) -> None:
+    async with Holdfast(sqlite_url(path), workflows=[doubled]) as app:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="locked by another process"):
+            await app.store.pause(app.run("x").key, "reason", 0)
+        starting = asyncio.create_task(app.start(doubled, 3, id="patient"))
+
+        async def told() -> bool:
+            return "locked by another process" in log.text
+
+        await eventually(told, "the engine to say why it waits")
+        assert not starting.done(), "a start waits for a lock that time mends"
+        other.execute("ROLLBACK")
+        other.close()
+        run = await starting
+        assert await run.result(20) == 12
+        assert (await run.verify()).good
+    assert "the store answers again" in log.text
+
+
+def test_a_lock_held_longer_than_patience_is_told_and_then_survived(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call fails with StoreUnavailable after its patience; the engine itself goes on trying and loses nothing."""
+    monkeypatch.setattr(store, "LOCK_PATIENCE_SECONDS", 1.0)
+    asyncio.run(_lock_for_long(tmp_path / "holdfast.db", caplog))

@@ -1,0 +1,248 @@
+"""Engines broken on purpose, each in one named way. A suite that lets one of them pass proves nothing about that way.
+
+A mutant replaces one text by another. The text occurs exactly once in the file or folder that is named, so a mutant
+whose place has changed is reported, never passed over. ``judges`` are tried in order until one of them finds it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Judge(msgspec.Struct, frozen=True):
+    """A part of the suite: arguments to pytest, or seeds to simulate."""
+
+    name: str
+    tests: tuple[str, ...] = ()
+    seeds: tuple[int, int] | None = None
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """One way to break the engine."""
+
+    name: str
+    where: str
+    old: str
+    new: str
+    judges: tuple[Judge, ...]
+
+
+KERNEL: Final = Judge("kernel", ("tests/unit/kernel",))
+JOURNAL: Final = Judge("journal", ("tests/unit/journal",))
+LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
+GOLDEN: Final = Judge("golden", ("tests/journals",))
+MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
+SQLITE: Final = Judge("sqlite", ("tests/conformance/test_sqlite.py",))
+POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k", "fenced or stale or epoch"))
+SIMULATOR: Final = Judge("simulator", seeds=(0, 150))
+
+MUTANTS: Final = (
+    Mutant(
+        "fencing-memory",
+        "src/holdfast/store/memory/changes.py",
+        "(run.generation, run.epoch, run.version) != expected:",
+        "(run.generation, change.epoch, run.version) != expected:",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "fencing-sqlite",
+        "src/holdfast/store/sqlite/statements.sql",
+        "id = ?13 AND epoch = ?14 AND version",
+        "id = ?13 AND ?14 IS NOT NULL AND version",
+        (SQLITE,),
+    ),
+    Mutant(
+        "fencing-postgres",
+        "src/holdfast/store/postgres/statements.sql",
+        "AND runs.epoch = given.epoch AND runs.version = given.version",
+        "AND runs.version = given.version",
+        (POSTGRES,),
+    ),
+    Mutant(
+        "version-memory",
+        "src/holdfast/store/memory/changes.py",
+        "(run.generation, run.epoch, run.version) != expected:",
+        "(run.generation, run.epoch, change.version) != expected:",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "version-sqlite",
+        "src/holdfast/store/sqlite/statements.sql",
+        "AND version = ?15 AND generation",
+        "AND ?15 IS NOT NULL AND generation",
+        (SQLITE,),
+    ),
+    Mutant(
+        "fencing-of-queued-work",
+        "src/holdfast/store/memory/changes.py",
+        "if offer is None or offer.done or offer.work.epoch != change.epoch:",
+        "if offer is None or offer.done:",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "acknowledged-before-commit",
+        "src/holdfast/worker/committer.py",
+        "                answers = await self._store.commit([waiting.change for waiting in group])\n",
+        "                from holdfast.store.protocol import Advance, Advanced\n"
+        "                for index, early in enumerate(group):\n"
+        "                    change = early.change\n"
+        "                    if isinstance(change, Advance) and not change.also:\n"
+        "                        early.done(Advanced(change.consumed, None, change.release, ()))\n"
+        "                        group[index] = early._replace(done=lambda _: None)\n"
+        "                answers = await self._store.commit([waiting.change for waiting in group])\n",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "message-taken-twice",
+        "src/holdfast/worker/held.py",
+        "if position > self.through:",
+        "if position >= self.through:",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "repeated-message-accepted",
+        "src/holdfast/store/memory/changes.py",
+        "if message.id is not None and message.id in tables.deliveries.get(key, ()):",
+        "if message.id is not None and message.id in ():",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "signal-delivered-twice",
+        "src/holdfast/kernel",
+        "delivery = self.ledger.next_delivery(name)\n"
+        "        self._record(e.SignalDelivered(name, signal.payload, delivery))\n",
+        "for _ in range(2):\n            delivery = self.ledger.next_delivery(name)\n"
+        "            self._record(e.SignalDelivered(name, signal.payload, delivery))\n",
+        (KERNEL, SIMULATOR),
+    ),
+    Mutant(
+        "promise-id-reused",
+        "src/holdfast/kernel",
+        "self._next_child += 1",
+        "self._next_child += self._next_child == 0",
+        (KERNEL, LAWS, SIMULATOR),
+    ),
+    Mutant(
+        "step-begun-before-its-intent",
+        "src/holdfast/worker/advancer.py",
+        "        for promise in work.abandon:\n            self._call_off(held, promise)\n",
+        "        for promise in work.abandon:\n            self._call_off(held, promise)\n"
+        "        for request in work.invoke:\n            self._perform(held, request)\n"
+        "        work.invoke.clear()\n",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "epoch-kept-on-rescue",
+        "src/holdfast/store/memory/store.py",
+        "tables.put(replace(run, owner=None, epoch=run.epoch + 1, ready_at=now, crashes=run.crashes + died))",
+        "tables.put(replace(run, owner=None, ready_at=now, crashes=run.crashes + died))",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "epoch-kept-on-claim",
+        "src/holdfast/store/memory/store.py",
+        "replace(run, owner=worker, epoch=run.epoch + 1, ready_at=None)",
+        "replace(run, owner=worker, ready_at=None)",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "epoch-kept-on-rescue-sqlite",
+        "src/holdfast/store/sqlite/statements.sql",
+        "UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?2, crashes",
+        "UPDATE runs SET owner = NULL, ready_at = ?2, crashes",
+        (SQLITE,),
+    ),
+    Mutant(
+        "hash-chain-ignored",
+        "src/holdfast/worker/sealing.py",
+        "if chain(previous, segment.events) != segment.head:",
+        "if not segment.head:",
+        (GOLDEN,),
+    ),
+    Mutant(
+        "delivered-out-of-journal-order",
+        "src/holdfast/kernel",
+        "for promise, outcome in settled:",
+        "for promise, outcome in reversed(settled):",
+        (KERNEL, LAWS),
+    ),
+    Mutant(
+        "commands-not-compared",
+        "src/holdfast/kernel",
+        "if not same(recorded.event, event):",
+        "if same(recorded.event, event) is None:",
+        (KERNEL, LAWS),
+    ),
+    Mutant(
+        "signals-lost-when-continuing",
+        "src/holdfast/worker/turns.py",
+        "in execution.ledger.unconsumed():",
+        "in execution.ledger.unconsumed()[1:]:",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "timer-fires-early",
+        "src/holdfast/kernel",
+        "and due <= self._now and",
+        "and due <= self._now + 1_000_000 and",
+        (KERNEL, LAWS, SIMULATOR),
+    ),
+    Mutant(
+        "lease-kept-after-release",
+        "src/holdfast/store/memory/changes.py",
+        "owner=None if (change.release or ends) and idle else run.owner,",
+        "owner=None if ends and idle else run.owner,",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "takeover-asks-for-nothing",
+        "src/holdfast/worker/turns.py",
+        "if held.fresh and not execution.ended:",
+        "if held.fresh and execution.ended:",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "local-lease-ignored",
+        "src/holdfast/worker/lease.py",
+        "return self._time() < self._deadline",
+        "return self._deadline >= 0",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "retried-beyond-the-policy",
+        "src/holdfast/kernel",
+        "if attempt >= policy.max_attempts or late:",
+        "if attempt > policy.max_attempts or late:",
+        (KERNEL, LAWS, SIMULATOR),
+    ),
+    Mutant(
+        "lost-claim-forgotten",
+        "src/holdfast/worker/claimer.py",
+        "self._doubts += 1  # until the answer is here",
+        "self._doubts += 0  # until the answer is here",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "strays-left-alone",
+        "src/holdfast/store/memory/store.py",
+        "[*gone, *sorted(strays - tables.workers.keys())]",
+        "gone",
+        (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "parent-never-told",
+        "src/holdfast/worker/turns.py",
+        "if ending is not None and renewal is None and held.parent is not None:",
+        "if ending is not None and renewal is not None and held.parent is not None:",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "inbox-dropped-unread",
+        "src/holdfast/store/memory/changes.py",
+        "_drop_messages(tables, run.key, change.consumed)",
+        "_drop_messages(tables, run.key, change.consumed + 1)",
+        (MEMORY, SIMULATOR),
+    ),
+)

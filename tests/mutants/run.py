@@ -1,0 +1,139 @@
+"""Break the engine in every named way and show which test notices: ``python -m tests.mutants.run [NAME ...]``.
+
+Each mutant lives in a copy of the source tree, in a temporary folder. An unbroken copy goes first: a judge that
+condemns it is no judge, and nothing is proved. Exit code 1 where a mutant survives, 2 where one cannot be made or a
+judge is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.mutants.mutants import MUTANTS, Judge, Mutant
+
+ROOT: Final = Path(__file__).parents[2]
+AT_ONCE: Final = 2
+LIMIT_SECONDS: Final = 120
+
+
+class NoMutant(Exception):
+    """The text to replace is not there exactly once: the source has moved on, and the mutant must follow."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a judge, or all of them, said. ``finding`` is empty where nothing was noticed."""
+
+    mutant: str
+    judge: str
+    finding: str
+    seconds: float
+
+
+def mutate(tree: Path, mutant: Mutant) -> None:
+    """Break the copy. Raises NoMutant where the text does not occur exactly once."""
+    place = tree / mutant.where
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    holders = [file for file in files if mutant.old in file.read_text()]
+    if sum(file.read_text().count(mutant.old) for file in holders) != 1:
+        raise NoMutant(f"{mutant.name}: {mutant.where} does not contain exactly once:\n{mutant.old}")
+    text = holders[0].read_text()
+    holders[0].write_text(text.replace(mutant.old, mutant.new))
+
+
+def copy(folder: Path) -> None:
+    """What the judges need of the project."""
+    unneeded = shutil.ignore_patterns("__pycache__", ".hypothesis", "acceptance")
+    for name in ("src", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=unneeded)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def judge(tree: Path, by: Judge) -> str:
+    """What this judge finds in a tree; empty for nothing. It stops at its first finding."""
+    if by.seeds is not None:
+        first, count = by.seeds
+        arguments = ["-m", "tests.simulation.simulate", str(first), "3", str(count)]
+    else:
+        arguments = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", *by.tests]
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tree,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{by.name}: no end within {LIMIT_SECONDS} s"
+    return "" if done.returncode == 0 else f"{by.name}: {_finding(done.stdout)}"
+
+
+def _finding(output: str) -> str:
+    """The test that failed, or what the simulator said of which seed."""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    if failed is not None:
+        return failed[1].removeprefix("tests/")
+    lines = output.strip().splitlines()
+    seed = next((line.partition(":")[0] for line in reversed(lines) if line.startswith("seed ")), "")
+    told = [line for line in lines if not line.startswith((" ", "seed ", "Traceback"))]
+    return f"{seed}: {told[-1] if told else 'failed'}"
+
+
+def verdict_on(name: str, judges: Iterable[Judge], mutant: Mutant | None = None) -> Verdict:
+    """Make a copy, break it if it is to be broken, and ask the judges one after the other."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as folder:
+        tree = Path(folder)
+        copy(tree)
+        if mutant is not None:
+            mutate(tree, mutant)
+        for one in judges:
+            if finding := judge(tree, one):
+                return Verdict(name, one.name, finding, time.monotonic() - began)
+    return Verdict(name, "", "", time.monotonic() - began)
+
+
+def _tell(verdict: Verdict, missing: str) -> None:
+    print(f"{verdict.mutant:32s} {verdict.seconds:6.1f} s  {(verdict.finding or missing)[:150]}", flush=True)
+
+
+def main() -> int:
+    wanted = [mutant for mutant in MUTANTS if not sys.argv[1:] or mutant.name in sys.argv[1:]]
+    judges = list(dict.fromkeys(one for mutant in wanted for one in mutant.judges))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            control = list(pool.map(lambda one: verdict_on(f"unbroken, {one.name}", [one]), judges))
+            for verdict in control:
+                _tell(verdict, "sound")
+            if any(verdict.finding for verdict in control):
+                print("A judge condemns an engine that nobody has broken: mend that first.")
+                return 2
+            survivors = 0
+            for verdict in pool.map(lambda mutant: verdict_on(mutant.name, mutant.judges, mutant), wanted):
+                _tell(verdict, "SURVIVED")
+                survivors += not verdict.finding
+        except NoMutant as error:
+            print(error)
+            return 2
+    print(f"{len(wanted) - survivors} of {len(wanted)} mutants were caught")
+    return 1 if survivors or not wanted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

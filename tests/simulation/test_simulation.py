@@ -1,0 +1,119 @@
+"""A thousand simulated lives of an engine, each from its seed; what they must reach; and that a seed is a simulation.
+
+A failure's note says which command plays its seed again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from holdfast.journal.events import EVENTS
+from tests.simulation.simulate import simulate
+
+SEEDS: Final = 1000
+CHUNK: Final = 50
+REACHING: Final = range(300)
+REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157)
+
+WRITES: Final = ("beat", "claim", "claim_work", "commit", "register", "rescue")
+
+REACHED: Final = (
+    *(event.__name__ for event in EVENTS),
+    *(f"died before {write}" for write in WRITES),
+    *(f"died after {write}" for write in WRITES),
+    *(f"lost the answer of {write}" for write in WRITES),
+    "Advanced",
+    "Fenced",
+    "cancel",
+    "frozen",
+    "killed",
+    "outage",
+    "pause",
+    "refused",
+    "slow",
+    "step begun",
+    "worker died",
+)
+"""What the faults and the workload must bring about: a law that is never put to the test proves nothing."""
+
+FOUND: Final = {
+    25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
+    28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",
+    48: "a worker claimed after it had been forgotten, joined again under the same id, and did not know of that lease",
+    484: "a doubt about leases that was raised during the look at them was taken for settled by it",
+    548: "once every step was held to its process, a run was found that was ready and never taken to its end",
+    1075: "a doubt about leases that was raised while a claim was under way was lost with the claim's answer",
+}
+"""Seeds that found a bug, and what it was."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Workers complain of every fault; here faults are the point."""
+    caplog.set_level(logging.CRITICAL, logger="holdfast")
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_law_holds_in_every_simulated_life(first: int) -> None:
+    """Whatever fails, whenever: nothing is lost, nothing is done again once it is done, and every run ends."""
+    for seed in range(first, first + CHUNK):
+        simulate(seed)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
+    """Seeds that found a bug are kept; ``FOUND`` says what each one was."""
+    simulate(seed)
+
+
+@pytest.mark.parametrize("seed", range(5000, 5010))
+def test_longer_plans_keep_the_laws_too(seed: int) -> None:
+    """The laws do not depend on how much a run has to do."""
+    simulate(seed, 10)
+
+
+def test_the_simulation_reaches_what_it_must() -> None:
+    """Every event, every kind of death and every refusal happens: a simulator that has gone tame fails here."""
+    total: Counter[str] = Counter()
+    for seed in REACHING:
+        total += simulate(seed)
+    assert [what for what in REACHED if not total[what]] == []
+
+
+def test_a_seed_gives_the_same_simulation_every_time_in_one_process() -> None:
+    """Nothing of one simulation is left for the next one."""
+    first = [simulate(seed) for seed in REPEATED]
+    assert [simulate(seed) for seed in REPEATED] == first
+
+
+def test_a_seed_gives_the_same_simulation_in_every_process() -> None:
+    """Nothing depends on the order of sets, on addresses or on process ids."""
+    here = [dict(simulate(seed)) for seed in REPEATED]
+    assert [_elsewhere(hash_seed) for hash_seed in (1, 2)] == [here, here]
+
+
+def _elsewhere(hash_seed: int) -> list[dict[str, int]]:
+    """The counters of the same seeds from a process of its own."""
+    program = (
+        "import json, logging, sys; logging.disable(); from tests.simulation.simulate import simulate; "
+        "print(json.dumps([simulate(int(seed)) for seed in sys.argv[1:]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, REPEATED)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: list[dict[str, int]] = json.loads(done.stdout)
+    return found
