@@ -15,7 +15,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 
-_WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue", "release"})
+_WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue"})
 _READS: Final = frozenset(
     {"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"}
 )

@@ -10,7 +10,7 @@ from collections import Counter
 from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
 from tests.simulation.check import check
-from tests.simulation.world import Simulation
+from tests.simulation.world import Simulation, Violation
 
 
 def simulate(seed: int, steps: int = 3) -> Counter[str]:
@@ -25,11 +25,17 @@ def simulate(seed: int, steps: int = 3) -> Counter[str]:
     try:
         loop.run_until_complete(whole())
         return simulation.reached + simulation.store.events
+    except SystemExit as error:  # the one way for a step to stop a loop
+        raise _noted(Violation(str(error)), seed, steps) from None
     except BaseException as error:
-        error.add_note(f"seed {seed}: make sim SEED={seed} STEPS={steps}")
-        raise
+        raise _noted(error, seed, steps) from None
     finally:
         _abandon(loop)
+
+
+def _noted(error: BaseException, seed: int, steps: int) -> BaseException:
+    error.add_note(f"seed {seed}: make sim SEED={seed} STEPS={steps}")
+    return error
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:

@@ -434,10 +434,6 @@ class Store(Protocol):
         """The runs leased to this worker that have messages not consumed, or were paused."""
         ...
 
-    async def release(self, keys: Sequence[Key], worker: str, now: int) -> None:
-        """Hand back leases without a turn; the runs are ready for another worker."""
-        ...
-
     # -- reading
 
     async def get(self, keys: Sequence[Key]) -> list[Run]:

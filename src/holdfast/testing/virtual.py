@@ -7,6 +7,7 @@ no threads on this loop; whoever waits for something that no timer and no task w
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -46,7 +47,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._virtual
 
     def skip(self, seconds: float) -> None:
-        self._virtual += seconds
+        """Let so much time pass. After months, a nanosecond is less than a float can add: time must move all the same."""
+        later = self._virtual + seconds
+        self._virtual = later if later > self._virtual or seconds <= 0 else math.nextafter(later, math.inf)
 
 
 class VirtualClock:

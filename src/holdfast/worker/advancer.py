@@ -28,7 +28,7 @@ from holdfast.store import protocol as p
 from holdfast.worker.births import Birth
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer
-from holdfast.worker.held import Held
+from holdfast.worker.held import Held, Warm
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
@@ -82,7 +82,7 @@ class Advancer:
         self._ended = ended
         self._worker = worker
         self._digests = {name: workflow.digest for name, workflow in workflows.items()}
-        self._warm: OrderedDict[p.Key, Held] = OrderedDict()
+        self._warm: OrderedDict[p.Key, Warm] = OrderedDict()
         self._warm_limit = warm_limit
         self._crash_limit = crash_limit
         self._watchdog = watchdog
@@ -99,12 +99,10 @@ class Advancer:
         held = Held(run)
         self.held[run.key] = held
         warm = self._warm.pop(run.key, None)
-        if warm is not None and warm.execution is not None:
-            if (warm.generation, warm.version, warm.head) == (run.generation, run.version, run.head):
-                held.run_as(warm.execution)
-                warm.execution = None
-            else:
-                warm.drop()
+        if warm is not None and warm.fits(run):
+            held.run_as(warm.execution)
+        elif warm is not None:
+            warm.execution.program.close()
         return held.execution is None
 
     def loaded(self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
@@ -156,8 +154,8 @@ class Advancer:
         """Forget everything, running none of it."""
         self._closed = True
         self.lose_all()
-        for held in self._warm.values():
-            held.drop()
+        for warm in self._warm.values():
+            warm.execution.program.close()
         self._warm.clear()
         for task in self._loads:
             task.cancel()
@@ -257,8 +255,7 @@ class Advancer:
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
-                log.error("run %s of tenant %s was given up: %s", held.key.run, held.key.tenant, answer)
-                self._relinquish(held)
+                self._park(held, f"the store refused what the run did: {answer}")
             else:
                 self._let_go(held)
             return
@@ -445,14 +442,15 @@ class Advancer:
         """The lease was released with the turn: keep the execution warm for a while."""
         self.held.pop(held.key, None)
         self.freed.set()
-        held.silence()
         if held.pause is not None or self._closed or not self._warm_limit:
             held.drop()
             return
-        self._warm[held.key] = held
+        warm = held.cool()
+        if warm is not None:
+            self._warm[held.key] = warm
         while len(self._warm) > self._warm_limit:
             _, coldest = self._warm.popitem(last=False)
-            coldest.drop()
+            coldest.execution.program.close()
 
     def _let_go(self, held: Held) -> None:
         if self.held.get(held.key) is held:
@@ -461,9 +459,9 @@ class Advancer:
         self.freed.set()
 
     def _relinquish(self, held: Held) -> None:
-        """Another worker may have the run by now: begin nothing. If none has, let any take it."""
+        """Another worker may have the run by now: begin nothing. If none has, the claimer finds it again."""
         self._let_go(held)
-        self._background(patiently(partial(self._store.release, [held.key], self._worker, self._clock.now())))
+        self.doubt()
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -10,12 +10,15 @@ from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.worker.advancer import Advancer
 from holdfast.worker.clock import Clock
+from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.role import Role
 
 BATCH: Final = 200
 LOOK_SECONDS: Final = 5.0
 """Hints can be lost: so often the store is looked at without one."""
+LAPSED_SECONDS: Final = 0.5
+"""While its own lease has lapsed a worker takes nothing; the heart is about to find out."""
 
 
 class Claimer(Role):
@@ -31,6 +34,7 @@ class Claimer(Role):
         worker: str,
         workflows: Mapping[str, Workflow[..., Any]],
         capacity: int,
+        lease: LocalLease,
     ) -> None:
         super().__init__()
         self._store = store
@@ -39,6 +43,7 @@ class Claimer(Role):
         self._worker = worker
         self._workflows = workflows
         self._capacity = capacity
+        self._lease = lease
         self._doubts = 0
         advancer.wake_claimer = self.wake
         advancer.doubt = self.doubt
@@ -49,6 +54,8 @@ class Claimer(Role):
 
     async def round(self) -> float | None:
         await self._mind_held()
+        if not self._lease.alive():
+            return LAPSED_SECONDS
         room = min(self.room, BATCH)
         if room <= 0:
             self._advancer.freed.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
@@ -11,6 +12,19 @@ from holdfast.store.protocol import Key, Received, Run
 from holdfast.worker import messages
 from holdfast.worker.births import lineage_of
 from holdfast.worker.performer import Performance
+
+
+class Warm(NamedTuple):
+    """The execution of a run that was handed back, and where its journal stood then."""
+
+    generation: int
+    version: int
+    head: bytes
+    execution: Execution
+
+    def fits(self, run: Run) -> bool:
+        """Whether the run has not moved since."""
+        return (self.generation, self.version, self.head) == (run.generation, run.version, run.head)
 
 
 class Held:
@@ -86,6 +100,12 @@ class Held:
         if self.alarm is not None:
             self.alarm.cancel()
             self.alarm = None
+
+    def cool(self) -> Warm | None:
+        """Give the execution away for later. This object is done: what still comes for it must not move the run."""
+        execution, self.execution = self.execution, None
+        self.drop()
+        return None if execution is None else Warm(self.generation, self.version, self.head, execution)
 
     def drop(self) -> None:
         """Stop its steps and forget its execution; nothing more comes of this object."""

@@ -17,6 +17,7 @@ class LocalLease:
         self._ttl = ttl_seconds
         self._time = time
         self._deadline = 0.0
+        self.losses = 0
 
     def time(self) -> float:
         return self._time()
@@ -24,6 +25,11 @@ class LocalLease:
     def beaten(self, sent_at: float) -> None:
         """A heartbeat that was sent at this time has been answered."""
         self._deadline = max(self._deadline, sent_at + self._ttl)
+
+    def lost(self) -> None:
+        """The store has forgotten this worker. What it was granted before that, and hears of only now, is void."""
+        self._deadline = 0.0
+        self.losses += 1
 
     def alive(self) -> bool:
         return self._time() < self._deadline

@@ -15,7 +15,7 @@ from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
 from holdfast.worker import messages
-from holdfast.worker.claimer import LOOK_SECONDS
+from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.lease import LocalLease
@@ -68,9 +68,10 @@ class Taker(Role):
         if self._doubts:
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
+        losses = self._lease.losses
         claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
-        if not self._lease.alive():
-            return 1.0
+        if not self._lease.alive() or self._lease.losses > losses:
+            return LAPSED_SECONDS
         self._doubts -= 1
         for work in claim.work:
             self._begin(work)
@@ -86,8 +87,9 @@ class Taker(Role):
     async def _reconcile(self) -> None:
         """Begin what a claim whose answer was lost, or came too late, has leased to this worker."""
         known = self._doubts
+        losses = self._lease.losses
         leased = await self._store.leased(self._worker)
-        if self._lease.alive():
+        if self._lease.alive() and self._lease.losses == losses:
             for work in leased.work:
                 if (work.key, work.position) not in self._running.get(work.queue, {}):
                     self._begin(work)

@@ -6,14 +6,15 @@ longer than the limit is reported, with the frame that blocks, by the heart's th
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from holdfast.programs.function.loop import durable_loop
 from holdfast.store.protocol import Key
@@ -51,6 +52,22 @@ def guard() -> None:
     """Refuse blocking calls in workflow bodies from now on. Hooks cannot be removed, so one serves all engines."""
     if _installed.acquire(blocking=False):
         sys.addaudithook(_refuse_blocking)
+        if not _announces_sleep():
+            time.sleep = _announced(time.sleep)
+
+
+def _announces_sleep() -> bool:
+    """Whether this Python itself tells audit hooks of ``time.sleep``; older ones do not."""
+    return sys.version_info >= (3, 13)
+
+
+def _announced(sleep: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(sleep)
+    def announced(seconds: float, /) -> None:
+        sys.audit("time.sleep", seconds)
+        sleep(seconds)
+
+    return announced
 
 
 class Watchdog:

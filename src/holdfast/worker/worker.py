@@ -125,7 +125,9 @@ class Worker:
 
     def _make_roles(self) -> list[Role]:
         options = self.options
-        self.claimer = Claimer(self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity)
+        self.claimer = Claimer(
+            self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity, self.lease
+        )
         queues = self._queues()
         self.taker = Taker(
             self._store,
@@ -184,6 +186,7 @@ class Worker:
         if not self._running:
             return
         log.warning("worker %s was taken for dead; it goes on as a new one", self.id)
+        self.lease.lost()
         self.advancer.lose_all()
         self.taker.lose_all()
         task = asyncio.get_running_loop().create_task(self._rejoin())

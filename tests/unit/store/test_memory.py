@@ -92,7 +92,6 @@ async def _end(store: MemoryStore) -> None:
         pytest.param(_held, lambda store: commit(store, p.Enqueue(work())), id="work"),
         pytest.param(_ended, lambda store: commit(store, p.Renew(key(), 0, renewal(), COMPLETED, NOW)), id="a renewal"),
         pytest.param(_paused, lambda store: store.unpause(key(), NOW), id="unpausing"),
-        pytest.param(_held, lambda store: store.release([key()], "ann", NOW), id="a release"),
         pytest.param(_held, lambda store: store.unregister("ann", NOW), id="a worker that leaves"),
         pytest.param(_held, lambda store: store.rescue(NOW), id="a rescue"),
     ],

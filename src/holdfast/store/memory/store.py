@@ -143,14 +143,6 @@ class MemoryStore:
         with self._transaction() as tables:
             return [run for run in tables.owned_by(worker) if run.arrived > run.consumed or run.pause is not None]
 
-    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
-        with self._transaction() as tables:
-            for key in keys:
-                run = tables.runs.get(key)
-                if run is not None and run.owner == worker:
-                    tables.put(replace(run, owner=None, epoch=run.epoch + 1, ready_at=now))
-        self._tables.hint()
-
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:

@@ -345,14 +345,6 @@ SELECT tenant, run, position, queue, name, attempt, body, priority, available_at
 -- name: arrivals
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
 
--- name: release
-WITH locked AS (
-    SELECT runs.tenant, runs.id FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
-    WHERE runs.owner = $4 ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs
-)
-UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = $3
-FROM locked WHERE runs.tenant = locked.tenant AND runs.id = locked.id;
-
 -- name: get
 SELECT runs.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
 JOIN runs USING (tenant, id) ORDER BY ordinal;

@@ -215,15 +215,6 @@ class PostgresStore:
     async def arrivals(self, worker: str) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("arrivals", worker)]
 
-    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
-        async def attempt() -> None:
-            async with self._transaction() as connection:
-                await connection.execute(SQL["release"], *columns(keys, 2), now, worker)
-                await connection.execute(SQL["notify"], *self._hint())
-
-        if keys:
-            await self._retried(attempt)
-
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:

@@ -171,9 +171,6 @@ SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL)
 -- name: next_work
 SELECT min(available_at) FROM work WHERE owner IS NULL AND NOT done AND queue IN (SELECT value FROM json_each(?));
 
--- name: release
-UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?3 WHERE tenant = ?1 AND id = ?2 AND owner = ?4;
-
 -- name: get
 SELECT * FROM runs WHERE tenant = ? AND id = ?;
 

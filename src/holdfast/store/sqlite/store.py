@@ -214,10 +214,6 @@ class SqliteStore:
     async def arrivals(self, worker: str) -> list[p.Run]:
         return [rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
 
-    async def release(self, keys: Sequence[p.Key], worker: str, now: int) -> None:
-        async with self._transaction() as connection:
-            connection.executemany(SQL["release"], [(*key, now, worker) for key in keys])
-
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:

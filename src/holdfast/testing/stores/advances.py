@@ -79,7 +79,7 @@ class Advances(Topic):
     async def test_the_last_holder_is_fenced_once_the_lease_is_taken_over(self, store: p.Store) -> None:
         """Taking a lease over raises the epoch."""
         run = await leased(store, owner="ann")
-        await store.release([run.key], "ann", NOW)
+        await store.unregister("ann", NOW)
         (taken,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
         assert taken.epoch > run.epoch
         assert await commit(store, turn(run)) == p.Fenced()
@@ -144,7 +144,7 @@ class Advances(Topic):
         run = await leased(store)
         change = turn(run)
         await advanced(store, change)
-        await store.release([run.key], "ann", NOW)
+        await store.unregister("ann", NOW)
         assert await commit(store, change) == p.Fenced()
 
     @on_fresh_store

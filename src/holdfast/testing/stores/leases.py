@@ -137,20 +137,6 @@ class Leases(Topic):
         assert await store.workers() == []
 
     @on_fresh_store
-    async def test_released_leases_are_ready_for_another_worker(self, store: p.Store) -> None:
-        """From ``now``, at a raised epoch; only the runs named, and only those that the worker leases."""
-        mine, other, spare = (
-            await leased(store, "mine"),
-            await leased(store, "other", "bob"),
-            await leased(store, "spare"),
-        )
-        await store.release([mine.key, other.key, key("nobody")], "ann", NOW + 4)
-        assert await row(store, "mine") == replace(mine, owner=None, epoch=2, ready_at=NOW + 4)
-        assert await row(store, "other") == other
-        assert await row(store, "spare") == spare
-        assert await claimed(store, worker="bob") == ["mine"]
-
-    @on_fresh_store
     async def test_arrivals_are_the_leased_runs_that_have_news(self, store: p.Store) -> None:
         """Runs of this worker with messages not consumed, and those that were paused; nobody else's."""
         for name in ("quiet", "told", "stopped", "done"):

@@ -1,0 +1,44 @@
+"""In a full session, every test that the conformance page names must have run and passed.
+
+Outcomes are gathered where all reports arrive: in the one process, or in the controller of many. A session that was told
+to run a part of the suite is judged by its own tests alone.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.conformance import plain, rows, unproved
+
+_outcomes: dict[str, set[str]] = {}
+_complaints: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        _outcomes.setdefault(plain(report.nodeid), set()).add(report.outcome)
+
+
+def _is_full(config: pytest.Config) -> bool:
+    """Whether this process hears of all tests, and none was left out on purpose."""
+    option = config.option
+    narrowed = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
+    narrowed = narrowed or option.lf or option.stepwise or option.collectonly or option.maxfail
+    asked = {argument.rstrip("/") for argument in config.args}
+    return not narrowed and not hasattr(config, "workerinput") and asked <= {"tests", str(config.rootpath / "tests")}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not _is_full(session.config):
+        return
+    _complaints.extend(unproved(rows(), _outcomes))
+    if _complaints:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _complaints:
+        terminalreporter.section("docs/conformance.md names tests that prove nothing", red=True)
+        for complaint in _complaints:
+            terminalreporter.line(complaint)

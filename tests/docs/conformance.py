@@ -1,0 +1,70 @@
+"""Reads ``docs/conformance.md``: which tests prove which requirement, and which of those did not pass.
+
+A proof is written `` `path::name` ``. ``tests/conformance::name`` stands for the test in the suite of every store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "conformance.md"
+
+STORES: Final = {
+    "test_memory.py": "TestMemoryStore",
+    "test_postgres.py": "TestPostgresStore",
+    "test_sqlite.py": "TestSqliteStore",
+}
+OPEN: Final = "Not yet:"
+"""How the claim of a row begins, or goes on, where something of it is not built yet."""
+
+_ROW = re.compile(r"^\| ([A-Z]-\d+\w?) \| (.+?) \| (.*?) \|$", re.MULTILINE)
+_PROOF = re.compile(r"`(tests/[^`]+?::[^`]+)`")
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One requirement, what is claimed of it, and the tests that prove it, by their node ids."""
+
+    id: str
+    claim: str
+    proofs: tuple[str, ...]
+
+
+def rows(text: str | None = None) -> list[Row]:
+    """The table's rows, in order."""
+    page = PAGE.read_text() if text is None else text
+    return [
+        Row(id, claim, tuple(node for proof in _PROOF.findall(proofs) for node in _nodes(proof)))
+        for id, claim, proofs in _ROW.findall(page)
+    ]
+
+
+def _nodes(proof: str) -> Iterable[str]:
+    path, _, name = proof.partition("::")
+    if path != "tests/conformance":
+        return [proof]
+    return [f"{path}/{file}::{suite}::{name}" for file, suite in STORES.items()]
+
+
+def plain(node: str) -> str:
+    """A node id without its parameters."""
+    return node.partition("[")[0]
+
+
+def unproved(table: Iterable[Row], outcomes: Mapping[str, set[str]]) -> list[str]:
+    """What a session left unproved: tests that did not run, were skipped, or failed. ``outcomes`` are by plain node."""
+    return [
+        f"{row.id}: {node} {_fate(outcomes.get(node, set()))}"
+        for row in table
+        for node in row.proofs
+        if outcomes.get(node) != {"passed"}
+    ]
+
+
+def _fate(outcomes: set[str]) -> str:
+    return "did not run" if not outcomes else " and ".join(sorted(outcomes - {"passed"}) or ["passed"])

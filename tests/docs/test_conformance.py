@@ -1,0 +1,64 @@
+"""The conformance page tells the truth: it has every row, and every test it names is there. Whether they ran and passed
+is checked at the end of a full session, by the hooks in ``tests/conftest.py``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.docs.conformance import OPEN, ROOT, Row, plain, rows, unproved
+
+REQUIRED = [
+    *(f"J-{number:02d}" for number in range(1, 77)),
+    *(f"G-{number}" for number in (*range(12, 17), *range(34, 38))),
+    *(f"D-{number}" for number in (16, 22, *range(36, 40), 44, 45)),
+]
+
+
+def test_the_page_has_every_row_once_and_in_order() -> None:
+    """No requirement can be left out by leaving out its row."""
+    assert [row.id for row in rows()] == REQUIRED
+
+
+def test_every_row_names_a_test_or_says_that_it_is_not_built_yet() -> None:
+    """A claim without a proof is not made."""
+    assert [row.id for row in rows() if not row.proofs and not row.claim.startswith(OPEN)] == []
+
+
+def test_every_test_on_the_page_is_collected() -> None:
+    """A test that was renamed or deleted leaves no row behind that still points to it."""
+    named = {proof for row in rows() for proof in row.proofs}
+    files = sorted({proof.partition("::")[0] for proof in named})
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        *files,
+    ]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    collected = {plain(line) for line in listed.stdout.splitlines() if "::" in line}
+    assert sorted(named - collected) == []
+
+
+def test_a_test_that_did_not_run_was_skipped_or_failed_proves_nothing() -> None:
+    """Only what ran and passed, with all its parameters, counts."""
+    table = [Row("J-01", "claim", ("a::x", "a::y")), Row("J-02", "claim", ("a::z", "a::w"))]
+    outcomes = {"a::x": {"passed"}, "a::y": {"passed", "skipped"}, "a::z": {"failed"}}
+    assert unproved(table, outcomes) == ["J-01: a::y skipped", "J-02: a::z failed", "J-02: a::w did not run"]
+
+
+def test_a_proof_in_the_store_suite_stands_for_every_store() -> None:
+    """A law of the stores is proved by all of them or not at all."""
+    (row,) = rows("| J-99 | what is claimed | `tests/conformance::test_it` |\n")
+    assert row.proofs == (
+        "tests/conformance/test_memory.py::TestMemoryStore::test_it",
+        "tests/conformance/test_postgres.py::TestPostgresStore::test_it",
+        "tests/conformance/test_sqlite.py::TestSqliteStore::test_it",
+    )
