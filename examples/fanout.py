@@ -1,6 +1,8 @@
 """Fan out: many steps at once, taken all together, or one by one as they come.
 
     python examples/fanout.py
+
+The steps of a run are concurrent, durable and retried each on its own; the workflow is plain asyncio.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kill a worker in the middle of a run, start another, and see the run finish: ``make run``.
 
 The workflow is ``checkout`` of ``shop.py``, the store one SQLite file. The worker is a process of its own and is really
-killed, with SIGKILL, while it ships the parcel. The next worker goes on where it was: it ships again, because nobody can
-know how far the dead one had come, and it neither reserves nor charges again, because those were completed.
+killed, with SIGKILL, while it ships the parcel. The next worker goes on where it was: it ships again, because nobody
+can know how far the dead one had come, and it neither reserves nor charges again, because those were completed.
 """
 
 from __future__ import annotations
@@ -55,10 +55,12 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
-    def stop(self) -> None:
-        """Politely."""
-        self._process.terminate()
-        self._process.wait()
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._process:  # closes the pipe, and waits
+            self._process.terminate()
 
 
 def survive(url: str) -> Counter[str]:
@@ -66,18 +68,17 @@ def survive(url: str) -> Counter[str]:
     begun: Counter[str] = Counter()
     with SyncHoldfast(url, worker=False) as client:
         run = client.start(checkout, Order("a book", 12.0), id=RUN)
-        worker = Worker(url, begun)
-        worker.until("charge")
-        run.signal("approval", value=True)
-        worker.until("ship")
-        worker.kill()
-        print(f"kill -9 {worker.pid}: it dies while it ships. The run is {run.status()}.\n", flush=True)
+        with Worker(url, begun) as worker:
+            worker.until("charge")
+            run.signal("approval", value=True)
+            worker.until("ship")
+            worker.kill()
+        print(f"kill -9 {worker.pid}: it dies while it ships.\n", flush=True)
 
-        worker = Worker(url, begun)
-        worker.until("email")
-        result = run.result(timeout=30)
+        with Worker(url, begun) as worker:
+            worker.until("email")
+            result = run.result(timeout=30)
         print(f"The run is {run.status()}, and its result is {result!r}.\n", flush=True)
-        worker.stop()
         if not (verdict := run.verify()).good:
             raise SystemExit(verdict.problem)
     return begun

@@ -1,7 +1,7 @@
 """In a full session, every test that the conformance page names must have run and passed.
 
-Outcomes are gathered where all reports arrive: in the one process, or in the controller of many. A session that was told
-to run a part of the suite is judged by its own tests alone.
+Outcomes are gathered where all reports arrive: in the one process, or in the controller of many. A session that was
+told to run a part of the suite is judged by its own tests alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _outcomes.setdefault(plain(report.nodeid), set()).add(report.outcome)
 
 
+_NARROWING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise", "collectonly", "maxfail")
+
+
 def _is_full(config: pytest.Config) -> bool:
     """Whether this process hears of all tests, and none was left out on purpose."""
-    option = config.option
-    narrowed = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
-    narrowed = narrowed or option.lf or option.stepwise or option.collectonly or option.maxfail
+    narrowed = any(config.getoption(name, None) for name in _NARROWING)
     asked = {argument.rstrip("/") for argument in config.args}
     return not narrowed and not hasattr(config, "workerinput") and asked <= {"tests", str(config.rootpath / "tests")}
 

@@ -1,12 +1,29 @@
-"""Servers that the acceptance tests share."""
+"""Servers, files and flags that the acceptance tests share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from holdfast.testing.postgres import PostgresServer, server
+from tests.acceptance import authored
+from tests.acceptance.processes import sqlite_url
+
+
+@pytest.fixture(autouse=True)
+def _fresh_flags() -> Iterator[None]:
+    """No test sees another's calls, and no thread outlives its test."""
+    authored.reset()
+    yield
+    authored.let_go.set()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A database file that is not there yet."""
+    return sqlite_url(tmp_path / "holdfast.db")
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,7 @@ async def sleep(seconds: float) -> str:
 
 
 async def _jump(url: str, offset_seconds: float) -> None:
-    """A clock set back makes timers late by so much; set forward, due at once by its word; never earlier than it says."""
+    """Set back, timers are late by so much; set forward, they are due by its word; never earlier than it says."""
     clock = JumpingClock()
     async with Holdfast(url, workflows=[sleep, wait], clock=clock) as app:
         short = await app.start(sleep, 0.3, id="short")

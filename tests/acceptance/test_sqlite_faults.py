@@ -1,4 +1,4 @@
-"""What befalls a database file: killed writers, a full disk, no permission, damage, locks, and other programs' files."""
+"""What befalls a database file: killed writers, a full disk, no permission, damage, locks, other programs."""
 
 from __future__ import annotations
 
@@ -53,10 +53,8 @@ async def _kill_committers(url: str, folder: Path, seed: int) -> None:
         await start_all(app, storm_app.total_of, runs)
         with crew_on(url, folder) as crew:  # a thousand steps at once: it commits all the time
             await storm(crew, 1, 8, seed, seconds=(0.0, 0.3))
-            with_open_journal = Path(f"{folder}/storm.db-wal").stat().st_size
             await until_completed(app, runs)
             crew.retire()
-        assert with_open_journal > 0
         assert len(await results_of(app, await rows_of(app))) == runs
         await check_steps(app, folder / "steps.log")
         await check_store(app)

@@ -29,8 +29,15 @@ class Mutant(msgspec.Struct, frozen=True):
     judges: tuple[Judge, ...]
 
 
-KERNEL: Final = Judge("kernel", ("tests/unit/kernel",))
-JOURNAL: Final = Judge("journal", ("tests/unit/journal",))
+KERNEL: Final = Judge(
+    "kernel",
+    (
+        "tests/unit/kernel/test_attempts.py",
+        "tests/unit/kernel/test_replay.py",
+        "tests/unit/kernel/test_signals_and_timers.py",
+        "tests/unit/kernel/test_worked_journals.py",
+    ),
+)
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -126,7 +133,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "step-begun-before-its-intent",
-        "src/holdfast/worker/advancer.py",
+        "src/holdfast/worker",
         "        for promise in work.abandon:\n            self._call_off(held, promise)\n",
         "        for promise in work.abandon:\n            self._call_off(held, promise)\n"
         "        for request in work.invoke:\n            self._perform(held, request)\n"
@@ -177,7 +184,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "signals-lost-when-continuing",
-        "src/holdfast/worker/turns.py",
+        "src/holdfast/worker",
         "in execution.ledger.unconsumed():",
         "in execution.ledger.unconsumed()[1:]:",
         (SIMULATOR,),
@@ -198,7 +205,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "takeover-asks-for-nothing",
-        "src/holdfast/worker/turns.py",
+        "src/holdfast/worker",
         "if held.fresh and not execution.ended:",
         "if held.fresh and execution.ended:",
         (SIMULATOR,),
@@ -233,7 +240,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "parent-never-told",
-        "src/holdfast/worker/turns.py",
+        "src/holdfast/worker",
         "if ending is not None and renewal is None and held.parent is not None:",
         "if ending is not None and renewal is not None and held.parent is not None:",
         (SIMULATOR,),

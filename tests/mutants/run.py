@@ -52,12 +52,12 @@ def mutate(tree: Path, mutant: Mutant) -> None:
     holders[0].write_text(text.replace(mutant.old, mutant.new))
 
 
-def copy(folder: Path) -> None:
+def copy(source: Path, folder: Path) -> None:
     """What the judges need of the project."""
     unneeded = shutil.ignore_patterns("__pycache__", ".hypothesis", "acceptance")
     for name in ("src", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=unneeded)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+        shutil.copytree(source / name, folder / name, ignore=unneeded)
+    shutil.copy(source / "pyproject.toml", folder)
 
 
 def judge(tree: Path, by: Judge) -> str:
@@ -95,12 +95,12 @@ def _finding(output: str) -> str:
     return f"{seed}: {told[-1] if told else 'failed'}"
 
 
-def verdict_on(name: str, judges: Iterable[Judge], mutant: Mutant | None = None) -> Verdict:
+def verdict_on(source: Path, name: str, judges: Iterable[Judge], mutant: Mutant | None = None) -> Verdict:
     """Make a copy, break it if it is to be broken, and ask the judges one after the other."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as folder:
         tree = Path(folder)
-        copy(tree)
+        copy(source, tree)
         if mutant is not None:
             mutate(tree, mutant)
         for one in judges:
@@ -113,26 +113,33 @@ def _tell(verdict: Verdict, missing: str) -> None:
     print(f"{verdict.mutant:32s} {verdict.seconds:6.1f} s  {(verdict.finding or missing)[:150]}", flush=True)
 
 
+def judged(source: Path, wanted: list[Mutant]) -> int:
+    """Try the judges on the unbroken source, then every mutant; gives the exit code."""
+    judges = list(dict.fromkeys(one for mutant in wanted for one in mutant.judges))
+    survivors = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        control = list(pool.map(lambda one: verdict_on(source, f"unbroken, {one.name}", [one]), judges))
+        for verdict in control:
+            _tell(verdict, "sound")
+        if any(verdict.finding for verdict in control):
+            print("A judge condemns an engine that nobody has broken: mend that first.")
+            return 2
+        for verdict in pool.map(lambda mutant: verdict_on(source, mutant.name, mutant.judges, mutant), wanted):
+            _tell(verdict, "SURVIVED")
+            survivors += not verdict.finding
+    print(f"{len(wanted) - survivors} of {len(wanted)} mutants were caught")
+    return 1 if survivors or not wanted else 0
+
+
 def main() -> int:
     wanted = [mutant for mutant in MUTANTS if not sys.argv[1:] or mutant.name in sys.argv[1:]]
-    judges = list(dict.fromkeys(one for mutant in wanted for one in mutant.judges))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with tempfile.TemporaryDirectory(prefix="holdfast-unbroken-") as folder:
+        copy(ROOT, Path(folder))  # so that whoever goes on working meanwhile breaks no mutant
         try:
-            control = list(pool.map(lambda one: verdict_on(f"unbroken, {one.name}", [one]), judges))
-            for verdict in control:
-                _tell(verdict, "sound")
-            if any(verdict.finding for verdict in control):
-                print("A judge condemns an engine that nobody has broken: mend that first.")
-                return 2
-            survivors = 0
-            for verdict in pool.map(lambda mutant: verdict_on(mutant.name, mutant.judges, mutant), wanted):
-                _tell(verdict, "SURVIVED")
-                survivors += not verdict.finding
+            return judged(Path(folder), wanted)
         except NoMutant as error:
             print(error)
             return 2
-    print(f"{len(wanted) - survivors} of {len(wanted)} mutants were caught")
-    return 1 if survivors or not wanted else 0
 
 
 if __name__ == "__main__":

@@ -75,6 +75,8 @@ def _text(event: e.Event) -> str:
 
 def _nothing_lost(simulation: Simulation, runs: list[p.Run]) -> None:
     present = {run.key.run for run in runs}
+    if len({run.root for run in runs}) < len(runs):
+        raise Violation("two runs have the same promise id (INV-6)")
     for handle in simulation.handles:
         if handle.id not in present:
             raise Violation(f"run {handle.id} was started and is not there")

@@ -49,8 +49,11 @@ FOUND: Final = {
     25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
     28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",
     48: "a worker claimed after it had been forgotten, joined again under the same id, and did not know of that lease",
+    264: "a signal that came before the first turn of a run that at once continued as new was taken for consumed",
+    429: "an attempt whose outcome was on its way to the store was begun again, because its lease was still there",
     484: "a doubt about leases that was raised during the look at them was taken for settled by it",
-    548: "once every step was held to its process, a run was found that was ready and never taken to its end",
+    710: "a claim was answered after the worker had been forgotten and had joined again: a completed step began anew",
+    754: "the same answer, come so late, began a step whose lease had been taken back",
     1075: "a doubt about leases that was raised while a claim was under way was lost with the claim's answer",
 }
 """Seeds that found a bug, and what it was."""

@@ -22,13 +22,15 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-Status = Literal[
-    "queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"
-]
+Status = Literal["queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"]
 Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 """What a run's row says of its journal; pausing and cancelling are shown over it."""
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+Blobs = Mapping[bytes, bytes]
+"""Large payloads by the digest of their bytes."""
 
 
 class Key(NamedTuple):
@@ -109,7 +111,7 @@ class Start(msgspec.Struct, frozen=True):
     parent_position: int | None = None
     priority: int = 0
     attributes: Mapping[str, str] = {}
-    blobs: Mapping[bytes, bytes] = {}
+    blobs: Blobs = {}
     owner: str | None = None
     also: tuple[Also, ...] = ()
 
@@ -130,7 +132,7 @@ class Advance(msgspec.Struct, frozen=True):
     projection: Projection
     consumed: int
     release: bool
-    blobs: Mapping[bytes, bytes] = {}
+    blobs: Blobs = {}
     also: tuple[Also, ...] = ()
     renewal: Renewal | None = None
 
@@ -140,7 +142,7 @@ class Renewal(msgspec.Struct, frozen=True):
 
     root: bytes
     segment: Segment
-    blobs: Mapping[bytes, bytes] = {}
+    blobs: Blobs = {}
 
 
 class Renew(msgspec.Struct, frozen=True):
@@ -256,9 +258,7 @@ class Withdrawn(msgspec.Struct, frozen=True):
     pass
 
 
-Answer = (
-    Started | Exists | Advanced | Fenced | Renewed | Delivered | Repeated | Unknown | Gone | Enqueued | Withdrawn
-)
+Answer = Started | Exists | Advanced | Fenced | Renewed | Delivered | Repeated | Unknown | Gone | Enqueued | Withdrawn
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -496,5 +496,3 @@ class Store(Protocol):
         A hint may come late, twice, for nothing, or not at all: it only saves waiting.
         """
         ...
-
-

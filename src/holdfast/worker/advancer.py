@@ -9,37 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final
 
 from holdfast.errors import AuthorError, HoldfastError
 from holdfast.journal import events as e
-from holdfast.journal.codec import GENESIS
-from holdfast.journal.payload import Err, Failure, Ok
+from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, Settled
-from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.definitions import Step, Workflow
-from holdfast.programs.function.values import encode
+from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
 from holdfast.worker.births import Birth
-from holdfast.worker.clock import Clock
-from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer
-from holdfast.worker.held import Held, Warm
+from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, Done
+from holdfast.worker.errands import outcome_of
+from holdfast.worker.executions import Executions
+from holdfast.worker.held import Held
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.parker import Parker
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
-from holdfast.worker.sealing import unseal
-from holdfast.worker.turns import Errand, Plan, plan
-from holdfast.worker.watchdog import Watchdog
+from holdfast.worker.turns import Plan
+from holdfast.worker.warmth import WarmCache
 
 log = logging.getLogger("holdfast.worker")
-
-HOLD_MICROSECONDS: Final = 1_000_000
-"""A run whose next timer is due this soon is not handed back: that would cost two commits more."""
 
 TURNS_PER_CALLBACK: Final = 64
 """After so many turns the user's own callbacks get their chance."""
@@ -48,24 +43,20 @@ Ended = Callable[[p.Key, e.Event], None]
 
 
 class Advancer:
-    """Takes turns. The committer, the performer and the store are given; ``ended`` is told of every run that ends here."""
+    """Takes turns of the runs that this worker leases. ``ended`` is told of every run that ends here."""
 
     def __init__(
         self,
         store: p.Store,
         committer: Committer,
         performer: Performer,
-        clock: Clock,
-        entropy: Entropy,
-        workflows: Mapping[str, Workflow[..., Any]],
+        executions: Executions,
         steps: Mapping[str, Step[..., Any]],
         ended: Ended,
-        worker: str,
+        lease: LocalLease,
         *,
         warm_limit: int,
         crash_limit: int,
-        watchdog: Watchdog,
-        lease: LocalLease,
     ) -> None:
         self.held: dict[p.Key, Held] = {}
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
@@ -75,18 +66,15 @@ class Advancer:
         self._store = store
         self._committer = committer
         self._performer = performer
-        self._clock = clock
-        self._entropy = entropy
-        self._workflows = workflows
+        self._executions = executions
+        self._clock = executions.clock
         self._steps = steps
         self._ended = ended
-        self._worker = worker
-        self._digests = {name: workflow.digest for name, workflow in workflows.items()}
-        self._warm: OrderedDict[p.Key, Warm] = OrderedDict()
-        self._warm_limit = warm_limit
-        self._crash_limit = crash_limit
-        self._watchdog = watchdog
         self._lease = lease
+        self._crash_limit = crash_limit
+        self._warm = WarmCache(warm_limit)
+        self._parker = Parker(store, committer, executions, self._push, self._let_go)
+        self._unborn: set[Held] = set()
         self._ready: deque[Callable[[], None]] = deque()
         self._pumping = False
         self._loads: set[asyncio.Task[None]] = set()
@@ -98,11 +86,7 @@ class Advancer:
         """Hold a run that was just claimed; True where its journal must be loaded and given to ``loaded``."""
         held = Held(run)
         self.held[run.key] = held
-        warm = self._warm.pop(run.key, None)
-        if warm is not None and warm.fits(run):
-            held.run_as(warm.execution)
-        elif warm is not None:
-            warm.execution.program.close()
+        self._warm.give(held, run)
         return held.execution is None
 
     def loaded(self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
@@ -112,11 +96,11 @@ class Advancer:
             return
         if run.crashes >= self._crash_limit:
             times = f"{run.crashes} times in a row the worker that held it died"
-            self._park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
+            self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
             return
         self._push(partial(self._enter, held, loaded, inbox))
 
-    def begin(self, birth: Birth, owner: str, done: Callable[[p.Answer | Exception], None]) -> None:
+    def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change."""
         self._push(partial(self._bear, birth, owner, done))
 
@@ -147,15 +131,14 @@ class Advancer:
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
-        for held in list(self.held.values()):
+        for held in [*self.held.values(), *self._unborn]:
             self._let_go(held)
+        self._unborn.clear()
 
     def close(self) -> None:
         """Forget everything, running none of it."""
         self._closed = True
         self.lose_all()
-        for warm in self._warm.values():
-            warm.execution.program.close()
         self._warm.clear()
         for task in self._loads:
             task.cancel()
@@ -190,22 +173,15 @@ class Advancer:
             return
         try:
             if loaded is not None:
-                held.run_as(self._rebuild(held, loaded))
+                self._executions.rebuild(held, loaded.segments, loaded.blobs)
             held.take_in(inbox)
         except HoldfastError as error:
-            self._park(held, _reason(error))
-            return
+            self._parker.park(held, _reason(error))
         except Exception as error:
             log.exception("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant)
-            self._park(held, f"the run cannot be rebuilt: {type(error).__name__}: {error}")
-            return
-        self._turn(held)
-
-    def _rebuild(self, held: Held, loaded: p.Loaded) -> Execution:
-        entries = unseal(loaded.segments, held.id, loaded.blobs)
-        program = self._workflows[held.workflow].program()
-        with self._watchdog.watching(held.key):
-            return Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy)
+            self._parker.park(held, f"the run cannot be rebuilt: {type(error).__name__}: {error}")
+        else:
+            self._turn(held)
 
     def _turn(self, held: Held) -> None:
         held.scheduled = False
@@ -213,10 +189,8 @@ class Advancer:
             return
         arrivals, held.arrivals = held.arrivals, []
         held.silence()
-        now = self._clock.now()
         try:
-            with self._watchdog.watching(held.key):
-                turn = held.execution.advance(arrivals, now, resume=held.pause is None)
+            turn = self._executions.advance(held, arrivals, resume=held.pause is None)
         except AuthorError as error:
             self._park_at_fault(held, arrivals, _reason(error))
             return
@@ -224,23 +198,14 @@ class Advancer:
             log.exception("run %s of tenant %s cannot be advanced", held.key.run, held.key.tenant)
             self._park_at_fault(held, arrivals, f"engine: {type(error).__name__}: {error}")
             return
-        quiet = not (turn.events or turn.requests or held.fresh or held.through > held.consumed)
-        if quiet and self._stays(held, now):
+        if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
+            self._commit(held, self._executions.plan(held, turn))
+        else:
             self._set_alarm(held)
-            return
-        self._commit(
-            held, plan(held, held.execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests)
-        )
 
-    def _stays(self, held: Held, now: int) -> bool:
+    def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon: a step, or a timer."""
-        if held.steps:
-            return True
-        due = None if held.execution is None else held.execution.next_due()
-        return held.pause is None and due is not None and due <= self._horizon(now)
-
-    def _horizon(self, now: int) -> int:
-        return now + HOLD_MICROSECONDS
+        return bool(held.steps) or (held.pause is None and self._executions.is_due_soon(held))
 
     def _commit(self, held: Held, work: Plan) -> None:
         held.committing = True
@@ -255,7 +220,7 @@ class Advancer:
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
-                self._park(held, f"the store refused what the run did: {answer}")
+                self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
                 self._let_go(held)
             return
@@ -279,7 +244,8 @@ class Advancer:
             return
         held.fresh = False
         for errand, reply in zip(work.errands, answer.also, strict=True):
-            self._settle_errand(held, errand, reply)
+            if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
+                held.arrivals.append(settled)
         self._wake_others(work)
         if answer.released and not held.arrivals:
             self._give_back(held)
@@ -323,69 +289,42 @@ class Advancer:
         if held.dropped or held.execution is None:
             return
         held.execution.program.close()
-        held.id = PromiseId(renewal.root)
-        held.generation += 1
-        held.version = renewal.segment.first + renewal.segment.count
-        held.head = renewal.segment.head
-        entries = unseal([renewal.segment], held.id, renewal.blobs)
-        program = self._workflows[held.workflow].program()
-        held.run_as(Execution.rebuild(held.id, program, entries, self._clock.now(), self._entropy))
-        held.fresh = True
+        held.renew(renewal)
+        self._executions.rebuild(held, [renewal.segment], renewal.blobs)
         self._turn(held)
 
-    def _bear(self, birth: Birth, owner: str, done: Callable[[p.Answer | Exception], None]) -> None:
+    # -- new runs --------------------------------------------------------------------------------------------------
+
+    def _bear(self, birth: Birth, owner: str, done: Done) -> None:
         """Take a new run's first turn before it exists; it exists only if the commit says so."""
-        now = self._clock.now()
-        held = Held(_unborn(birth, owner, now))
-        program = self._workflows[birth.workflow].program()
-        execution = Execution.begin(held.id, program, birth.started, now, self._entropy)
-        held.run_as(execution)
+        held = Held(birth.row(owner, self._clock.now()))
         try:
-            with self._watchdog.watching(held.key):
-                turn = execution.advance([], now)
-        except (AuthorError, Exception) as error:  # it starts all the same, and is parked where that can be seen
+            work = self._executions.plan(held, self._executions.begin(held, birth))
+        except Exception as error:  # it starts all the same, and is parked where that can be seen
             log.debug("the first turn of %s failed: %s", birth.key, error)
+            work = None
+        if work is None or work.change.renewal is not None:
             held.drop()
-            self._committer.submit(birth.start(now), done, CALLER_PATIENCE_SECONDS)
+            self._committer.submit(birth.start(self._clock.now()), done, CALLER_PATIENCE_SECONDS)
             self.wake_claimer()
             return
-        work = plan(held, execution, turn, now, hold_until=self._horizon(now), digest_of=self._digests)
-        if work.change.renewal is not None:  # ends before it exists: let it begin the ordinary way
-            held.drop()
-            self._committer.submit(birth.start(now), done, CALLER_PATIENCE_SECONDS)
-            self.wake_claimer()
-            return
-        start = birth.start(
-            now,
-            events=turn.events,
-            projection=work.change.projection,
-            owner=None if work.change.release else owner,
-            also=work.change.also,
-        )
+        start = birth.start_with(work.change, owner)
         held.committing = True
+        self._unborn.add(held)
         self._committer.submit(start, partial(self._born, held, work, start, done), CALLER_PATIENCE_SECONDS)
 
-    def _born(
-        self,
-        held: Held,
-        work: Plan,
-        start: p.Start,
-        done: Callable[[p.Answer | Exception], None],
-        answer: p.Answer | Exception,
-    ) -> None:
-        if not isinstance(answer, p.Started) or self._closed or held.key in self.held:
+    def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
+        self._unborn.discard(held)
+        if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
-            if isinstance(answer, Exception):  # it may have been made all the same, and leased to this worker
+            if not isinstance(answer, p.Exists):  # it may have been made all the same, and leased to this worker
                 self.doubt()
             done(answer)
             return
-        held.version = start.segment.first + start.segment.count
-        held.head = start.segment.head
         if start.owner is not None:
             self.held[held.key] = held
         done(answer)
-        advanced = p.Advanced(0, None, start.owner is None, answer.also)
-        self._answered(held, work, advanced)
+        self._answered(held, work, p.Advanced(0, None, start.owner is None, answer.also))
 
     # -- steps and errands -----------------------------------------------------------------------------------------
 
@@ -418,39 +357,16 @@ class Advancer:
         if performance is not None:
             performance.cancel()
 
-    def _settle_errand(self, held: Held, errand: Errand, answer: p.Answer) -> None:
-        """Turn a commit's answer into the outcome of the promise that asked for it."""
-        if errand.promise_id is None:
-            return
-        match answer:
-            case p.Delivered() | p.Repeated() | p.Started():
-                outcome: Ok | Err = Ok(encode(errand.result))
-            case p.Exists(fingerprint=fingerprint) if isinstance(errand.change, p.Start):
-                same = fingerprint == errand.change.fingerprint
-                outcome = Ok(encode(errand.result)) if same else Err(_conflict(errand.change))
-            case p.Unknown():
-                outcome = Err(Failure("holdfast.errors:RunNotFound", "there is no such run"))
-            case p.Gone():
-                outcome = Err(Failure("holdfast.errors:RunEnded", "the run has ended"))
-            case other:
-                outcome = Err(Failure("holdfast.errors:EngineError", f"unexpected answer {other!r}"))
-        held.arrivals.append(Settled(errand.promise_id, outcome, 1, self._clock.now()))
-
     # -- giving up -------------------------------------------------------------------------------------------------
 
     def _give_back(self, held: Held) -> None:
         """The lease was released with the turn: keep the execution warm for a while."""
         self.held.pop(held.key, None)
         self.freed.set()
-        if held.pause is not None or self._closed or not self._warm_limit:
+        if held.pause is None and not self._closed:
+            self._warm.keep(held)
+        else:
             held.drop()
-            return
-        warm = held.cool()
-        if warm is not None:
-            self._warm[held.key] = warm
-        while len(self._warm) > self._warm_limit:
-            _, coldest = self._warm.popitem(last=False)
-            coldest.execution.program.close()
 
     def _let_go(self, held: Held) -> None:
         if self.held.get(held.key) is held:
@@ -468,59 +384,9 @@ class Advancer:
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
 
-    def _park(self, held: Held, reason: str) -> None:
-        """Pause the run where it stands, visibly. Its inbox is left as it is."""
-        held.pause = reason
-        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
-        projection = p.Projection("waiting", pause=reason)
-        change = p.Advance(
-            held.key, held.generation, held.epoch, held.version, None, projection, held.consumed, release=True
-        )
-        held.committing = True
-        self._committer.submit(change, lambda _answer: self._let_go(held))
-
     def _park_at_fault(self, held: Held, arrivals: list[Arrival], reason: str) -> None:
-        """The code is at fault: keep what arrived, so that no completed step is run again, and pause the run."""
-        if held.execution is not None:
-            held.execution.program.close()
-        held.execution = None
-        held.arrivals[:0] = arrivals
-        held.committing = True
-        self._background(self._reload_and_park(held, reason))
-
-    async def _reload_and_park(self, held: Held, reason: str) -> None:
-        loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
-        if loaded is not None and not held.dropped:
-            self._push(partial(self._park_with_arrivals, held, loaded, reason))
-
-    def _park_with_arrivals(self, held: Held, loaded: p.Loaded, reason: str) -> None:
-        held.committing = False
-        try:
-            execution = self._rebuild(held, loaded)
-            now = self._clock.now()
-            turn = execution.advance(held.arrivals, now, resume=False)
-        except Exception as error:
-            log.debug("what arrived could not be recorded: %s", error)
-            self._park(held, reason)
-            return
-        held.arrivals.clear()
-        held.run_as(execution)
-        work = plan(held, execution, turn, now, hold_until=now, digest_of=self._digests)
-        projection = p.Projection("waiting", pause=reason, cancelling=execution.ledger.cancel_requested)
-        change = p.Advance(
-            held.key,
-            held.generation,
-            held.epoch,
-            held.version,
-            work.change.segment,
-            projection,
-            held.through,
-            release=True,
-            blobs=work.change.blobs,
-        )
-        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
-        held.committing = True
-        self._committer.submit(change, lambda _answer: self._let_go(held))
+        self._parker.forget_turn(held, arrivals)
+        self._background(self._parker.record(held, reason))
 
     # -- time and inboxes ------------------------------------------------------------------------------------------
 
@@ -549,42 +415,3 @@ class Advancer:
 
 def _reason(error: HoldfastError) -> str:
     return f"{error.code}: {error}"
-
-
-def _conflict(start: p.Start) -> Failure:
-    return Failure(
-        "holdfast.errors:RunConflict",
-        f"the id {start.key.run!r} belongs to a run of another workflow or with other arguments: choose another id",
-    )
-
-
-def _unborn(birth: Birth, owner: str, now: int) -> p.Run:
-    """The row that a run will have."""
-    return p.Run(
-        key=birth.key,
-        workflow=birth.workflow,
-        root=birth.id.root,
-        generation=0,
-        version=0,
-        head=GENESIS,
-        standing="queued",
-        cancelling=False,
-        pause=None,
-        priority=birth.priority,
-        attributes=dict(birth.attributes),
-        parent=birth.parent,
-        parent_position=None,
-        fingerprint=birth.fingerprint,
-        owner=owner,
-        epoch=1,
-        crashes=0,
-        ready_at=None,
-        wake_at=None,
-        waiting=None,
-        arrived=0,
-        consumed=0,
-        error=None,
-        created_at=now,
-        updated_at=now,
-        ended_at=None,
-    )

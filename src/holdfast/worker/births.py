@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import InvalidRequest
+from holdfast.errors import EngineError, InvalidRequest
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.store.protocol import Also, Key, Projection, Start
+from holdfast.store.protocol import Advance, Also, Blobs, Key, Projection, Run, Segment, Start
 from holdfast.worker.sealing import seal
 
 DEFAULT_TENANT: Final = "default"
@@ -72,24 +72,65 @@ class Birth(msgspec.Struct, kw_only=True):
     def fingerprint(self) -> bytes:
         return hashlib.sha256(self.workflow.encode() + b"\0" + self.input.data).digest()
 
-    def start(
+    def row(self, owner: str, now: int) -> Run:
+        """The row that the run will have when its first turn is taken where it is born."""
+        return Run(
+            key=self.key,
+            workflow=self.workflow,
+            root=self.id.root,
+            generation=0,
+            version=0,
+            head=GENESIS,
+            standing="queued",
+            cancelling=False,
+            pause=None,
+            priority=self.priority,
+            attributes=dict(self.attributes),
+            parent=self.parent,
+            parent_position=None if self.parent_id is None else self.parent_id.path[-1],
+            fingerprint=self.fingerprint,
+            owner=owner,
+            epoch=1,
+            crashes=0,
+            ready_at=None,
+            wake_at=None,
+            waiting=None,
+            arrived=0,
+            consumed=0,
+            error=None,
+            created_at=now,
+            updated_at=now,
+            ended_at=None,
+        )
+
+    def start(self, now: int) -> Start:
+        """The change that makes it, with its first event alone: any worker may take its first turn."""
+        blobs: dict[bytes, bytes] = {}
+        return self._start(seal([(now, self.started)], 0, GENESIS, blobs), Projection("queued"), blobs)
+
+    def start_with(self, turn: Advance, owner: str) -> Start:
+        """The change that makes it together with its first turn, leased to its worker unless the turn gives that up."""
+        if turn.segment is None:
+            raise EngineError("a first turn has events")
+        return self._start(
+            turn.segment, turn.projection, turn.blobs, owner=None if turn.release else owner, also=turn.also
+        )
+
+    def _start(
         self,
-        now: int,
-        *,
-        events: list[tuple[int, e.Event]] | None = None,
-        projection: Projection | None = None,
+        segment: Segment,
+        projection: Projection,
+        blobs: Blobs,
         owner: str | None = None,
         also: tuple[Also, ...] = (),
     ) -> Start:
-        """The change that makes it: with its first event alone, or with the whole of its first turn."""
-        blobs: dict[bytes, bytes] = {}
         return Start(
             key=self.key,
             workflow=self.workflow,
             fingerprint=self.fingerprint,
             root=self.id.root,
-            segment=seal(events or [(now, self.started)], 0, GENESIS, blobs),
-            projection=projection or Projection("queued"),
+            segment=segment,
+            projection=projection,
             parent=self.parent,
             parent_position=None if self.parent_id is None else self.parent_id.path[-1],
             priority=self.priority,

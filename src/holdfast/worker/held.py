@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from holdfast.errors import EngineError
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
-from holdfast.store.protocol import Key, Received, Run
+from holdfast.store.protocol import Key, Received, Renewal, Run
 from holdfast.worker import messages
 from holdfast.worker.births import lineage_of
 from holdfast.worker.performer import Performance
@@ -80,6 +81,22 @@ class Held:
         self.scheduled = False
         self.dropped = False
         self.alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def live(self) -> Execution:
+        """Its execution. Raises EngineError where it has none."""
+        if self.execution is None:
+            raise EngineError(f"run {self.key.run} is not in memory")
+        return self.execution
+
+    def renew(self, renewal: Renewal) -> None:
+        """Go on as the next generation, whose execution is yet to be made."""
+        self.id = PromiseId(renewal.root)
+        self.generation += 1
+        self.version = renewal.segment.first + renewal.segment.count
+        self.head = renewal.segment.head
+        self.execution = None
+        self.fresh = True
 
     def run_as(self, execution: Execution) -> None:
         """Go on with this execution."""

@@ -60,6 +60,8 @@ class Taker(Role):
         return sum(map(len, self._running.values()))
 
     async def round(self) -> float | None:
+        if not self._lease.alive():
+            return LAPSED_SECONDS
         await self._mind_withdrawn()
         wanted = {queue: limit - len(self._running[queue]) for queue, limit in self._queues.items()}
         wanted = {queue: room for queue, room in wanted.items() if room > 0}

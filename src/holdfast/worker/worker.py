@@ -22,6 +22,7 @@ from holdfast.worker.births import Birth
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
+from holdfast.worker.executions import Executions
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
@@ -99,20 +100,17 @@ class Worker:
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.performer = Performer(self._clock, self._threads, options.step_limit)
+        executions = Executions(self._workflows, self._clock, self._entropy, self.watchdog)
         self.advancer = Advancer(
             self._store,
             self.committer,
             self.performer,
-            self._clock,
-            self._entropy,
-            self._workflows,
+            executions,
             self._steps,
             self._ended,
-            self.id,
+            self.lease,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
-            watchdog=self.watchdog,
-            lease=self.lease,
         )
         self.roles = self._make_roles()
         await self._register()

@@ -1,0 +1,83 @@
+"""The parker: it pauses a run that cannot go on, where people see it, with the reason and a way out. Nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from holdfast.kernel.arrivals import Arrival
+from holdfast.store import protocol as p
+from holdfast.worker.committer import Committer
+from holdfast.worker.executions import Executions
+from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
+
+log = logging.getLogger("holdfast.worker")
+
+
+class Parker:
+    """Parks held runs; ``let_go`` is told when one is parked, ``push`` runs a plain callback soon."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        executions: Executions,
+        push: Callable[[Callable[[], None]], None],
+        let_go: Callable[[Held], None],
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._executions = executions
+        self._push = push
+        self._let_go = let_go
+
+    def park(self, held: Held, reason: str) -> None:
+        """Pause the run where its journal stands. Its inbox is left as it is."""
+        self._commit(held, reason, None, held.consumed, {})
+
+    def forget_turn(self, held: Held, arrivals: Sequence[Arrival]) -> None:
+        """The code is at fault: nothing of the turn is kept but what arrived, which ``record`` is to save."""
+        if held.execution is not None:
+            held.execution.program.close()
+        held.execution = None
+        held.arrivals[:0] = arrivals
+        held.committing = True
+
+    async def record(self, held: Held, reason: str) -> None:
+        """Record what arrived, so that no completed step is run again, and pause the run."""
+        loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
+        if loaded is not None and not held.dropped:
+            self._push(partial(self._record, held, loaded, reason))
+
+    def _record(self, held: Held, loaded: p.Loaded, reason: str) -> None:
+        try:
+            self._executions.rebuild(held, loaded.segments, loaded.blobs)
+            turn = self._executions.advance(held, held.arrivals, resume=False)
+        except Exception as error:
+            log.debug("what arrived could not be recorded: %s", error)
+            self.park(held, reason)
+            return
+        held.arrivals.clear()
+        change = self._executions.plan(held, turn).change
+        self._commit(held, reason, change.segment, held.through, change.blobs)
+
+    def _commit(self, held: Held, reason: str, segment: p.Segment | None, consumed: int, blobs: p.Blobs) -> None:
+        held.pause = reason
+        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
+        cancelling = held.execution is not None and held.execution.ledger.cancel_requested
+        projection = p.Projection("waiting", pause=reason, cancelling=cancelling)
+        change = p.Advance(
+            held.key,
+            held.generation,
+            held.epoch,
+            held.version,
+            segment,
+            projection,
+            consumed,
+            release=True,
+            blobs=blobs,
+        )
+        held.committing = True
+        self._committer.submit(change, lambda _answer: self._let_go(held))

@@ -1,0 +1,140 @@
+"""What an operator does with runs: retry, fork, pause, resume, and forgetting the old ones."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from holdfast import (
+    Holdfast,
+    RunFailed,
+    WorkerOptions,
+    workflow,
+)
+from holdfast.errors import InvalidRequest
+from holdfast.journal import events as e
+from tests.acceptance.authored import began, broken, calls, greet, hold, let_go, note, noting, ship
+from tests.acceptance.processes import eventually, until_status
+
+
+@workflow(name="engine.pack")
+async def pack() -> str:
+    return f"{await note('packed')} {await ship()}"
+
+
+def test_a_failed_run_is_retried_from_its_failed_step_over_a_restart(url: str) -> None:
+    """What succeeded is kept, what failed is done again; only a failed or cancelled run can be retried."""
+
+    async def main() -> None:
+        broken.set()
+        async with Holdfast(url, workflows=[pack]) as app:
+            run = await app.start(pack, id="o")
+            with pytest.raises(RunFailed):
+                await run.result(10)
+        broken.clear()
+        async with Holdfast(url, workflows=[pack]) as app:
+            run = app.run("o")
+            await run.retry()
+            assert await run.result(10) == "packed shipped"
+            assert (await run.verify()).good
+            with pytest.raises(InvalidRequest, match="only a failed or cancelled run can be retried"):
+                await run.retry()
+        assert calls == ["packed", "ship"]
+
+    asyncio.run(main())
+
+
+def test_a_fork_does_again_what_comes_after_its_sequence_and_nothing_before(url: str) -> None:
+    """The new run has the old journal up to there; the old run stays as it is."""
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[pack]) as app:
+            run = await app.start(pack, id="o")
+            await run.result(10)
+            entries = [entry async for entry in run.journal()]
+            second = [entry.sequence for entry in entries if isinstance(entry.event, e.InvokeScheduled)][1]
+            forked = await run.fork(second, id="o-2")
+            assert await forked.result(10) == "packed shipped"
+            assert calls == ["packed", "ship", "ship"]
+            assert [entry async for entry in run.journal()] == entries
+            assert (await forked.verify()).good
+            assert (await forked.info()).attributes["forked_from"] == "o"
+            with pytest.raises(InvalidRequest, match="fork from 1 to"):
+                await run.fork(0)
+
+    asyncio.run(main())
+
+
+def test_a_paused_run_finishes_its_step_and_rests_until_resumed_over_a_restart(url: str) -> None:
+    """Pausing keeps what was begun; nothing new begins before ``resume``, whatever restarts meanwhile."""
+
+    @workflow(name="engine.pausing")
+    async def pausing() -> str:
+        await hold()
+        return await note("after")
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[pausing]) as app:
+            run = await app.start(pausing, id="p")
+            await asyncio.to_thread(began.wait, 10)
+            await run.pause("the shop moves")
+            let_go.set()
+
+            async def rests() -> bool:
+                return (await run.info()).owner is None
+
+            await eventually(rests, "the run to rest", 10)
+            assert await run.status() == "paused"
+            assert "the shop moves" in await run.explain()
+        began.clear()
+        async with Holdfast(url, workflows=[pausing]) as app:
+            other = await app.start(pausing, id="other")
+            assert await other.result(10) == "after"
+            run = app.run("p")
+            assert (await run.status(), calls) == ("paused", ["after"])
+            began.clear()
+            await run.resume()
+            assert await run.result(10) == "after"
+            assert not began.is_set(), "the step that had ended before the pause ran again"
+
+    asyncio.run(main())
+
+
+class Tomorrow:
+    """A clock that can be moved on."""
+
+    def __init__(self) -> None:
+        self.days = 0.0
+
+    def now(self) -> int:
+        return time.time_ns() // 1000 + round(self.days * 86_400e6)
+
+
+def test_ended_runs_are_deleted_after_the_retention_time_and_others_never(url: str) -> None:
+    """With all that belongs to them; a run that waits is kept however old it is."""
+
+    async def main() -> None:
+        clock = Tomorrow()
+        options = WorkerOptions(retention_days=2)
+        async with Holdfast(url, workflows=[noting, greet], options=options, clock=clock) as app:
+            ended = await app.start(noting, "x" * 50_000, id="ended")
+            await ended.result(10)
+            waiting = await app.start(greet, "ann", id="waiting")
+            await until_status(waiting, "waiting", 10)
+            assert (await app.store.facts()).blobs > 0
+        clock.days = 1
+        async with Holdfast(url, workflows=[noting], options=options, clock=clock) as app:
+            assert await app.run("ended").status() == "completed"
+        clock.days = 3
+        async with Holdfast(url, workflows=[noting], options=options, clock=clock) as app:
+
+            async def gone() -> bool:
+                return [run.key.run async for run in app.list()] == ["waiting"]
+
+            await eventually(gone, "the ended run to be deleted", 10)
+            facts = await app.store.facts()
+            assert (facts.blobs, facts.inbox, facts.work) == (0, 0, 0)
+
+    asyncio.run(main())

@@ -1,0 +1,101 @@
+"""Queues are served where they are served, at once, and priorities are honoured."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from holdfast import (
+    Holdfast,
+    WorkerOptions,
+    step,
+    step_info,
+    workflow,
+)
+from holdfast.testing.postgres import PostgresServer
+from tests.acceptance.authored import began, calls, hold, let_go, noting
+from tests.acceptance.processes import until_status
+
+
+@step(name="engine.render", queue="video", concurrency=2)
+async def render(number: int) -> str:
+    calls.append(f"render {number}")
+    return step_info().step
+
+
+@workflow(name="engine.film")
+async def film(number: int) -> str:
+    return await render(number)
+
+
+def _serving(url: str, queues: dict[str, int]) -> Holdfast:
+    return Holdfast(url, workflows=[film], options=WorkerOptions(queues=queues))
+
+
+def test_a_queued_step_runs_only_where_its_queue_is_served(url: str) -> None:
+    """A worker without the queue leaves it alone, ``explain`` says so, and one with it does it."""
+
+    async def main() -> None:
+        async with _serving(url, {}) as without:
+            run = await without.start(film, 1, id="f")
+            await until_status(run, "waiting", 10)
+            assert "on queue 'video', which no running worker serves: start one that does" in await run.explain()
+            assert calls == []
+            async with _serving(url, {"video": 1}):
+                assert await run.result(20) == "engine.render"
+        assert calls == ["render 1"]
+
+    asyncio.run(main())
+
+
+async def _at_once(app: Holdfast) -> None:
+    begun = time.monotonic()
+    for number in range(5):
+        assert await (await app.start(film, number)).result(10) == "engine.render"
+    assert time.monotonic() - begun < 2.5, "a queued step waited for a look at the store instead of a wake"
+
+
+def test_a_queued_step_begins_at_once_where_its_own_worker_serves_the_queue(url: str) -> None:
+    """Within a process nothing polls: offering work wakes whoever serves the queue."""
+
+    async def main() -> None:
+        async with _serving(url, {"video": 2}) as app:
+            await _at_once(app)
+
+    asyncio.run(main())
+
+
+def test_a_queued_step_begins_at_once_on_postgresql(postgres: PostgresServer) -> None:
+    """The same where the store announces changes to other processes only."""
+
+    async def main() -> None:
+        async with _serving(postgres.schema_url(), {"video": 2}) as app:
+            await _at_once(app)
+
+    asyncio.run(main())
+
+
+@workflow(name="engine.holding")
+async def holding() -> None:
+    await hold()
+
+
+def test_higher_priorities_go_first_and_equals_in_their_order(url: str) -> None:
+    """With room for one run at a time the order of work is the order of priority, then of age."""
+
+    async def main() -> None:
+        options = WorkerOptions(capacity=1)
+        async with Holdfast(url, workflows=[holding, noting], options=options) as app:
+            first = await app.start(holding)
+            await asyncio.to_thread(began.wait, 10)
+            runs = [
+                await app.start(noting, word, priority=priority)
+                for word, priority in [("low", -1), ("one", 5), ("two", 5), ("high", 9), ("usual", 0)]
+            ]
+            let_go.set()
+            await first.result(10)
+            for run in runs:
+                await run.result(10)
+        assert calls == ["high", "one", "two", "usual", "low"]
+
+    asyncio.run(main())

@@ -1,0 +1,118 @@
+"""What a step's failure means: another attempt may mend it, or none can."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from holdfast import RetryableError, TerminalError, step
+from holdfast.journal.payload import Err, Ok
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.programs.function.definitions import Step
+from holdfast.store.protocol import Key
+from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.worker.performer import Performer
+
+PROMISE = PromiseId.of_run("digest", None, "run").child(0)
+
+
+class Response:
+    """What an HTTP library's error carries."""
+
+    def __init__(self, status_code: int, headers: dict[str, str]) -> None:
+        self.status_code = status_code
+        self.headers = headers
+
+
+class HTTPError(Exception):
+    def __init__(self, status: int, **headers: str) -> None:
+        super().__init__(f"status {status}")
+        self.response = Response(status, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+async def attempt(definition: Step[..., object], *args: object) -> Settled | AttemptFailed:
+    """One attempt of a step, and the one thing that came of it."""
+    loop = asyncio.get_running_loop()
+    reported: asyncio.Future[Settled | AttemptFailed] = loop.create_future()
+    with ThreadPoolExecutor(1) as threads:
+        performer = Performer(VirtualClock(loop), threads, 1)
+        payload = definition.signature.write(args, {})
+        key = Key("default", "run")
+        performer.perform(definition, key, PROMISE, 1, payload, reported.set_result, lambda _: None)
+        return await reported
+
+
+def raising(error: Exception) -> Settled | AttemptFailed:
+    @step
+    async def fails() -> None:
+        raise error
+
+    return run_virtually(attempt(fails))
+
+
+RETRYABLE = [
+    TimeoutError("slow"),
+    ConnectionError("gone"),
+    RetryableError("later"),
+    *map(HTTPError, (408, 425, 429, 500, 502, 503, 504)),
+]
+
+
+@pytest.mark.parametrize("error", RETRYABLE, ids=str)
+def test_timeouts_server_errors_and_rate_limits_may_be_tried_again(error: Exception) -> None:
+    """G-34: what time may mend is a failed attempt, not a failed step."""
+    assert isinstance(raising(error), AttemptFailed)
+
+
+@pytest.mark.parametrize("error", [TerminalError("never"), *map(HTTPError, (400, 401, 403, 404, 409, 422))], ids=str)
+def test_what_the_other_side_refuses_for_good_is_not_tried_again(error: Exception) -> None:
+    """G-35: an invalid payload, or a denial, settles the step at once with its error."""
+    outcome = raising(error)
+    assert isinstance(outcome, Settled)
+    assert isinstance(outcome.outcome, Err)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (HTTPError(429, Retry_After="7"), 7.0),
+        (HTTPError(503, Retry_After="0.5"), 0.5),
+        (RetryableError("later", after=12), 12.0),
+        (HTTPError(429, Retry_After="Fri, 31 Dec 1999 23:59:59 GMT"), None),
+        (HTTPError(429), None),
+    ],
+    ids=str,
+)
+def test_the_other_sides_wish_for_patience_is_passed_on(error: Exception, seconds: float | None) -> None:
+    """G-34: Retry-After in seconds, and a RetryableError's own, are honoured."""
+    outcome = raising(error)
+    assert isinstance(outcome, AttemptFailed)
+    assert outcome.retry_after_seconds == seconds
+
+
+def test_an_attempt_that_takes_too_long_is_a_failed_attempt() -> None:
+    """G-34: the step's own timeout is one of the timeouts."""
+
+    @step(timeout=5.0)
+    async def slow() -> None:
+        await asyncio.sleep(6.0)
+
+    outcome = run_virtually(attempt(slow))
+    assert isinstance(outcome, AttemptFailed)
+    assert "longer than 5.0 s" in outcome.failure.message
+
+
+def test_a_step_within_its_timeout_gives_its_value() -> None:
+    """The counterpart of the above: a limit that is kept changes nothing."""
+
+    @step(timeout=5.0)
+    async def quick() -> str:
+        await asyncio.sleep(4.0)
+        return "done"
+
+    outcome = run_virtually(attempt(quick))
+    assert isinstance(outcome, Settled)
+    assert isinstance(outcome.outcome, Ok)
