@@ -26,7 +26,7 @@ from holdfast.testing.postgres import PostgresServer
 
 Figures = dict[str, float]
 
-LONGEST_SECONDS = 600
+LONGEST_SECONDS = 240
 RAW = Path(__file__).parent / "raw.py"
 
 

@@ -23,6 +23,9 @@ class Line(NamedTuple):
 
 
 def read_log(path: Path) -> list[Line]:
+    """Every line so far; none where no step has begun yet."""
+    if not path.exists():
+        return []
     lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
     return [Line(word, key, int(attempt), int(at)) for word, key, attempt, at in lines]
 

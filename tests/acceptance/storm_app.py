@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 
-from holdfast import Holdfast, WorkerOptions, receive, step, step_info, workflow
+from holdfast import Holdfast, WorkerOptions, step, step_info, workflow
 
 LOG = "STORM_LOG"
 STEPS = 10
@@ -87,14 +87,8 @@ async def mixed(first: int) -> int:
 
 
 @workflow
-async def after_go(number: int) -> int:
-    """Wait for a signal, then do one step."""
-    await receive("go")
-    return await add(0, number)
-
-
-@workflow
 async def patiently(number: int, seconds: float) -> int:
+    """Two long steps, so that a stop finds one of them under way."""
     return await patient(await patient(number, seconds), seconds)
 
 

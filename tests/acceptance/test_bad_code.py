@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, RunFailed, patched, receive, step, workflow
+from holdfast import Holdfast, RunFailed, RunHandle, patched, receive, step, workflow
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store.protocol import Key
 from tests.acceptance.authored import calls, note
@@ -78,7 +78,7 @@ def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
 
     async def main() -> None:
         async with engine(url, code(mistake)) as app:
-            run = await app.start("bad.blocking", id="b")
+            run: RunHandle[str] = await app.start("bad.blocking", id="b")
             await until_status(run, "paused", 10)
             told = await run.explain()
             assert "blocked_loop" in told
@@ -111,7 +111,7 @@ def test_changed_code_parks_with_a_readable_difference_and_the_old_code_finishes
 
     async def main() -> None:
         async with engine(url, _versions("a", "b")) as app:
-            run = await app.start("bad.changing", id="c")
+            run: RunHandle[str] = await app.start("bad.changing", id="c")
             await until_status(run, "waiting", 10)
         async with engine(url, _versions("changed", "b")) as app:
             run = app.run("c")
@@ -137,15 +137,15 @@ def test_a_marker_lets_new_runs_take_the_new_path_and_old_ones_keep_theirs(url: 
 
     async def main() -> None:
         async with engine(url, _versions("a", "b")) as app:
-            old = await app.start("bad.changing", id="old")
-            past = await app.start("bad.changing", id="past")
+            old: RunHandle[str] = await app.start("bad.changing", id="old")
+            past: RunHandle[str] = await app.start("bad.changing", id="past")
             await until_status(old, "waiting", 10)
             await past.signal("go")
             assert await past.result(10) == "ab"
         async with engine(url, _versions("a", "b", marked=True)) as app:
             await app.run("old").signal("go")
             assert await app.run("old").result(10) == "aLOUD"  # it had not reached the place yet
-            new = await app.start("bad.changing", id="new")
+            new: RunHandle[str] = await app.start("bad.changing", id="new")
             await new.signal("go")
             assert await new.result(10) == "aLOUD"
             forked = await app.run("past").fork(await _sequence_after_signal(app), id="forked")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, RunFailed, receive, step, workflow
+from holdfast import Holdfast, RunFailed, RunHandle, receive, step, workflow
 from holdfast.errors import (
     DuplicateName,
     InvalidRequest,
@@ -45,7 +45,7 @@ def test_an_argument_that_is_no_data_is_refused_before_anything_is_written(url: 
             with pytest.raises(Unencodable, match=r"cannot be stored as data.*Use plain data"):
                 await app.start(takes, socket.socket, id="a")
             with pytest.raises((InvalidRequest, TypeError), match="value"):
-                await app.start(takes, id="a")  # type: ignore[call-arg]
+                await app.start(takes, id="a")
             with pytest.raises(RunNotFound, match="holdfast list"):
                 await app.run("a").status()
 
@@ -78,7 +78,7 @@ def test_results_that_are_no_data_are_told_with_the_remedy(url: str) -> None:
         async with engine(url, catches, returns(asyncio.Lock())) as app:
             told = await (await app.start(catches)).result(10)
             assert "the result of bad.gives_a_lock cannot be stored as data" in told
-            run = await app.start("bad.returns", id="r")
+            run: RunHandle[str] = await app.start("bad.returns", id="r")
             await until_status(run, "paused", 10)
             assert "the result of bad.returns cannot be stored as data" in await run.explain()
         async with engine(url, returns("plain")) as app:
@@ -227,7 +227,7 @@ def test_a_run_of_an_unknown_workflow_waits_for_a_worker_that_knows_it(url: str)
 
     async def main() -> None:
         async with engine(url, known) as app:
-            run = await app.start("bad.elsewhere", "there", id="w")
+            run: RunHandle[str] = await app.start("bad.elsewhere", "there", id="w")
             assert await (await app.start(known)).result(10) == "here"
             assert await run.status() == "queued"
             assert "none of the 1 running workers knows the workflow 'bad.elsewhere'" in await run.explain()

@@ -86,30 +86,58 @@ def test_a_storm_of_kills_on_postgresql_loses_nothing_and_repeats_nothing(
 
 
 async def _relay(url: str, folder: Path, seed: int) -> None:
-    """One worker after the other is told to stop at a random moment, and the next goes on."""
+    """One worker after the other is told to stop, at a random moment or right after a step began; the next goes on."""
     chance = random.Random(seed)
-    runs = 60
+    runs, log = 60, folder / "steps.log"
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.mixed, runs)
         with crew_on(url, folder, "--concurrency", "4") as crew:
-            for _ in range(6):
+            for turn in range(6):
+                before = len(read_log(log))
                 member = crew.hire()
 
-                async def ready(member: WorkerProcess = member) -> bool:
-                    return member.ready
+                async def under_way(member: WorkerProcess = member, least: int = before + turn % 2) -> bool:
+                    return member.ready and len(read_log(log)) >= least
 
-                await eventually(ready, "the worker to be ready")
-                await asyncio.sleep(chance.uniform(0.0, 0.15))
+                await eventually(under_way, "the worker to be at work")
+                await asyncio.sleep(chance.uniform(0.0, 0.15) * ((turn + 1) % 2))
                 crew.retire()
                 assert [run.key for run in await rows_of(app) if run.owner is not None] == []
-                assert interrupted(read_log(folder / "steps.log")) == 0
+                assert interrupted(read_log(log)) == 0
             crew.hire()
             await until_completed(app, runs)
             crew.retire()
         rows = await rows_of(app)
         assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(runs)}
-        assert begun_more_than_once(await check_steps(app, folder / "steps.log")) == []
+        assert begun_more_than_once(await check_steps(app, log)) == []
         await check_store(app)
+
+
+async def _stop_inside_steps(url: str, folder: Path) -> None:
+    runs, log = 20, folder / "steps.log"
+    async with Holdfast(url, worker=False) as app:
+        await start_all(app, storm_app.patiently, runs, 0.4)
+        with crew_on(url, folder) as crew:
+            member = crew.hire()
+
+            async def all_began() -> bool:
+                return len(read_log(log)) >= runs
+
+            await eventually(all_began, "a step of each run to begin")
+            crew.retire()
+            assert f"finishing {runs} steps" in member.words
+            assert interrupted(read_log(log)) == 0
+            assert len(read_log(log)) == 2 * runs, "a stopping worker began another step"
+            crew.hire()
+            await until_completed(app, runs)
+            crew.retire()
+        assert len(await check_steps(app, log)) == 4 * runs
+        await check_store(app)
+
+
+def test_steps_under_way_when_a_stop_comes_end_and_are_never_run_again(tmp_path: Path) -> None:
+    """Each step begins once and ends once: the stopped worker ends the first of each run, the next one the second."""
+    asyncio.run(_stop_inside_steps(sqlite_url(tmp_path / "storm.db"), tmp_path))
 
 
 def test_a_graceful_stop_at_any_moment_hands_back_and_runs_nothing_twice(tmp_path: Path) -> None:

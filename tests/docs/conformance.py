@@ -52,8 +52,8 @@ def _nodes(proof: str) -> Iterable[str]:
 
 
 def plain(node: str) -> str:
-    """A node id without its parameters."""
-    return node.partition("[")[0]
+    """A node id without its parameters, and without the group that xdist writes behind it."""
+    return node.partition("[")[0].partition("@")[0]
 
 
 def unproved(table: Iterable[Row], outcomes: Mapping[str, set[str]]) -> list[str]:

@@ -118,10 +118,9 @@ MUTANTS: Final = (
     Mutant(
         "signal-delivered-twice",
         "src/holdfast/kernel",
-        "delivery = self.ledger.next_delivery(name)\n"
-        "        self._record(e.SignalDelivered(name, signal.payload, delivery))\n",
-        "for _ in range(2):\n            delivery = self.ledger.next_delivery(name)\n"
-        "            self._record(e.SignalDelivered(name, signal.payload, delivery))\n",
+        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery))",
+        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery)); "
+        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery := delivery + 1))",
         (KERNEL, SIMULATOR),
     ),
     Mutant(
@@ -192,8 +191,8 @@ MUTANTS: Final = (
     Mutant(
         "timer-fires-early",
         "src/holdfast/kernel",
-        "and due <= self._now and",
-        "and due <= self._now + 1_000_000 and",
+        "if due is not None and due <= now else None",
+        "if due is not None and due <= now + 1_000_000 else None",
         (KERNEL, LAWS, SIMULATOR),
     ),
     Mutant(

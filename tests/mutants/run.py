@@ -41,15 +41,20 @@ class Verdict(msgspec.Struct, frozen=True):
     seconds: float
 
 
+def place(tree: Path, mutant: Mutant) -> Path:
+    """The one file to break. Raises NoMutant where the text does not occur exactly once."""
+    where = tree / mutant.where
+    files = sorted(where.rglob("*.py")) if where.is_dir() else [where]
+    found = [file for file in files for _ in range(file.read_text().count(mutant.old))]
+    if len(found) != 1:
+        raise NoMutant(f"{mutant.name}: {mutant.where} contains {len(found)} times, not once:\n{mutant.old}")
+    return found[0]
+
+
 def mutate(tree: Path, mutant: Mutant) -> None:
-    """Break the copy. Raises NoMutant where the text does not occur exactly once."""
-    place = tree / mutant.where
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    holders = [file for file in files if mutant.old in file.read_text()]
-    if sum(file.read_text().count(mutant.old) for file in holders) != 1:
-        raise NoMutant(f"{mutant.name}: {mutant.where} does not contain exactly once:\n{mutant.old}")
-    text = holders[0].read_text()
-    holders[0].write_text(text.replace(mutant.old, mutant.new))
+    """Break the copy."""
+    file = place(tree, mutant)
+    file.write_text(file.read_text().replace(mutant.old, mutant.new))
 
 
 def copy(source: Path, folder: Path) -> None:
@@ -136,6 +141,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-unbroken-") as folder:
         copy(ROOT, Path(folder))  # so that whoever goes on working meanwhile breaks no mutant
         try:
+            for mutant in wanted:
+                place(Path(folder), mutant)
             return judged(Path(folder), wanted)
         except NoMutant as error:
             print(error)

@@ -58,14 +58,12 @@ def test_cleanup_steps_run_between_the_request_and_the_end() -> None:
     check_replay(run)
 
 
-def test_a_cancellation_before_the_first_turn_runs_the_body_to_its_first_wait() -> None:
-    """The step that the body asked for is given up before anyone was asked to do it."""
+def test_a_cancellation_before_the_first_turn_runs_nothing_of_the_body() -> None:
+    """It is recorded before the program begins, and the program ends without having done anything."""
     run = Run(tidy())
     turn = run.advance(cancel())
-    assert [request.function_name for request in run.invokes.values()] == ["clean"]
-    assert len(turn.requests) == 1
-    run.advance(run.ok(1))
-    assert isinstance(run.events[-1], e.ExecutionCancelled)
+    assert turn.requests == []
+    assert [type(event) for event in run.events[1:]] == [e.CancelRequested, e.ExecutionCancelled]
     check_replay(run)
 
 

@@ -47,7 +47,6 @@ class Callable:
         ({"name": " "}, plain, "no usable name"),
         ({"name": "x" * 201}, plain, "no usable name"),
     ],
-    ids=str,
 )
 def test_a_step_that_cannot_work_is_refused(options: dict[str, Any], function: Any, problem: str) -> None:
     """At import, where the author sees it, and with what is wrong."""

@@ -242,11 +242,11 @@ SELECT pg_advisory_unlock_shared(hashtextextended(current_schema() || '/' || $1,
 
 -- name: gone
 -- Workers that have expired; and, where $1, those that nobody attends although they had a second for it since their last
--- beat. For a while after the server came up $1 must be false: everyone has lost the lock and is about to return.
+-- beat. Who has not beaten since the server came up has lost the lock with everyone else, and may be about to return.
 SELECT id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE expires_at < clock.now OR (
     $1 AND beat_at < clock.now - 1000000
-    AND pg_postmaster_start_time() < clock_timestamp() - interval '2 seconds'
+    AND beat_at > (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
     AND NOT EXISTS (
         SELECT FROM pg_locks
         WHERE locktype = 'advisory' AND granted AND objsubid = 1

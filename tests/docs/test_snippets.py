@@ -1,0 +1,75 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from holdfast.cli.main import main
+from tests.docs.pages import PAGES, ROOT, blocks, commands
+
+WITH_PYTHON = [page for page in PAGES if any(block.why_not is None for block in blocks(page, "python"))]
+WITH_COMMANDS = [page for page in PAGES if any(commands(page))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a file as a reader would, with every warning an error."""
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_in_order(page: Path, tmp_path: Path) -> None:
+    """All blocks of a page are one program; an error names the line of the page."""
+    lines: list[str] = []
+    for block in blocks(page, "python"):
+        if block.why_not is None:
+            lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
+    script = tmp_path / f"{page.stem.replace('-', '_')}.py"
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = run(script, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_few_blocks_are_not_run() -> None:
+    """A block that is not run may be wrong: there is one, and a test of its own runs it."""
+    passed_over = [(page.name, block.why_not) for page in PAGES for block in blocks(page, "python") if block.why_not]
+    assert [name for name, _ in passed_over] == ["README.md"]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_every_command_shown_can_be_parsed(page: Path) -> None:
+    """Commands, options and arguments that are shown exist."""
+    for line in commands(page):
+        _, name, *arguments = shlex.split(line, comments=True)
+        if line.startswith("| xargs"):
+            arguments.append("RUN")
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, line
+        try:
+            command.make_context(name, [*arguments, *(["RUN"] if "xargs" in line else [])])
+        except click.ClickException as error:
+            pytest.fail(f"{page.name}: {line}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+    """Each example is a program of its own that ends well."""
+    done = run(example, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout != ""
