@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ from holdfast.testing.postgres import PostgresServer
 
 Figures = dict[str, float]
 
-LONGEST_SECONDS = 240
+LONGEST_SECONDS = 480
 RAW = Path(__file__).parent / "raw.py"
 
 
@@ -126,10 +126,8 @@ def _process(command: list[str], words: Any) -> Iterator[subprocess.Popen[str]]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     """SIGKILL to the process and all that it started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

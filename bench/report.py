@@ -102,9 +102,8 @@ def _rows(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _table(results: targets.Results, columns: list[Column]) -> str:
-    rows = []
-    for name in targets.OURS + targets.PEERS:
-        rows.append([name, *(_cell(results, column, name) for column in columns)])
+    everyone = targets.OURS + targets.PEERS
+    rows = [[name, *(_cell(results, column, name) for column in columns)] for name in everyone]
     return _rows(["", *(column.title for column in columns)], rows)
 
 
@@ -154,7 +153,9 @@ def write_plot(found: Found) -> None:
         panel, height = _panel(column, values, y)
         drawn.append(panel)
         y += height
-    style = "text{font:12px system-ui,sans-serif;fill:#333}.title{font-weight:600}.ours{fill:#0b6e4f}.peer{fill:#9aa5b1}"
+    style = (
+        "text{font:12px system-ui,sans-serif;fill:#333}.title{font-weight:600}.ours{fill:#0b6e4f}.peer{fill:#9aa5b1}"
+    )
     body = "\n".join(drawn)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}" role="img">'
     ground = f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>'

@@ -98,7 +98,9 @@ def _to_best_peer() -> list[Target]:
         ("W5", "seconds", "restart to done", 1),
     ]
     return [
-        Target(f"{workload} {what} on {ours.split(', ')[1]}, to the best peer", limit, False, _to_best(workload, ours, key))
+        Target(
+            f"{workload} {what} on {ours.split(', ')[1]}, to the best peer", limit, False, _to_best(workload, ours, key)
+        )
         for workload, key, what, limit in wanted
         for ours in OURS
     ]

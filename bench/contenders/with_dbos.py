@@ -1,4 +1,4 @@
-"""DBOS, on SQLite or PostgreSQL as the URL says: asynchronous workflows and steps, started concurrently in one process."""
+"""DBOS, on SQLite or PostgreSQL as the URL says: asynchronous workflows and steps, started at once in one process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def slow_work(run: str, number: int) -> int:
 
 
 @DBOS.workflow()
-async def steps(run: str, count: int) -> int:
+async def steps(_run: str, count: int) -> int:
     for number in range(count):
         await work(number)
     return count
@@ -36,12 +36,12 @@ async def slow(run: str, count: int) -> int:
 
 
 @DBOS.workflow()
-async def fan(run: str, count: int) -> int:
+async def fan(_run: str, count: int) -> int:
     return len(await asyncio.gather(*(work(number) for number in range(count))))
 
 
 @DBOS.workflow()
-async def wait(run: str, count: int) -> int:
+async def wait(_run: str, count: int) -> int:
     workloads.note_waiting()
     await DBOS.recv_async("go", timeout_seconds=3600)
     return count

@@ -25,7 +25,7 @@ async def slow_work(run: str, number: int) -> int:
 
 
 @workflow
-async def steps(run: str, count: int) -> int:
+async def steps(_run: str, count: int) -> int:
     for number in range(count):
         await work(number)
     return count
@@ -39,12 +39,12 @@ async def slow(run: str, count: int) -> int:
 
 
 @workflow
-async def fan(run: str, count: int) -> int:
+async def fan(_run: str, count: int) -> int:
     return len(await asyncio.gather(*(work(number) for number in range(count))))
 
 
 @workflow
-async def wait(run: str, count: int) -> int:
+async def wait(_run: str, count: int) -> int:
     workloads.note_waiting()
     await receive("go")
     return count
@@ -83,7 +83,7 @@ async def opened(parameters: dict[str, Any]) -> AsyncIterator[WithHoldfast]:
 
 
 async def serve(parameters: dict[str, Any]) -> workloads.Figures:
-    """A worker process of the scale-out workload: it takes a share of the runs, not all of them, and runs until killed."""
+    """A worker process of W7: it takes a share of the runs, not all of them, and works until it is killed."""
     async with Holdfast(parameters["url"], options=WorkerOptions(capacity=parameters["capacity"])):
         print("ready", flush=True)
         await asyncio.Event().wait()

@@ -126,7 +126,11 @@ async def opened(parameters: dict[str, Any]) -> AsyncIterator[WithRestate]:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             await _listening(port)
             await _register(session, parameters["admin"], port)
-            yield WithRestate(session, parameters["ingress"], [*workloads.family(service.pid), *workloads.family(parameters["server_pid"])])
+            yield WithRestate(
+                session,
+                parameters["ingress"],
+                [*workloads.family(service.pid), *workloads.family(parameters["server_pid"])],
+            )
     finally:
         service.kill()
 

@@ -70,11 +70,28 @@ class Log:
 
 async def slow_step(run: str, number: int) -> int:
     """The step of the recovery workload: it leaves a line when it begins and when it has ended."""
+    while not _gate_is_open():  # noqa: ASYNC110  # another process opens it
+        await asyncio.sleep(0.1)
     log = _log()
     log.write("begun", run, number)
     await asyncio.sleep(STEP_SECONDS)
     log.write("ended", run, number)
     return number
+
+
+_OPEN: set[str] = set()
+
+
+def _gate_is_open() -> bool:
+    """Steps begin when all runs are started: a kill before that would leave runs that nobody can recover."""
+    path = os.environ["BENCH_LOG"] + ".gate"
+    if path not in _OPEN and Path(path).exists():
+        _OPEN.add(path)
+    return path in _OPEN
+
+
+def _open_gate(log: str) -> None:
+    Path(log + ".gate").touch()
 
 
 def note_waiting() -> None:
@@ -156,13 +173,14 @@ async def growth(contender: Contender, steps: int, **_: Any) -> Figures:
 async def fill(contender: Contender, runs: int, **_: Any) -> Figures:
     """Leave finished runs behind."""
     begun = time.perf_counter()
-    await _at_once([f"old-{number}" for number in range(runs)], lambda id: contender.call("steps", id, 0), 1000)
+    await _at_once([f"old-{number}" for number in range(runs)], lambda old: contender.call("steps", old, 0), 1000)
     return {"seconds": time.perf_counter() - begun}
 
 
-async def recovery_begin(contender: Contender, runs: int, steps: int, **_: Any) -> Figures:
+async def recovery_begin(contender: Contender, runs: int, steps: int, log: str, **_: Any) -> Figures:
     """W5, until killed."""
-    await _at_once([f"w5-{number}" for number in range(runs)], lambda id: contender.start("slow", id, steps))
+    await _at_once([f"w5-{number}" for number in range(runs)], lambda run: contender.start("slow", run, steps))
+    _open_gate(log)
     await asyncio.Event().wait()
     return {}
 
@@ -220,7 +238,7 @@ async def _warm_up(contender: Contender, name: str) -> None:
 
 
 async def _start_waiting(contender: Contender, lines: Log, ids: list[str]) -> None:
-    await _at_once(ids, lambda id: contender.start("wait", id, 0))
+    await _at_once(ids, lambda run: contender.start("wait", run, 0))
     there = 0
     while True:
         there += sum(line.startswith("waiting") for line in lines.fresh_lines())

@@ -11,7 +11,9 @@ import msgspec
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
-_BLOCK = re.compile(r"(?:^<!-- not run: (?P<why>.+?) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<why>.+?) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -34,11 +36,20 @@ def blocks(page: Path, kind: str) -> list[Block]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """Every ``holdfast …`` command line that the page shows, in blocks or in its prose."""
+    """Every ``holdfast …`` command line in the page's blocks. What ``xargs`` adds is there too."""
     for block in blocks(page, "console"):
         for line in block.text.splitlines():
-            if line.startswith("$ "):
-                yield from re.findall(r"(?:^|&& |\| xargs -n1 )holdfast [^|]*", line.removeprefix("$ "))
+            parts = line.removeprefix("$ ").split(" | ") if line.startswith("$ ") else []
+            for part in parts:
+                command = re.sub(r"^xargs -n1 (.*)$", r"\1 RUN", part)
+                if command.startswith("holdfast "):
+                    yield command
+
+
+def mentions(page: Path) -> Iterator[str]:
+    """The commands that the page's prose speaks of: ``holdfast NAME …``."""
+    prose = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    yield from re.findall(r"`holdfast ([a-z]\w*)", prose)
 
 
 def links(page: Path) -> list[str]:

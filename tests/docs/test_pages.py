@@ -48,7 +48,7 @@ def test_every_option_of_a_worker_is_in_the_reference_with_its_meaning(field: st
 
 
 def test_every_parked_reason_is_explained() -> None:
-    """The reasons that the engine gives are written in two files; each one's first words are in the operator's table."""
+    """The first words of each reason that the engine gives are in the operator's table."""
     for reason in (
         "nondeterminism:",
         "blocked_loop:",

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.cli.main import main
-from tests.docs.pages import PAGES, ROOT, blocks, commands
+from holdfast.cli.main import COMMANDS, main
+from tests.docs.pages import PAGES, ROOT, blocks, commands, mentions
 
 WITH_PYTHON = [page for page in PAGES if any(block.why_not is None for block in blocks(page, "python"))]
 WITH_COMMANDS = [page for page in PAGES if any(commands(page))]
@@ -57,14 +57,18 @@ def test_every_command_shown_can_be_parsed(page: Path) -> None:
     """Commands, options and arguments that are shown exist."""
     for line in commands(page):
         _, name, *arguments = shlex.split(line, comments=True)
-        if line.startswith("| xargs"):
-            arguments.append("RUN")
         command = main.get_command(click.Context(main), name)
         assert command is not None, line
         try:
-            command.make_context(name, [*arguments, *(["RUN"] if "xargs" in line else [])])
+            command.make_context(name, arguments)
         except click.ClickException as error:
             pytest.fail(f"{page.name}: {line}: {error.format_message()}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_spoken_of_exists(page: Path) -> None:
+    """Prose names no command that is not there."""
+    assert set(mentions(page)) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

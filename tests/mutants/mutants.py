@@ -43,7 +43,8 @@ GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
 SQLITE: Final = Judge("sqlite", ("tests/conformance/test_sqlite.py",))
 POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k", "fenced or stale or epoch"))
-SIMULATOR: Final = Judge("simulator", seeds=(0, 150))
+STRAYS: Final = Judge("strays", ("tests/conformance/test_strays.py", "-k", "memory"))
+SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 
 MUTANTS: Final = (
     Mutant(
@@ -226,8 +227,8 @@ MUTANTS: Final = (
     Mutant(
         "lost-claim-forgotten",
         "src/holdfast/worker/claimer.py",
-        "self._doubts += 1  # until the answer is here",
-        "self._doubts += 0  # until the answer is here",
+        "if self._doubts:",
+        "if not self._lease:",
         (SIMULATOR,),
     ),
     Mutant(
@@ -235,7 +236,7 @@ MUTANTS: Final = (
         "src/holdfast/store/memory/store.py",
         "[*gone, *sorted(strays - tables.workers.keys())]",
         "gone",
-        (MEMORY, SIMULATOR),
+        (STRAYS,),
     ),
     Mutant(
         "parent-never-told",

@@ -144,7 +144,7 @@ class RunHandle(Generic[R]):
         return await verify_run(self._app.store, await self.info())
 
     async def retry(self) -> None:
-        """Let a failed or cancelled run go on from its failed step, as a new generation with the journal up to there."""
+        """Let a failed or cancelled run go on from its failed step: a new generation with the journal up to there."""
         await self._app.repairs.retry(self.key)
 
     async def fork(self, sequence: int, *, id: str | None = None) -> RunHandle[R]:

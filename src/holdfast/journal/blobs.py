@@ -1,4 +1,4 @@
-"""Large payloads live beside the journal, content-addressed, on every path: the segment's codec boundary is the only one."""
+"""Large payloads live beside the journal, content-addressed, on every path: the codec's boundary is the only one."""
 
 from __future__ import annotations
 

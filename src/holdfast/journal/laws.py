@@ -61,6 +61,9 @@ LAWS: Final[dict[str, str]] = {
 
 MODEL_RETRY_BOUND: Final = 3
 
+_COMMANDING: Final = frozenset({Running, Cancelling})
+"""While in these, a program issues commands. Compared by exact type: msgspec's types answer isinstance slowly."""
+
 
 class _Invocation:
     """What later events about one invocation are judged by."""
@@ -172,7 +175,12 @@ class Ledger:
 
     def is_satisfied(self) -> bool:
         """Whether the run is blocked and its wait is over."""
-        return type(self.status) is Blocked and satisfied(self.status, self.resolved)
+        status = self.status
+        if type(status) is not Blocked:
+            return False
+        if len(status.waiting_on) == 1:  # of whatever kind
+            return status.waiting_on[0] in self.resolved
+        return satisfied(status, self.resolved)
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
@@ -195,18 +203,21 @@ class Ledger:
             for _, payload in sorted(signals.delivered.items())
         ]
 
+    def _is_child(self, promise: PromiseId) -> bool:
+        return promise.root == self.root.root and bool(promise.path) and promise.path[:-1] == self.root.path
+
     def _allocate(self, promise: PromiseId) -> None:
         if not self.strict:
             return
         # A receive that was given up before its turn ended leaves a gap, so positions rise and need not touch.
-        if promise.parent() != self.root or promise.path[-1] < self.next_child:
+        if not self._is_child(promise) or promise.path[-1] < self.next_child:
             raise LawBroken("K-1", f"{promise} is not a new child at position {self.next_child} or later")
-        if not isinstance(self.status, (Running, Cancelling)):
+        if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"a command at {promise} while {type(self.status).__name__}")
         self.next_child = promise.path[-1] + 1
 
     def _may_end(self, event: e.Event) -> None:
-        if not isinstance(self.status, (Running, Cancelling)):
+        if type(self.status) not in _COMMANDING:
             raise LawBroken("S-6", f"{type(event).__name__} while {type(self.status).__name__}")
         self.ended = True
 
@@ -317,7 +328,7 @@ class Ledger:
         if event.delivery_id != signals.consumed + 1:
             raise LawBroken("CF-3", f"{name} was consumed before an older one")
         # A run that was cancelled while it was paused still receives what it had begun to wait for.
-        if isinstance(self.status, (Running, Cancelling)) and event.promise_id not in self._receives:
+        if type(self.status) in _COMMANDING and event.promise_id not in self._receives:
             self._allocate(event.promise_id)
         self._receives.discard(event.promise_id)
         del signals.delivered[event.delivery_id]
@@ -336,15 +347,15 @@ class Ledger:
 
     def _awaiting(self, event: e.ExecutionAwaiting, timestamp: int) -> None:
         kind = event.kind
-        if isinstance(kind, e.Signal) and event.waiting_on != (kind.promise_id,):
+        if type(kind) is e.Signal and event.waiting_on != (kind.promise_id,):
             raise LawBroken("CF-4", f"the await of signal {kind.name!r} waits on something else than its promise")
         if not self.strict:
             return
-        if not isinstance(self.status, (Running, Cancelling)):
+        if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"an await while {type(self.status).__name__}")
         # A receive takes its position when it begins to wait; the await is the first event that names it.
         for promise in sorted(event.waiting_on):
-            if promise.parent() != self.root or promise.path[-1] >= self.next_child:
+            if not self._is_child(promise) or promise.path[-1] >= self.next_child:
                 self._allocate(promise)
             if not (promise in self.invocations or promise in self._fires or promise in self.resolved):
                 self._receives.add(promise)

@@ -34,5 +34,7 @@ def _path(url: str) -> str:
     """``sqlite:///shop.db`` is relative, ``sqlite:////var/shop.db`` absolute."""
     rest = url.removeprefix("sqlite:")
     if not rest.startswith("///"):
-        raise UnsupportedStore(f"{url!r}: a SQLite URL has three slashes before a relative path, four before an absolute one")
+        raise UnsupportedStore(
+            f"{url!r}: a SQLite URL has three slashes before a relative path, four before an absolute one"
+        )
     return unquote(rest.removeprefix("///"))

@@ -1,10 +1,10 @@
 """An engine for tests of workflows: the real one, on virtual time, in memory, in one process.
 
-``virtual_engine`` is used inside ``run_virtually``. Sleeping is free there: whenever everything waits, the clock jumps to
-the next timer. Plain functions run on the spot instead of in threads, because a thread knows nothing of virtual time.
+``virtual_engine`` is used inside ``run_virtually``. Sleeping is free there: whenever everything waits, the clock jumps
+to the next timer. Plain functions run on the spot and not in threads: a thread knows nothing of virtual time.
 
-Background roles look at a store every few seconds, in case a hint was lost. None is lost here, and looking through weeks
-of virtual time would take minutes; so the store gives a hint when a timer is due, and the roles rest until there is one.
+Background roles look at a store every few seconds, in case a hint was lost. None is lost here, and looking through
+weeks of virtual time would take minutes; so the store gives a hint when a timer is due, and the roles rest until then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing else is left to do.
 
-Days of sleeping pass in milliseconds, and a seed gives the same order of events every time. There is no I/O and there are
-no threads on this loop; whoever waits for something that no timer and no task will bring gets ``Stuck``.
+Days of sleeping pass in milliseconds, and a seed gives the same order of events every time. There is no I/O and there
+are no threads on this loop; whoever waits for something that no timer and no task will bring gets ``Stuck``.
 """
 
 from __future__ import annotations

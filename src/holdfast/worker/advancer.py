@@ -1,8 +1,8 @@
 """The advancer: it holds the runs that this worker leases and takes their turns.
 
-The way of a turn: arrivals gather at a held run; the pump, a plain callback of the event loop, advances the run's program;
-the change goes to the committer; its answer begins the requested steps. A run has one change under way at a time, and
-nothing that a turn asks for begins before the turn is durable.
+The way of a turn: arrivals gather at a held run; the pump, a plain callback of the event loop, advances the run's
+program; the change goes to the committer; its answer begins the requested steps. A run has one change under way at a
+time, and nothing that a turn asks for begins before the turn is durable.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class Advancer:
             self._set_alarm(held)
 
     def _wake_others(self, work: Plan) -> None:
-        """What came also may concern other runs: those held here are told, the rest is claimed. Work goes to the taker."""
+        """What came also may concern others: runs held here are told, the rest is claimed, work is the taker's."""
         for errand in work.errands:
             if isinstance(errand.change, p.Deliver):
                 self.delivered(errand.change.key)

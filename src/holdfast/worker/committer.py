@@ -53,8 +53,9 @@ class Committer:
         With a finite patience it is answered with the store's error instead, at once where an operator must act.
         """
         loop = asyncio.get_running_loop()
-        self._waiting.append(Waiting(change, done, loop.time() + patience_seconds))
-        if self.idle:
+        deadline = math.inf if patience_seconds == math.inf else loop.time() + patience_seconds
+        self._waiting.append(Waiting(change, done, deadline))
+        if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="holdfast-committer")
 
     async def commit(self, change: Change) -> Answer:

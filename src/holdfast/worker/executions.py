@@ -42,13 +42,19 @@ class Executions:
         """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""
         entries = unseal(segments, held.id, blobs)
         program = self._workflows[held.workflow].program()
-        with self._watchdog.watching(held.key):
+        self._watchdog.begin(held.key)
+        try:
             held.run_as(Execution.rebuild(held.id, program, entries, self.clock.now(), self._entropy))
+        finally:
+            self._watchdog.end()
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
         """One turn. Raises AuthorError where the workflow's code is at fault."""
-        with self._watchdog.watching(held.key):
+        self._watchdog.begin(held.key)
+        try:
             return held.live.advance(arrivals, self.clock.now(), resume=resume)
+        finally:
+            self._watchdog.end()
 
     def plan(self, held: Held, turn: Turn) -> Plan:
         """What to commit of a turn, and what to do then."""

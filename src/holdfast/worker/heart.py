@@ -1,4 +1,4 @@
-"""The heart: it keeps the worker's leases alive from a thread of its own, so a blocked step or loop does not lose them."""
+"""The heart: it keeps the worker's leases alive from a thread of its own, so a blocked loop does not lose them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -49,6 +50,8 @@ async def beat_forever(store: Store, beats: Beats) -> None:
                 beats.lost()
         except HoldfastError as error:
             log.debug("a heartbeat was missed: %s", error)
+        except Exception:
+            log.exception("a heartbeat failed; the heart goes on")
         await _rest(interval, beats.watchdog)
 
 
@@ -84,8 +87,9 @@ class ThreadPulse:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        if self._loop is not None and self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._loop is not None and self._task is not None and thread.is_alive():
+            with suppress(RuntimeError):  # its loop may just have been closed
+                self._loop.call_soon_threadsafe(self._task.cancel)
         await asyncio.to_thread(thread.join, 10)
 
     def _tell(self) -> None:

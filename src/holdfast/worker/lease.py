@@ -1,8 +1,8 @@
 """What a worker itself knows of its lease's life.
 
-The store decides who holds a run. But between its word and the next step of ours, the process may have been stopped, or
-the store out of reach, for so long that another worker has the run. So no step begins later than the last heartbeat plus
-the time to live, counted from before that heartbeat was sent: whoever took over did so later than that.
+The store decides who holds a run. But between its word and the next step of ours, the process may have been stopped,
+or the store out of reach, for so long that another worker has the run. So no step begins later than the last heartbeat
+plus the time to live, counted from before that heartbeat was sent: whoever took over did so later than that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parker: it pauses a run that cannot go on, where people see it, with the reason and a way out. Nothing is lost."""
+"""The parker: it pauses a run that cannot go on, where people see it, with the reason. Nothing is lost."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import contextvars
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +23,9 @@ from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import decode, encode
-from holdfast.store.protocol import Key
+from holdfast.store.protocol import Key, Store
 from holdfast.worker.clock import Clock
+from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
 Report = Callable[[Outcome], None]
@@ -45,16 +47,44 @@ class StepInfo(msgspec.Struct, frozen=True):
 class Performance:
     """One attempt under way."""
 
-    __slots__ = ("_beats", "called_off", "expired", "info", "last_beat", "loop", "task")
+    __slots__ = (
+        "_beats",
+        "attempt",
+        "called_off",
+        "expired",
+        "key",
+        "last_beat",
+        "loop",
+        "progress",
+        "promise",
+        "step",
+        "task",
+    )
 
-    def __init__(self, info: StepInfo, beats: Callable[[bytes], None], loop: asyncio.AbstractEventLoop) -> None:
-        self.info = info
+    def __init__(
+        self,
+        step: str,
+        key: Key,
+        promise: PromiseId,
+        attempt: int,
+        beats: Callable[[bytes], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.step = step
+        self.key = key
+        self.promise = promise
+        self.attempt = attempt
+        self.progress: Any = None
         self.called_off = False
         self.expired = False
         self.task: asyncio.Task[None] | None = None
         self.loop = loop
-        self.last_beat = loop.time()
+        self.last_beat = 0.0
         self._beats = beats
+
+    @property
+    def info(self) -> StepInfo:
+        return StepInfo(self.key.tenant, self.key.run, self.step, self.attempt, str(self.promise), self.progress)
 
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
@@ -93,7 +123,8 @@ def _current(what: str) -> Performance:
 class Performer:
     """Runs attempts, at most ``limit`` at once; the rest wait their turn."""
 
-    def __init__(self, clock: Clock, threads: Executor, limit: int) -> None:
+    def __init__(self, store: Store, clock: Clock, threads: Executor, limit: int) -> None:
+        self._store = store
         self._clock = clock
         self._threads = threads
         self._limit = limit
@@ -114,18 +145,15 @@ class Performer:
         input: Payload,
         report: Report,
         beats: Callable[[bytes], None],
-        progress: bytes | None = None,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before."""
-        seen = None if progress is None else decode(Payload(progress))
-        info = StepInfo(key.tenant, key.run, step.name, attempt, str(promise), seen)
         loop = asyncio.get_running_loop()
-        performance = Performance(info, beats, loop)
+        performance = Performance(step.name, key, promise, attempt, beats, loop)
 
         def begin() -> None:
             if not performance.called_off:
                 self._running += 1
-                performance.task = loop.create_task(self._attempt(step, performance, promise, input, report))
+                performance.task = loop.create_task(self._attempt(step, performance, input, report))
 
         if self._closed:
             return performance
@@ -140,11 +168,9 @@ class Performer:
         self._closed = True
         self._backlog.clear()
 
-    async def _attempt(
-        self, step: Step[..., Any], performance: Performance, promise: PromiseId, input: Payload, report: Report
-    ) -> None:
+    async def _attempt(self, step: Step[..., Any], performance: Performance, input: Payload, report: Report) -> None:
         started_at = self._clock.now()
-        attempt = performance.info.attempt
+        promise, attempt = performance.promise, performance.attempt
         outcome: Outcome | None = None
         try:
             value = await self._call(step, performance, input)
@@ -170,6 +196,7 @@ class Performer:
             return await step.function(*args, **kwargs)
         call = self._awaitable(step, args, kwargs)
         if step.heartbeat_timeout is not None:
+            performance.progress = await self._last_progress(performance)
             call = _listened(call, performance, step)
         try:
             async with asyncio.timeout(step.timeout) as scope:
@@ -179,6 +206,13 @@ class Performer:
                 performance.expired = True  # a thread cannot be stopped, but its next heartbeat() can tell it
                 raise TimeoutError(f"the attempt took longer than {step.timeout} s") from None
             raise
+
+    async def _last_progress(self, performance: Performance) -> Any:
+        """What the last attempt's heartbeat said, so that this one can go on from there."""
+        for said in await patiently(partial(self._store.progress_of, performance.key)):
+            if said.position == performance.promise.path[-1]:
+                return decode(Payload(said.details))
+        return None
 
     async def _awaitable(self, step: Step[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         if step.is_async:

@@ -16,8 +16,8 @@ _NEVER: Final = 3600.0
 class Role:
     """A background part. ``round`` does one round of work and says how many seconds may pass before the next.
 
-    Starting twice, stopping twice, and stopping before starting do no harm. ``wake`` begins the next round at once; a wake
-    during a round is not lost.
+    Starting twice, stopping twice, and stopping before starting do no harm. ``wake`` begins the next round at once; a
+    wake during a round is not lost.
     """
 
     name = "role"

@@ -78,11 +78,18 @@ def plan(
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``."""
     requests: Sequence[Request] = turn.requests
     if held.fresh and not execution.ended:
-        abandons = [request for request in turn.requests if isinstance(request, Abandon)]
+        abandons = [request for request in turn.requests if type(request) is Abandon]
         requests = [*execution.outstanding(), *abandons]
-    invoke = [r for r in requests if isinstance(r, Invoke) and is_local(r) and r.promise_id not in held.steps]
-    abandon = [r.promise_id for r in requests if isinstance(r, Abandon) and is_local(r)]
-    errands = [_errand(held, request, now, digest_of) for request in requests if not is_local(request)]
+    invoke: list[Invoke] = []
+    abandon: list[PromiseId] = []
+    errands: list[Errand] = []
+    for request in requests:
+        if not is_local(request):
+            errands.append(_errand(held, request, now, digest_of))
+        elif type(request) is Abandon:
+            abandon.append(request.promise_id)
+        elif type(request) is Invoke and request.promise_id not in held.steps:
+            invoke.append(request)
     ending = terminal_of(turn)
     renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:

@@ -1,7 +1,8 @@
 """The watchdog: it notices a workflow body that blocks the event loop, and says where.
 
-Two guards. An audit hook refuses well-known blocking calls inside a workflow body as they are made. And a turn that takes
-longer than the limit is reported, with the frame that blocks, by the heart's thread, which runs when the loop does not.
+Two guards. An audit hook refuses well-known blocking calls inside a workflow body as they are made. And a turn that
+takes longer than the limit is reported, with the frame that blocks, by the heart's thread, which runs when the loop
+does not.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.programs.function.loop import durable_loop
@@ -78,13 +78,12 @@ class Watchdog:
         self._turn: tuple[Key, float, int] | None = None
         self._reported: tuple[Key, float, int] | None = None
 
-    @contextmanager
-    def watching(self, key: Key) -> Iterator[None]:
+    def begin(self, key: Key) -> None:
+        """A turn of this run begins in this thread."""
         self._turn = (key, time.monotonic(), threading.get_ident())
-        try:
-            yield
-        finally:
-            self._turn = None
+
+    def end(self) -> None:
+        self._turn = None
 
     def look(self) -> str | None:
         """Report a turn that takes too long, once; called from another thread."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Final, get_type_hints
 
@@ -86,7 +87,18 @@ def _short(data: bytes) -> str:
 class Signature:
     """How a function's arguments and result are written and read."""
 
-    __slots__ = ("_keywords", "_kinds", "_parameters", "_positional", "_rest", "_result", "name")
+    __slots__ = (
+        "_fewest",
+        "_keywords",
+        "_kinds",
+        "_most",
+        "_parameters",
+        "_positional",
+        "_rest",
+        "_result",
+        "_whole",
+        "name",
+    )
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.name = name
@@ -102,6 +114,7 @@ class Signature:
         self._result = self._kinds.pop("return", Any)
         self._positional: list[str] = []
         self._rest = self._keywords = ""
+        self._whole: dict[int, Any] = {}
         for parameter in self._parameters.parameters.values():
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self._rest = parameter.name
@@ -109,10 +122,12 @@ class Signature:
                 self._keywords = parameter.name
             elif parameter.kind is not parameter.KEYWORD_ONLY:
                 self._positional.append(parameter.name)
+        self._fewest, self._most = _bounds(self._parameters)
 
     def write(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Payload:
         """Write a call's arguments. Raises TypeError where they do not fit, as the call itself would."""
-        self._parameters.bind(*args, **kwargs)
+        if kwargs or not self._fewest <= len(args) <= self._most:
+            self._parameters.bind(*args, **kwargs)
         return encode([args, kwargs], f"the arguments of {self.name}")
 
     def read(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
@@ -120,11 +135,26 @@ class Signature:
         positional, named = cbor2.loads(payload.data)
         if not self._kinds:
             return positional, named
+        if not named and (whole := self._read_whole(positional)) is not None:
+            return whole, named
         names = itertools.chain(self._positional, itertools.repeat(self._rest))
         return [self._read_one(value, name, name) for value, name in zip(positional, names, strict=False)], {
             name: self._read_one(value, name, name if name in self._parameters.parameters else self._keywords)
             for name, value in named.items()
         }
+
+    def _read_whole(self, positional: list[Any]) -> list[Any] | None:
+        """All arguments in one conversion; None where they do not fit, and must be looked at one by one."""
+        count = len(positional)
+        kind = self._whole.get(count)
+        if kind is None:
+            names = itertools.chain(self._positional, itertools.repeat(self._rest))
+            kinds = [self._kinds.get(name, Any) for name, _ in zip(names, positional, strict=False)]
+            kind = self._whole[count] = tuple.__class_getitem__(tuple(kinds)) if kinds else tuple[()]
+        try:
+            return list(msgspec.convert(positional, kind, dec_hook=_read_foreign, builtin_types=_AS_IS))
+        except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError):
+            return None
 
     def _read_one(self, value: Any, name: str, parameter: str) -> Any:
         kind = self._kinds.get(parameter, Any)
@@ -143,6 +173,20 @@ class Signature:
 
     def read_result(self, payload: Payload) -> Any:
         return decode(payload, self._result, f"the result of {self.name}")
+
+
+def _bounds(signature: inspect.Signature) -> tuple[float, float]:
+    """How many positional arguments alone make a call that surely fits."""
+    fewest, most = 0.0, 0.0
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            most = math.inf
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            fewest = math.inf if parameter.default is parameter.empty else fewest
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            most += 1
+            fewest += parameter.default is parameter.empty
+    return fewest, most
 
 
 def _readable(kind: Any) -> Any:

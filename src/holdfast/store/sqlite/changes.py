@@ -110,9 +110,7 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     if change.renewal is not None:
         renewal = change.renewal
         fresh = renewal.segment
-        cursor.execute(
-            SQL["next_generation"], (*change.key, fresh.first + fresh.count, fresh.head, renewal.root)
-        )
+        cursor.execute(SQL["next_generation"], (*change.key, fresh.first + fresh.count, fresh.head, renewal.root))
         _add_segment(cursor, change.key, change.generation + 1, fresh)
         _add_blobs(cursor, change.key, renewal.blobs)
     also = tuple(apply(cursor, also) for also in change.also)

@@ -1,4 +1,4 @@
-"""Connections to the database file: how they are opened, what their errors mean, how the schema is brought up to date."""
+"""Connections to the database file: how they are opened, what their errors mean, how the schema is kept up to date."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def translate(error: sqlite3.Error, path: str) -> HoldfastError:
     if code == sqlite3.SQLITE_READONLY:
         return StoreReadOnly(f"{path} cannot be written to: mend the permissions of the file and of its folder.")
     if code in _CORRUPT:
-        return StoreCorrupt(f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file.")
+        return StoreCorrupt(
+            f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file."
+        )
     if code == sqlite3.SQLITE_CANTOPEN:
         return UnsupportedStore(f"{path} cannot be opened: its folder must exist and be writable.")
     return StoreUnavailable(f"{path}: {error}")
@@ -158,7 +160,7 @@ def check_schema(present: int, path: str) -> None:
     newest = len(load_migrations("holdfast.store.sqlite"))
     if present > newest:
         raise SchemaTooNew(
-            f"{path} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. Upgrade this one."
+            f"{path} has schema {present} and this Holdfast knows {newest}: a newer one wrote it. Upgrade this one."
         )
 
 

@@ -1,14 +1,22 @@
-"""Knowing at once that a worker on this host is dead: it holds an operating-system lock on a file beside the database."""
+"""Knowing at once that a worker on this host is dead: while it lives it holds a lock on a file beside the database."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 try:
-    import fcntl
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    HAS_LOCKS = True
 except ImportError:  # not a POSIX system: leases end by expiry there
-    fcntl = None  # type: ignore[assignment]
+    HAS_LOCKS = False
+
+STALE_SECONDS: Final = 60.0
+"""Younger files may belong to a worker that is about to lock and register: they are left alone."""
 
 _held: dict[Path, int] = {}
 
@@ -31,10 +39,10 @@ def _file(database: str, worker: str) -> Path:
 def announce(database: str, worker: str) -> None:
     """Hold the worker's lock for as long as this process lives."""
     path = _file(database, worker)
-    if fcntl is None or path in _held:
+    if not HAS_LOCKS or path in _held:
         return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    flock(descriptor, LOCK_EX | LOCK_NB)
     _held[path] = descriptor
 
 
@@ -50,16 +58,33 @@ def withdraw(database: str, worker: str) -> None:
 def is_dead(database: str, worker: str) -> bool:
     """Whether the worker is known to be dead: its file is there and nobody holds the lock on it."""
     path = _file(database, worker)
-    if fcntl is None or path in _held:
+    if not HAS_LOCKS or path in _held:
         return False
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        flock(descriptor, LOCK_EX | LOCK_NB)
     except OSError:
         return False
     finally:
         os.close(descriptor)
     return True
+
+
+def sweep(database: str, registered: Collection[str]) -> None:
+    """Remove the files of workers that died between announcing themselves and being registered: nobody else would."""
+    place = Path(database)
+    mark = f"{place.name}-"
+    oldest = time.time() - STALE_SECONDS
+    for file in list(place.parent.iterdir()):
+        if not file.name.startswith(mark) or file.suffix != ".alive":
+            continue
+        worker = file.name.removeprefix(mark).removesuffix(".alive")
+        try:
+            stale = file.stat().st_mtime < oldest
+        except OSError:  # another process was quicker
+            continue
+        if stale and worker not in registered and is_dead(database, worker):
+            withdraw(database, worker)

@@ -13,7 +13,9 @@ _json = msgspec.json.Decoder(dict[str, str])
 
 def run(row: tuple[Any, ...]) -> Run:
     """A row of ``runs``, in the order of its columns."""
-    (tenant, id_, workflow, root, generation, version, head, standing, cancelling, pause, priority, attributes) = row[:12]
+    (tenant, id_, workflow, root, generation, version, head, standing, cancelling, pause, priority, attributes) = row[
+        :12
+    ]
     (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
     (consumed, error, created_at, updated_at, ended_at) = row[22:]
     return Run(

@@ -8,13 +8,13 @@ statements there too would be slower by far: each one would have to win the inte
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -61,12 +61,15 @@ class SqliteStore:
     async def open(self, *, migrate: bool = True) -> None:
         if self._writer is not None:
             return
-        if not migrate and not Path(self.path).exists():
-            raise UnsupportedStore(f"there is no database at {self.path}: check the path, or start a worker on it first.")
+        if not migrate and not os.path.exists(self.path):  # a look, before anything runs
+            raise UnsupportedStore(
+                f"there is no database at {self.path}: check the path, or start a worker on it first."
+            )
         opening = asyncio.get_running_loop().run_in_executor(None, partial(prepare, self.path, wanted=migrate))
         try:
             # Closing a connection that a thread still uses would end the process: a cancelled caller waits it out.
-            self._writer, self._reader = await _uninterrupted(opening)
+            writer, reader = await _uninterrupted(opening)
+            self._writer, self._reader = writer, reader
         except asyncio.CancelledError:
             if opening.exception() is None:
                 for connection in opening.result():
@@ -173,9 +176,11 @@ class SqliteStore:
 
     async def rescue(self, now: int) -> list[str]:
         alive_after = time.time_ns() // 1000
+        registered = await self.workers()
+        presence.sweep(self.path, {worker.id for worker in registered})
         gone = [
             worker.id
-            for worker in await self.workers()
+            for worker in registered
             if worker.expires_at < alive_after or presence.is_dead(self.path, worker.id)
         ]
         strays = [owner for (owner,) in self._read(SQL["strays"])]
@@ -249,7 +254,8 @@ class SqliteStore:
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)
         order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
-        return [rows.run(row) for row in self._read(f"SELECT * FROM runs WHERE {where} {order}", (*values, limit))]
+        sql = f"SELECT * FROM runs WHERE {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
+        return [rows.run(row) for row in self._read(sql, (*values, limit))]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
@@ -263,8 +269,8 @@ class SqliteStore:
     async def facts(self) -> p.Facts:
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
         ((schema,),) = self._read("PRAGMA user_version")
-        runs = {standing: count for standing, count in self._read(SQL["count_runs"])}
-        size = Path(self.path).stat().st_size
+        runs = dict(self._read(SQL["count_runs"]))
+        size = os.stat(self.path).st_size  # a look
         return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, size)
 
     # -- operating -----------------------------------------------------------------------------------------------

@@ -1,0 +1,176 @@
+"""The changes that a store applies, and its answers to them. See ``protocol`` for the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.store.values import Blobs, Key, Message, Projection, Segment, Work
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Create a run with its first segment. With ``owner`` it is leased to that worker from the start; without one, it
+    is ready for any worker if it is ``queued``.
+
+    Answered ``Started``, or ``Exists`` where the id is taken, with what is needed to tell whether it is the same start.
+    """
+
+    key: Key
+    workflow: str
+    fingerprint: bytes
+    root: bytes
+    segment: Segment
+    projection: Projection
+    parent: str | None = None
+    parent_position: int | None = None
+    priority: int = 0
+    attributes: Mapping[str, str] = {}
+    blobs: Blobs = {}
+    owner: str | None = None
+    also: tuple[Also, ...] = ()
+
+
+class Advance(msgspec.Struct, frozen=True):
+    """Append one turn to a run that this worker leases. Answered ``Advanced`` or ``Fenced``.
+
+    ``consumed`` is the inbox position up to which messages were taken into this turn; they are deleted. With
+    ``release`` the lease is given up, unless more messages have arrived meanwhile and the run is not paused. An ended
+    run is always released, and its inbox, work and heartbeats are deleted.
+    """
+
+    key: Key
+    generation: int
+    epoch: int
+    version: int
+    segment: Segment | None
+    projection: Projection
+    consumed: int
+    release: bool
+    blobs: Blobs = {}
+    also: tuple[Also, ...] = ()
+    renewal: Renewal | None = None
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """The first segment of a run's next generation: the same run with a fresh journal."""
+
+    root: bytes
+    segment: Segment
+    blobs: Blobs = {}
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """Begin the next generation of a run that has ended, and make it ready. Answered ``Renewed`` or ``Fenced``."""
+
+    key: Key
+    generation: int
+    renewal: Renewal
+    projection: Projection
+    at: int
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Put a message into a run's inbox and make the run ready.
+
+    Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
+    """
+
+    key: Key
+    message: Message
+
+
+class Enqueue(msgspec.Struct, frozen=True):
+    """Offer work to a queue. The same attempt offered again changes nothing, even when it is done; a later attempt
+    takes its place. Answered ``Enqueued``."""
+
+    work: Work
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Delete work, leased, done or free. Answered ``Withdrawn``."""
+
+    key: Key
+    position: int
+
+
+class FinishWork(msgspec.Struct, frozen=True):
+    """Mark leased work done and tell its run. Answered ``Delivered``, or ``Fenced`` where the lease was lost.
+
+    The work stays, done, until its run withdraws it: so a worker that takes the run over between the two and offers the
+    work again cannot have it done twice.
+    """
+
+    key: Key
+    position: int
+    epoch: int
+    message: Message
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """Keep what a long step last said of its progress. Answered ``Enqueued``."""
+
+    key: Key
+    position: int
+    details: bytes
+    at: int
+
+
+Also = Start | Deliver | Enqueue | Withdraw
+Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat
+
+
+class Started(msgspec.Struct, frozen=True):
+    epoch: int
+    also: tuple[Answer, ...] = ()
+
+
+class Exists(msgspec.Struct, frozen=True):
+    """The id is taken."""
+
+    workflow: str
+    fingerprint: bytes
+
+
+class Advanced(msgspec.Struct, frozen=True):
+    """Applied. ``arrived`` is the inbox's last position, ``pause`` the reason why the run must not go on, if any."""
+
+    arrived: int
+    pause: str | None
+    released: bool
+    also: tuple[Answer, ...] = ()
+
+
+class Fenced(msgspec.Struct, frozen=True):
+    """Refused: the lease was lost, or someone else has changed it since."""
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    generation: int
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    position: int
+
+
+class Repeated(msgspec.Struct, frozen=True):
+    """A message of that id was delivered before."""
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """There is no such run."""
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The run has ended."""
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    pass
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    pass
+
+
+Answer = Started | Exists | Advanced | Fenced | Renewed | Delivered | Repeated | Unknown | Gone | Enqueued | Withdrawn

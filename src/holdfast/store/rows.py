@@ -1,0 +1,123 @@
+"""What a store tells when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.store.values import ENDED, Key, Received, Segment, Standing, Status, Work
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run's row."""
+
+    key: Key
+    workflow: str
+    root: bytes
+    generation: int
+    version: int
+    head: bytes
+    standing: Standing
+    cancelling: bool
+    pause: str | None
+    priority: int
+    attributes: dict[str, str]
+    parent: str | None
+    parent_position: int | None
+    fingerprint: bytes
+    owner: str | None
+    epoch: int
+    crashes: int
+    ready_at: int | None
+    wake_at: int | None
+    waiting: str | None
+    arrived: int
+    consumed: int
+    error: str | None
+    created_at: int
+    updated_at: int
+    ended_at: int | None
+
+    @property
+    def status(self) -> Status:
+        """The one word shown to people."""
+        if self.standing in ENDED:
+            return self.standing
+        if self.pause is not None:
+            return "paused"
+        return "cancelling" if self.cancelling else self.standing
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A registered worker."""
+
+    id: str
+    host: str
+    pid: int
+    workflows: tuple[str, ...]
+    queues: tuple[str, ...]
+    started_at: int
+    expires_at: int
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a claim gave: runs leased to this worker, and when the next timer is due."""
+
+    runs: list[Run]
+    next_wake_at: int | None
+
+
+class WorkClaim(msgspec.Struct, frozen=True):
+    """Work leased to this worker, and when the next free work of those queues becomes available."""
+
+    work: list[Work]
+    next_available_at: int | None
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """Everything leased to one worker."""
+
+    runs: list[Run]
+    work: list[Work]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A run's journal with its blobs, and its inbox."""
+
+    segments: list[Segment]
+    blobs: dict[bytes, bytes]
+    messages: list[Received]
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Which runs to list: all conditions hold. Newest first."""
+
+    tenant: str | None = None
+    status: Status | None = None
+    workflow: str | None = None
+    attributes: Mapping[str, str] = {}
+    parent: str | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """What a long step last said."""
+
+    position: int
+    details: bytes
+    at: int
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The store as ``holdfast doctor`` shows it."""
+
+    kind: str
+    version: str
+    schema: int
+    runs: dict[str, int]
+    inbox: int
+    work: int
+    blobs: int
+    size_bytes: int | None

@@ -1,0 +1,76 @@
+"""What changes, answers and rows are made of: keys, segments, messages, work, projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+Status = Literal["queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"]
+Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+"""What a run's row says of its journal; pausing and cancelling are shown over it."""
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+Blobs = Mapping[bytes, bytes]
+"""Large payloads by the digest of their bytes."""
+
+
+class Key(NamedTuple):
+    """A run, by its owner and its id. Tenant leads every key."""
+
+    tenant: str
+    run: str
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A stretch of journal: the encoded events of one turn and the hash that chains them to all before."""
+
+    first: int
+    count: int
+    events: bytes
+    head: bytes
+    at: int
+
+
+class Message(msgspec.Struct, frozen=True):
+    """Something for a run's inbox. With an ``id``, a second one of that id is recognised as a repetition."""
+
+    kind: str
+    body: bytes
+    at: int
+    id: str | None = None
+
+
+class Received(NamedTuple):
+    """A message with its place in the inbox."""
+
+    position: int
+    message: Message
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An attempt of a queued step, to be leased by any worker that serves the queue."""
+
+    key: Key
+    position: int
+    queue: str
+    name: str
+    attempt: int
+    body: bytes
+    priority: int = 0
+    available_at: int = 0
+    epoch: int = 1  # the number from which its leases are counted; each lease raises it
+
+
+class Projection(msgspec.Struct, frozen=True):
+    """What a run's row shows of its journal after a change."""
+
+    standing: Standing
+    wake_at: int | None = None
+    waiting: str | None = None
+    cancelling: bool = False
+    error: str | None = None
+    pause: str | None = None

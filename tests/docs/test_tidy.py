@@ -1,0 +1,91 @@
+"""The source stays small, explained and about itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+FILE_LINES = 400
+FUNCTION_LINES = 60
+
+LONG_FILES = {
+    "src/holdfast/journal/laws.py": "every law of the journal, one after the other",
+    "src/holdfast/store/protocol.py": "the whole protocol between engine and stores: changes, answers, rows, questions",
+    "src/holdfast/worker/advancer.py": "the one place that moves held runs; its parts share the state of a held run",
+}
+LONG_FUNCTIONS: dict[str, str] = {}
+
+OUTSIDE = (r"/work/", r"/tmp/brief", r"/root/", r"\bshared/(?:design|style|research|requirements)", "helper session")
+"""What belongs to the place where this was written and not to the project."""
+
+THIS = Path(__file__).resolve()
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _texts() -> Iterator[Path]:
+    """Every text of the project; where git is at hand, exactly what it knows or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode == 0:
+        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        found = [
+            path for folder in ("src", "tests", "docs", "examples", "bench") for path in (ROOT / folder).rglob("*")
+        ]
+    for path in found:
+        if path.is_file() and path.suffix in {".py", ".md", ".sql", ".toml", ".sh", ".qnt", ""} and path != THIS:
+            yield path
+
+
+def test_files_are_short() -> None:
+    """A file that grows does a second thing: find it. The few that may be long are named, with the reason."""
+    long = {_name(path) for path in SOURCES if len(path.read_text(encoding="utf-8").splitlines()) > FILE_LINES}
+    assert long - LONG_FILES.keys() == set()
+    assert LONG_FILES.keys() - long == set(), "no longer long: take it off the list"
+
+
+def test_functions_are_short() -> None:
+    """A function fits on a screen."""
+    long = {f"{_name(path)}:{name}" for path in SOURCES for name, lines in _functions(path) if lines > FUNCTION_LINES}
+    assert long - LONG_FUNCTIONS.keys() == set()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_a_module_says_what_it_owns(path: Path) -> None:
+    """A module opens with a docstring."""
+    assert (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").strip() != ""
+
+
+def test_nothing_is_left_for_later() -> None:
+    """What is to be done is done, or said in ARCHITECTURE.md; never a note in the code."""
+    marks = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+    assert [_name(path) for path in SOURCES if marks.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """No path or name of the place where it was written."""
+    pattern = re.compile("|".join(OUTSIDE))
+    assert [
+        _name(path) for path in _texts() if pattern.search(path.read_text(encoding="utf-8", errors="replace"))
+    ] == []

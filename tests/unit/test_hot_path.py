@@ -1,0 +1,223 @@
+"""The hot path, guarded by counts and not by times: commits, statements, events, round trips and wake-ups.
+
+A change that makes the engine slower nearly always adds one of these. A machine's bad minute never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, step, workflow
+from holdfast.journal import events as e
+from holdfast.store import protocol as p
+from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.postgres import PostgresServer, server
+
+STEPS = 10
+RUNS = 100
+
+
+@step(name="hot_path.work")
+async def work(number: int) -> int:
+    return number
+
+
+@workflow(name="hot_path.sequence")
+async def sequence(count: int) -> int:
+    for number in range(count):
+        await work(number)
+    return count
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with server(fast=True) as running:
+        yield running
+
+
+class Counts:
+    """What one workload cost."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.wakes = 0
+        self.statements: list[str] = []
+
+    @property
+    def transactions(self) -> list[list[str]]:
+        """The statements of each SQLite transaction, without BEGIN and COMMIT."""
+        found: list[list[str]] = []
+        for statement in self.statements:
+            if statement.startswith("BEGIN"):
+                found.append([])
+            elif found and not statement.startswith(("COMMIT", "PRAGMA")):
+                found[-1].append(statement)
+        return found
+
+
+@asynccontextmanager
+async def engine(store: str | p.Store) -> AsyncIterator[Holdfast]:
+    """An engine that has done its first run, so that nothing is done for the first time."""
+    async with Holdfast(store, workflows=[sequence]) as app:
+        await (await app.start(sequence, 1, id="first")).result()
+        yield app
+
+
+@contextmanager
+def wakes_counted(app: Holdfast, counts: Counts) -> Iterator[None]:
+    """How often a run's end wakes the claimer, which then asks the store for more work."""
+    assert app.worker is not None
+    advancer = app.worker.advancer
+    wake = advancer.wake_claimer
+
+    def counted() -> None:
+        counts.wakes += 1
+        wake()
+
+    advancer.wake_claimer = counted
+    try:
+        yield
+    finally:
+        advancer.wake_claimer = wake
+
+
+async def on_sqlite(path: Path, runs: int) -> tuple[Counts, list[e.Event]]:
+    """So many runs at once, counted on the connection that writes. The events are those of the first."""
+    counts = Counts()
+    async with engine(f"sqlite:///{path}") as app:
+        assert isinstance(app.store, SqliteStore)
+        assert app.store._writer is not None
+        before = app.committer.commits
+        app.store._writer.set_trace_callback(counts.statements.append)
+        with wakes_counted(app, counts):
+            started = await asyncio.gather(*(app.start(sequence, STEPS, id=f"run-{number}") for number in range(runs)))
+            await asyncio.gather(*(run.result() for run in started))
+        app.store._writer.set_trace_callback(None)
+        counts.commits = app.committer.commits - before
+        return counts, [entry.event async for entry in app.run("run-0").journal()]
+
+
+def test_a_run_of_n_steps_costs_n_plus_one_commits(tmp_path: Path) -> None:
+    """The completion of one step and the intent of the next ride in one commit: N steps cost N + 1."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
+    assert counts.commits == STEPS + 1
+    assert len(counts.transactions) == STEPS + 1
+
+
+def test_a_commit_is_one_row_changed_and_one_segment_added(tmp_path: Path) -> None:
+    """A turn on SQLite is two statements, whatever it holds; only the last one clears up behind the run."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
+    first, *turns, last = counts.transactions
+    assert [statement.split(" (")[0] for statement in first] == ["INSERT INTO runs", "INSERT INTO segments"]
+    for transaction in turns:
+        assert [statement.split(" ")[0] for statement in transaction] == ["UPDATE", "INSERT"]
+    assert [statement.split(" ")[0] for statement in last] == ["UPDATE", "INSERT", "DELETE", "DELETE", "DELETE"]
+
+
+def test_a_step_leaves_five_events(tmp_path: Path) -> None:
+    """Scheduled, awaited, started, completed, resumed: nothing else is written for a step that succeeds at once."""
+    _, events = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
+    names = [type(event).__name__ for event in events]
+    assert names[0] == "ExecutionStarted"
+    assert names[-1] == "ExecutionCompleted"
+    for number in range(STEPS):
+        assert names[1 + number * 5 : 6 + number * 5] == [
+            "InvokeScheduled",
+            "ExecutionAwaiting",
+            "InvokeStarted",
+            "InvokeCompleted",
+            "ExecutionResumed",
+        ]
+    assert len(names) == STEPS * 5 + 2
+
+
+def test_many_runs_at_once_share_their_commits(tmp_path: Path) -> None:
+    """A busy engine batches by itself: a hundred runs of ten steps need a small part of the thousand commits."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", RUNS))
+    assert counts.commits <= RUNS * STEPS // 10
+    assert len(counts.transactions) <= counts.commits + 1
+
+
+def test_a_run_in_this_process_wakes_the_claimer_at_most_once(tmp_path: Path) -> None:
+    """Steps do not wake anyone who would have to ask the store: at most the end of a run does."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
+    assert counts.wakes <= 1
+
+
+SENT: ContextVar[list[str] | None] = ContextVar("SENT", default=None)
+
+
+class CountingConnection:
+    """A connection of the driver that notes each message it waits for; all else is the connection's own."""
+
+    def __init__(self, connection: Any, sent: list[str]) -> None:
+        self._connection = connection
+        self._sent = sent
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def fetch(self, query: str, *values: Any) -> Any:
+        self._sent.append(query)
+        return await self._connection.fetch(query, *values)
+
+    def transaction(self) -> Any:
+        self._sent += ["BEGIN", "COMMIT"]
+        return self._connection.transaction()
+
+
+class CountingStore(PostgresStore):
+    """The store, with the round trips of every commit. What other tasks ask it meanwhile is not counted."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.batches: list[tuple[Sequence[p.Change], list[str]]] = []
+
+    async def commit(self, batch: Sequence[p.Change]) -> list[p.Answer]:
+        sent: list[str] = []
+        self.batches.append((batch, sent))
+        token = SENT.set(sent)
+        try:
+            return await super().commit(batch)
+        finally:
+            SENT.reset(token)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        async with super()._connection() as connection:
+            sent = SENT.get()
+            yield connection if sent is None else CountingConnection(connection, sent)
+
+
+async def on_postgres(url: str, runs: int) -> list[tuple[Sequence[p.Change], list[str]]]:
+    """The batches that were committed, each with its round trips."""
+    store = CountingStore(url)
+    async with engine(store) as app:
+        store.batches.clear()
+        started = await asyncio.gather(*(app.start(sequence, STEPS, id=f"run-{number}") for number in range(runs)))
+        await asyncio.gather(*(run.result() for run in started))
+        return list(store.batches)
+
+
+def test_a_commit_on_postgres_is_one_round_trip(postgres: PostgresServer) -> None:
+    """N + 1 commits, each of them one statement that is its own transaction."""
+    batches = asyncio.run(on_postgres(postgres.schema_url(), 1))
+    assert [len(sent) for _, sent in batches] == [1] * (STEPS + 1)
+
+
+def test_a_commit_of_many_runs_on_postgres_is_one_round_trip(postgres: PostgresServer) -> None:
+    """A batch of one kind is one statement however many runs it holds; there are far fewer batches than steps."""
+    batches = asyncio.run(on_postgres(postgres.schema_url(), RUNS))
+    assert len(batches) <= RUNS * STEPS // 10
+    assert sum(len(batch) for batch, _ in batches) == RUNS * (STEPS + 1)
+    for batch, sent in batches:
+        if len({type(change) for change in batch}) == 1:
+            assert len(sent) == 1
