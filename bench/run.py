@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import statistics
 import sys
 import tempfile
@@ -166,24 +167,33 @@ def _fsync_milliseconds() -> float:
     return statistics.median(taken)
 
 
+def save(found: dict[str, Any]) -> None:
+    """Write what was measured, as data, as a plot and into the documents."""
+    report.PATH.write_text(json.dumps(found, indent=1) + "\n")
+    report.write_plot(found)
+    report.write_documents(found)
+
+
 def main() -> int:
     quick = os.environ.get("QUICK", "") not in ("", "0")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and contenders end with it
     missing = peers.install()
     begun = time.monotonic()
     surroundings = machine()
     with server(own=True, fast=False) as postgres:
         surroundings["versions"]["postgresql"] = postgres.execute("SHOW server_version")[0][0].split(" ")[0]
         bench = Bench(Arena(postgres), missing)
-        bench.short(QUICK if quick else FULL, 1 if quick else REPEATS)
-        if not quick:
-            bench.long()
-    surroundings["seconds"] = round(time.monotonic() - begun)
-    found = {"machine": surroundings, "quick": quick, "results": bench.results}
+        found = {"machine": surroundings, "quick": quick, "results": bench.results}
+        try:
+            bench.short(QUICK if quick else FULL, 1 if quick else REPEATS)
+            if not quick:
+                bench.long()
+        finally:
+            surroundings["seconds"] = round(time.monotonic() - begun)
+            surroundings["load_after"] = os.getloadavg()[0]
+            if not quick and bench.results:
+                save(found)
     print(report.text(found))
-    if not quick:
-        report.PATH.write_text(json.dumps(found, indent=1) + "\n")
-        report.write_plot(found)
-        report.write_documents(found)
     return 0
 
 

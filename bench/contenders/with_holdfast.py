@@ -12,6 +12,7 @@ from typing import Any
 import workloads
 
 from holdfast import Holdfast, WorkerOptions, receive, step, workflow
+from holdfast.programs.function.definitions import Workflow
 
 
 @step
@@ -50,7 +51,7 @@ async def wait(_run: str, count: int) -> int:
     return count
 
 
-WORKFLOWS = {"steps": steps, "slow": slow, "fan": fan, "wait": wait}
+WORKFLOWS: dict[str, Workflow[[str, int], int]] = {"steps": steps, "slow": slow, "fan": fan, "wait": wait}
 
 
 class WithHoldfast:

@@ -112,7 +112,7 @@ class WithRestate:
 async def opened(parameters: dict[str, Any]) -> AsyncIterator[WithRestate]:
     port = parameters["service_port"]
     settings = Path(parameters["folder"]) / "hypercorn.toml"
-    settings.write_text(HYPERCORN.format(port=port, workers=parameters.get("service_workers", 1)))
+    settings.write_text(HYPERCORN.format(port=port, workers=parameters.get("service_workers", os.cpu_count())))
     service = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hypercorn", "--config", str(settings), "with_restate:app"),
         cwd=Path(__file__).parent,

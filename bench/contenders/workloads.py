@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,8 @@ class Contender(Protocol):
 
 Opened = Callable[[dict[str, Any]], AbstractAsyncContextManager[Any]]
 Figures = dict[str, float]
+Alone = Callable[[dict[str, Any]], Coroutine[Any, Any, Figures]]
+"""A workload that one contender has for itself."""
 
 
 class Log:
@@ -211,7 +213,7 @@ WORKLOADS: dict[str, Callable[..., Awaitable[Figures]]] = {
 }
 
 
-def main(opened: Opened, more: dict[str, Callable[[dict[str, Any]], Awaitable[Figures]]] | None = None) -> None:
+def main(opened: Opened, more: dict[str, Alone] | None = None) -> None:
     """Run the workload that the command line names and print its figures."""
     name, parameters = sys.argv[1], json.loads(sys.argv[2])
     if "log" in parameters:

@@ -65,17 +65,25 @@ async def _survive(url: str, folder: Path, workers: int, kills: int, seed: int, 
         await check_store(app)
 
 
+def _alive_files(folder: Path) -> list[Path]:
+    return list(folder.glob("*.alive"))
+
+
+def _let_age(files: list[Path]) -> None:
+    for file in files:
+        os.utime(file, (0, 0))
+
+
 async def _swept(folder: Path) -> None:
     """What workers leave that die between announcing themselves and being registered goes with the next worker."""
-    for file in folder.glob("*.alive"):
-        os.utime(file, (0, 0))
+    _let_age(_alive_files(folder))
     async with Holdfast(sqlite_url(folder / "storm.db"), workflows=[storm_app.part]):
 
         async def only_its_own() -> bool:
-            return len(list(folder.glob("*.alive"))) == 1
+            return len(_alive_files(folder)) == 1
 
         await eventually(only_its_own, "the files of dead workers to be removed")
-    assert list(folder.glob("*.alive")) == []
+    assert _alive_files(folder) == []
 
 
 @pytest.mark.parametrize(("workers", "kills", "workflow"), [(1, 10, "total_of"), (3, 14, "mixed")])

@@ -7,18 +7,17 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from holdfast.client.handle import RunHandle
 from holdfast.client.repairing import Repairs
 from holdfast.client.waiting import Waiters
-from holdfast.errors import InvalidRequest, RunConflict, WorkflowUnknown
+from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, WorkflowUnknown
 from holdfast.journal import events as e
-from holdfast.journal.payload import Payload
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
 from holdfast.programs.function.registry import Registry
-from holdfast.programs.function.values import decode, encode
+from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
 from holdfast.worker.births import DEFAULT_TENANT, Birth, check_id
@@ -64,7 +63,6 @@ class Holdfast:
             WORKFLOWS if workflows is None else Registry("workflow", workflows)
         )
         self._steps: Mapping[str, Step[..., Any]] = STEPS
-        self._signatures: dict[p.Key, Workflow[..., Any]] = {}
         self._unwatch: Any = None
         self._change = asyncio.Event()
 
@@ -110,16 +108,40 @@ class Holdfast:
 
     # -- runs ----------------------------------------------------------------------------------------------------
 
+    @overload
     async def start(
         self,
-        workflow: Workflow[..., R] | str,
+        workflow: Workflow[..., R],
         *args: Any,
         id: str | None = None,
         tenant: str = DEFAULT_TENANT,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         **kwargs: Any,
-    ) -> RunHandle[R]:
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: str,
+        *args: Any,
+        id: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> RunHandle[Any]: ...
+
+    async def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *args: Any,
+        id: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> RunHandle[Any]:
         """Start a run; durable when this returns. The id is the idempotency key: the same id finds the same run.
 
         Raises RunConflict where the id belongs to a run of another workflow or with other arguments.
@@ -132,7 +154,7 @@ class Holdfast:
                 f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
                 f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
             )
-        return RunHandle(self, key)
+        return RunHandle(self, key, workflow if isinstance(workflow, Workflow) else None)
 
     def _birth(
         self,
@@ -148,16 +170,23 @@ class Holdfast:
         if known is None:
             name, digest, input = str(workflow), "", encode([args, kwargs], f"the arguments of {workflow}")
         else:
-            self._signatures[key] = known
             name, digest, input = known.name, known.digest, known.signature.write(args, kwargs)
         return Birth(key=key, workflow=name, digest=digest, input=input, priority=priority, attributes=attributes)
 
     def _resolve(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any] | None:
-        if isinstance(workflow, Workflow):
-            return workflow
         if isinstance(workflow, str):
-            return self._workflows.get(workflow) or WORKFLOWS.get(workflow)
-        raise WorkflowUnknown(f"{workflow!r} is no workflow: decorate it with @workflow, or give a workflow's name.")
+            return self.workflow_named(workflow)
+        if not isinstance(workflow, Workflow):
+            raise WorkflowUnknown(
+                f"{workflow!r} is no workflow: decorate it with @workflow, or give a workflow's name."
+            )
+        served = self._workflows.get(workflow.name, workflow)
+        if served is not workflow:
+            raise DuplicateName(
+                f"this engine serves another workflow called {workflow.name!r} ({served.module}.{served.qualname}): give "
+                f"one of them another name, or make the engine with Holdfast(…, workflows=[{workflow.name}])."
+            )
+        return workflow
 
     async def _bring_about(self, birth: Birth) -> p.Answer:
         loop = asyncio.get_running_loop()
@@ -206,10 +235,9 @@ class Holdfast:
         """A new id, from this engine's entropy."""
         return str(uuid.UUID(bytes=self.entropy.randbytes(16), version=4))
 
-    def read_result(self, key: p.Key, payload: Payload) -> Any:
-        """A result as its workflow's annotated type, where the workflow is known here; else as plain data."""
-        workflow = self._signatures.get(key)
-        return decode(payload) if workflow is None else workflow.signature.read_result(payload)
+    def workflow_named(self, name: str) -> Workflow[..., Any] | None:
+        """The workflow of that name, if it is known here."""
+        return self._workflows.get(name) or WORKFLOWS.get(name)
 
     @property
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:

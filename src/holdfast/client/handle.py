@@ -11,7 +11,8 @@ from holdfast.client.explaining import explain
 from holdfast.client.verifying import Verdict, verify_run
 from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunEnded, RunFailed, RunNotFound
 from holdfast.journal import events as e
-from holdfast.programs.function.values import encode
+from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.values import decode, encode
 from holdfast.store import protocol as p
 from holdfast.worker import messages
 
@@ -24,8 +25,9 @@ R = TypeVar("R")
 class RunHandle(Generic[R]):
     """One run, by its id and tenant. Handles are cheap, and hold nothing but the name."""
 
-    def __init__(self, app: Holdfast, key: p.Key) -> None:
+    def __init__(self, app: Holdfast, key: p.Key, workflow: Workflow[..., R] | None = None) -> None:
         self._app = app
+        self._workflow = workflow
         self.key = key
 
     @property
@@ -49,16 +51,19 @@ class RunHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
+        row = await self.info()
         event: e.Event | None = None
-        if (await self.info()).standing not in p.ENDED:
+        if row.standing not in p.ENDED:
             async with asyncio.timeout(timeout):
                 event = await self._app.waiters.wait(self.key)
-        return self._outcome(event or await journals.last_event(self._app.store, await self.info()))
+        event = event or await journals.last_event(self._app.store, await self.info())
+        return self._outcome(event, self._workflow or self._app.workflow_named(row.workflow))
 
-    def _outcome(self, event: e.Event) -> R:
+    def _outcome(self, event: e.Event, workflow: Workflow[..., R] | None) -> R:
+        """The result as its workflow's annotated type, where the workflow is known here; else as plain data."""
         match event:
             case e.ExecutionCompleted(result=payload):
-                value: R = self._app.read_result(self.key, payload)
+                value: R = decode(payload) if workflow is None else workflow.read_result(payload)
                 return value
             case e.ExecutionFailed(error=failure):
                 raise RunFailed(f"run {self.id} failed: {failure}", failure=failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -46,10 +47,16 @@ async def read(
 
 
 async def _hydrated(store: Store, tenant: str, entry: e.Entry) -> e.Entry:
+    """The entry with its large payload. Raises StoreCorrupt where that is missing or was altered."""
     digest = reference(entry.event)
-    data = None if digest is None else await store.blob(tenant, digest)
-    if digest is None or data is None:
+    if digest is None:
         return entry
+    data = await store.blob(tenant, digest)
+    if data is None or hashlib.sha256(data).digest() != digest:
+        raise StoreCorrupt(
+            f"the payload of sequence {entry.sequence} is {'missing' if data is None else 'altered'} "
+            f"(blob {digest.hex()[:12]}…): restore the database from a backup."
+        )
     return e.Entry(entry.sequence, entry.timestamp, hydrate(entry.event, {digest: data}))
 
 

@@ -86,6 +86,7 @@ class Committer:
             except TROUBLE as error:
                 self._complain(error, len(group))
                 group = _dismiss(group, error)
+                self._waiting = _dismiss(self._waiting, error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_SECONDS)
             except Exception as error:

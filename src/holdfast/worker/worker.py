@@ -46,7 +46,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 15.0  # how long a silent worker keeps its leases
     retention_days: float | None = 30.0  # how long ended runs are kept; None for ever
     grace_seconds: float = 10.0  # how long a stop waits for steps to end
-    crash_limit: int = 10  # leases lost in a row before a run is parked as poison
+    crash_limit: int = 50  # leases lost in a row before a run is parked as poison
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
@@ -138,6 +138,7 @@ class Worker:
             self.advancer.delivered,
             self.lease,
         )
+        self.advancer.wake_taker = self.taker.wake
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
         roles: list[Role] = [rescuer, *woken]

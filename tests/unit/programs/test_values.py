@@ -121,7 +121,11 @@ def _cycle() -> list[Any]:
     return cycle
 
 
-@pytest.mark.parametrize("value", [object(), open, {"deep": [object()]}, _cycle(), "\ud800", {object(): 1}], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [object(), open, {"deep": [object()]}, _cycle(), "\ud800", {object(): 1}],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_is_no_data_is_refused(value: Any) -> None:
     """The error names the value and says what to use instead."""
     with pytest.raises(Unencodable, match=r"the result of f cannot be stored.*dataclass"):

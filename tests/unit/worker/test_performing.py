@@ -12,6 +12,7 @@ from holdfast.journal.payload import Err, Ok
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
+from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.performer import Performer
@@ -38,7 +39,9 @@ async def attempt(definition: Step[..., object], *args: object) -> Settled | Att
     loop = asyncio.get_running_loop()
     reported: asyncio.Future[Settled | AttemptFailed] = loop.create_future()
     with ThreadPoolExecutor(1) as threads:
-        performer = Performer(VirtualClock(loop), threads, 1)
+        store = MemoryStore()
+        await store.open()
+        performer = Performer(store, VirtualClock(loop), threads, 1)
         payload = definition.signature.write(args, {})
         key = Key("default", "run")
         performer.perform(definition, key, PROMISE, 1, payload, reported.set_result, lambda _: None)

@@ -136,9 +136,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
                 handle = ready.popleft()
                 if not handle._cancelled:  # cancelled() costs a call on the hot path
                     handle._run()
+        except SystemExit:  # sys.exit() in the body: its task holds it too, and fails the run, not the worker
+            pass
         finally:
             sys.set_asyncgen_hooks(*hooks)
             events._set_running_loop(outer)
+        if ready:
+            self.run_ready()
 
     @contextmanager
     def _current(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import AuthorError, EngineError
+from holdfast.errors import AuthorError, EngineError, StepFailed
 from holdfast.journal.events import All as AllKind
 from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.events import AwaitKind, Single
@@ -113,7 +113,7 @@ class FunctionProgram:
             return main.result()
         if isinstance(error, Halt):
             return Stopped()
-        if isinstance(error, AuthorError):
+        if _is_at_fault(error):
             raise error
         return Raised(describe(error))
 
@@ -132,19 +132,26 @@ class FunctionProgram:
             return Returned(self.workflow.signature.write_result(value))
         except ContinueAsNew as again:
             return Continued(self.workflow.signature.write(*again.arguments))
-        except asyncio.CancelledError:
-            await self._undo()
+        except asyncio.CancelledError as cancelled:
+            await self._undo(cancelled)
             raise
-        except AuthorError:  # a defect of the code: the run is parked as it is, nothing is undone
-            raise
-        except Exception:
-            await self._undo()
+        except Exception as error:
+            if not _is_at_fault(error):  # else the run is parked as it is, and nothing is undone
+                await self._undo(error)
             raise
 
-    async def _undo(self) -> None:
+    async def _undo(self, cause: BaseException) -> None:
+        """Take back what was done, newest first, all of it; what cannot be taken back is said."""
+        failed: list[str] = []
         while self.compensations:
             undo, args = self.compensations.pop()
-            await undo(*args)
+            try:
+                await undo(*args)
+            except StepFailed as error:
+                failed.append(str(error))
+        if failed:
+            what = str(cause) or type(cause).__name__
+            raise StepFailed(f"{what}; and what was done could not all be taken back: {'; '.join(failed)}") from cause
 
     async def outcome(self, promise_id: PromiseId) -> Outcome:
         """Wait for a promise."""
@@ -154,6 +161,11 @@ class FunctionProgram:
     async def value(self, promise_id: PromiseId, what: str) -> Payload:
         """Wait for a promise and give its value, or raise its error."""
         return unwrap(await self.outcome(promise_id), what)
+
+
+def _is_at_fault(error: BaseException) -> bool:
+    """Whether the body's own code must change. A step that failed that way has failed, like any other."""
+    return isinstance(error, AuthorError) and not isinstance(error, StepFailed)
 
 
 def unwrap(outcome: Outcome, what: str) -> Payload:

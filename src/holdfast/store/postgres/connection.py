@@ -142,7 +142,7 @@ async def prepare(url: str, *, wanted: bool) -> Surroundings:
                 f"{shown(url)} holds no Holdfast tables: check the URL, or start a worker on it first."
             )
         else:
-            _check_schema(await connection.fetchval(SQL["schema_number"]), url)
+            _check_current(await connection.fetchval(SQL["schema_number"]), url)
     except failures() as error:
         raise translate(error, url) from error
     finally:
@@ -172,6 +172,15 @@ def _check_schema(present: int, url: str) -> None:
         raise SchemaTooNew(
             f"{shown(url)} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. "
             "Upgrade this one."
+        )
+
+
+def _check_current(present: int, url: str) -> None:
+    _check_schema(present, url)
+    newest = len(load_migrations("holdfast.store.postgres"))
+    if present < newest:
+        raise UnsupportedStore(
+            f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a worker."
         )
 
 

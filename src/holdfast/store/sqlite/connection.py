@@ -94,7 +94,7 @@ def prepare(path: str, *, wanted: bool) -> tuple[sqlite3.Connection, sqlite3.Con
         if wanted:
             migrate(writer, path)
         else:
-            check_schema(schema_of(writer, path), path)
+            check_current(schema_of(writer, path), path)
         reader = connect(path)
     except BaseException:
         writer.close()
@@ -161,6 +161,16 @@ def check_schema(present: int, path: str) -> None:
     if present > newest:
         raise SchemaTooNew(
             f"{path} has schema {present} and this Holdfast knows {newest}: a newer one wrote it. Upgrade this one."
+        )
+
+
+def check_current(present: int, path: str) -> None:
+    """Raises SchemaTooNew, or UnsupportedStore where the schema is still to be brought up to date."""
+    check_schema(present, path)
+    newest = len(load_migrations("holdfast.store.sqlite"))
+    if present < newest:
+        raise UnsupportedStore(
+            f"{path} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a worker."
         )
 
 

@@ -8,13 +8,13 @@ statements there too would be slower by far: each one would have to win the inte
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -61,7 +61,7 @@ class SqliteStore:
     async def open(self, *, migrate: bool = True) -> None:
         if self._writer is not None:
             return
-        if not migrate and not os.path.exists(self.path):  # a look, before anything runs
+        if not migrate and _size(self.path) is None:
             raise UnsupportedStore(
                 f"there is no database at {self.path}: check the path, or start a worker on it first."
             )
@@ -270,7 +270,7 @@ class SqliteStore:
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
         ((schema,),) = self._read("PRAGMA user_version")
         runs = dict(self._read(SQL["count_runs"]))
-        size = os.stat(self.path).st_size  # a look
+        size = _size(self.path)
         return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, size)
 
     # -- operating -----------------------------------------------------------------------------------------------
@@ -323,6 +323,12 @@ def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: b
 
 def _expiry(ttl_seconds: float) -> int:
     return time.time_ns() // 1000 + round(ttl_seconds * 1e6)
+
+
+def _size(path: str) -> int | None:
+    """The file's size; None where there is none."""
+    file = Path(path)
+    return file.stat().st_size if file.exists() else None
 
 
 async def _uninterrupted(future: asyncio.Future[T]) -> T:
