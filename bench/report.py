@@ -25,8 +25,8 @@ SHORT_DOCUMENT = FOLDER.parent / "README.md"
 SHORT_TEXT = """## Speed
 
 Measured side by side in one run on {cores} cores: W1 is 500 runs of ten steps, W2 one step from start to result, W3 one
-run that gathers 500 steps, W4 2,000 waiting runs woken, W5 the time from a restart after SIGKILL to all done. Method, all
-figures and missed targets: [performance](docs/performance.md).
+run that gathers 500 steps, W4 2,000 waiting runs woken, W5 the time from a restart after SIGKILL to all done. Method,
+all figures and missed targets: [performance](docs/performance.md).
 
 """
 
@@ -97,8 +97,8 @@ def _machine(found: Found) -> str:
     said = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return (
         f"Measured on {on['date']}: {on['cores']} cores ({on['processor']}), Python {on['python']}, "
-        f"fdatasync {on['fsync_ms']:.2f} ms, load {on['load']:.1f} before it began and {on['load_after']:.1f} at its end. "
-        f"{said}."
+        f"fdatasync {on['fsync_ms']:.2f} ms, load {on['load']:.1f} before it began and {on['load_after']:.1f} at its "
+        f"end. {said}."
     )
 
 

@@ -49,7 +49,8 @@ def _texts() -> Iterator[Path]:
         found = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:
         folders = ("src", "tests", "docs", "examples", "bench")
-        found = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+        inside = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+        found = [path for path in inside if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
     for path in found:
         if path.is_file() and path.suffix in {".py", ".md", ".sql", ".toml", ".sh", ".qnt", ""} and path != THIS:
             yield path

@@ -43,7 +43,7 @@ GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
 SQLITE: Final = Judge("sqlite", ("tests/conformance/test_sqlite.py",))
 POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k", "fenced or stale or epoch"))
-STRAYS: Final = Judge("strays", ("tests/conformance/test_strays.py", "-k", "memory"))
+STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 
 MUTANTS: Final = (

@@ -45,12 +45,24 @@ def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool =
 @click.argument("name")
 @click.argument("value", required=False)
 @click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
+@click.option("--expected-version", type=int, metavar="N", help="Send it only to a run that is still at version N.")
 def signal(
-    run: str, tenant: str, store: str | None, as_json: bool, name: str, value: str | None, id: str | None
+    run: str,
+    tenant: str,
+    store: str | None,
+    as_json: bool,
+    name: str,
+    value: str | None,
+    id: str | None,
+    expected_version: int | None,
 ) -> None:
     """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
     content = None if value is None else options.value_of(value)
-    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.signal(name, content, id=id))
+
+    async def send(handle: RunHandle[Any]) -> None:
+        await handle.signal(name, content, id=id, expected_version=expected_version)
+
+    row = _steer(session.url_of(store), (tenant, run), send)
     tell(row, "signal", f"signal {name!r} sent to run {run}", as_json)
 
 

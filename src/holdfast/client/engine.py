@@ -183,8 +183,8 @@ class Holdfast:
         served = self._workflows.get(workflow.name, workflow)
         if served is not workflow:
             raise DuplicateName(
-                f"this engine serves another workflow called {workflow.name!r} ({served.module}.{served.qualname}): give "
-                f"one of them another name, or make the engine with Holdfast(…, workflows=[{workflow.name}])."
+                f"this engine serves another workflow called {workflow.name!r} ({served.module}.{served.qualname}): "
+                f"give one of them another name, or make the engine with Holdfast(…, workflows=[{workflow.name}])."
             )
         return workflow
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from holdfast.client import journals
 from holdfast.client.explaining import explain
 from holdfast.client.verifying import Verdict, verify_run
-from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunEnded, RunFailed, RunNotFound
+from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunConflict, RunEnded, RunFailed, RunNotFound
 from holdfast.journal import events as e
 from holdfast.programs.function.definitions import Workflow
 from holdfast.programs.function.values import decode, encode
@@ -72,18 +72,23 @@ class RunHandle(Generic[R]):
             case other:
                 raise EngineError(f"run {self.id} ended with {other!r}")
 
-    async def signal(self, name: str, value: object = None, *, id: str | None = None) -> None:
+    async def signal(
+        self, name: str, value: object = None, *, id: str | None = None, expected_version: int | None = None
+    ) -> None:
         """Send a signal; durable when this returns. With an ``id`` a repetition is delivered once.
 
-        Raises RunNotFound or RunEnded.
+        With ``expected_version`` (as in ``(await run.info()).version``) it is meant for the run as the sender saw it: a
+        run that has moved on is not changed by it. Raises RunConflict where that is known already, RunNotFound or
+        RunEnded.
         """
         if not name:
             raise InvalidRequest("a signal has a name")
+        if expected_version is not None and (present := (await self.info()).version) != expected_version:
+            raise RunConflict(f"run {self.id} is at version {present}, not {expected_version}: look at it again.")
         # Without a caller's id it gets one all the same: a commit whose outcome is unknown is tried again.
-        message = messages.signal(
-            name, encode(value, f"signal {name!r}"), self._app.clock.now(), id or self._app.token()
-        )
-        await self._deliver(message)
+        payload = encode(value, f"signal {name!r}")
+        now = self._app.clock.now()
+        await self._deliver(messages.signal(name, payload, now, id or self._app.token(), expected_version))
 
     async def cancel(self, reason: str = "cancelled by request") -> None:
         """Ask the run to stop; its cleanup runs first. Raises RunNotFound or RunEnded."""

@@ -220,8 +220,10 @@ class SyncRunHandle(Generic[R]):
     def result(self, timeout: float | None = None) -> R:
         return self._loop.call(self._handle.result(timeout))
 
-    def signal(self, name: str, value: object = None, *, id: str | None = None) -> None:
-        self._loop.call(self._handle.signal(name, value, id=id))
+    def signal(
+        self, name: str, value: object = None, *, id: str | None = None, expected_version: int | None = None
+    ) -> None:
+        self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version))
 
     def cancel(self, reason: str = "cancelled by request") -> None:
         self._loop.call(self._handle.cancel(reason))

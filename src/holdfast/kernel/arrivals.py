@@ -28,10 +28,11 @@ class AttemptFailed(msgspec.Struct, frozen=True):
 
 
 class SignalArrived(msgspec.Struct, frozen=True):
-    """Someone sent the run a signal."""
+    """Someone sent the run a signal, perhaps meant only for the version of its journal that the sender saw."""
 
     name: str
     payload: Payload
+    expected_version: int | None = None
 
 
 class CancelArrived(msgspec.Struct, frozen=True):

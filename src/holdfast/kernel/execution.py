@@ -160,6 +160,8 @@ class Execution:
                     self._settle(arrival)
                 case AttemptFailed():
                     self._fail_attempt(arrival)
+                case SignalArrived(expected_version=int(expected)) if expected != self._pen.ledger.version:
+                    continue  # the run has moved on since: a stale signal changes nothing
                 case SignalArrived(name=name):
                     if self._open.receivers.get(name):
                         self._deliver(arrival)

@@ -13,8 +13,8 @@ from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Sett
 from holdfast.store.protocol import Message
 
 
-def signal(name: str, payload: Payload, at: int, id: str | None = None) -> Message:
-    return Message("signal", _write([name, payload.data, payload.codec]), at, id)
+def signal(name: str, payload: Payload, at: int, id: str | None = None, expected_version: int | None = None) -> Message:
+    return Message("signal", _write([name, payload.data, payload.codec, expected_version]), at, id)
 
 
 def cancel(reason: str, at: int) -> Message:
@@ -48,7 +48,7 @@ def read(message: Message, run: PromiseId) -> Arrival | None:
         fields = cbor2.loads(message.body)
         match message.kind:
             case "signal":
-                return SignalArrived(fields[0], Payload(fields[1], fields[2]))
+                return SignalArrived(fields[0], Payload(fields[1], fields[2]), fields[3])
             case "cancel":
                 return CancelArrived(fields[0])
             case "settled" | "failed" if fields[0] != run.root:

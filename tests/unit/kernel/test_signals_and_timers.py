@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from holdfast.journal import events as e
+from holdfast.kernel.arrivals import SignalArrived
 from holdfast.programs.function.calls import now, receive
 from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.values import encode
 from tests.runs import NOW, SECOND, Run, check_replay, signal
 
 
@@ -231,3 +233,16 @@ def test_a_journal_that_ends_between_delivery_and_receipt_goes_on() -> None:
     assert other.names() == run.names()
     other.advance(signal("item", 2))
     assert other.result() == [1, 2]
+
+
+def test_a_signal_for_another_version_changes_nothing() -> None:
+    """It was meant for the run as its sender saw it; of two for one version the first is delivered."""
+    run = Run(collect, 2)
+    run.advance()
+    seen = len(run.events)
+    stale, fresh = (SignalArrived("item", encode(value), seen + offset) for value, offset in ((0, -1), (1, 0)))
+    assert run.advance(stale).events == []
+    run.advance(fresh, SignalArrived("item", encode(9), seen))
+    run.advance(signal("item", 2))
+    assert run.result() == [1, 2]
+    check_replay(run)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, RunFailed, WorkerOptions, receive, step, workflow
+from holdfast.errors import RunConflict
 from holdfast.journal import events as e
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store.memory import MemoryStore
@@ -202,3 +203,24 @@ def test_a_retry_waits_in_the_store_and_not_in_a_worker() -> None:
     assert (retrying.failed_attempt, retrying.error.message) == (1, "nobody answers")
     assert wake_at == retrying.retry_at
     assert result == "done"
+
+
+def test_a_signal_for_a_version_that_is_past_is_refused() -> None:
+    """D-39: its sender learns that the run has moved on; one for the present version is delivered."""
+
+    @workflow
+    async def decided() -> str:
+        return await receive("decision", str)
+
+    async def main() -> str:
+        async with engine(decided) as app:
+            run = await app.start(decided, id="one")
+            while await run.status() != "waiting":  # noqa: ASYNC110  # virtual time: it costs nothing
+                await asyncio.sleep(0.01)
+            version = (await run.info()).version
+            with pytest.raises(RunConflict, match=f"is at version {version}"):
+                await run.signal("decision", "no", expected_version=version - 1)
+            await run.signal("decision", "yes", expected_version=version)
+            return await run.result()
+
+    assert run_virtually(main()) == "yes"

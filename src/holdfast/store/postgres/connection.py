@@ -180,7 +180,8 @@ def _check_current(present: int, url: str) -> None:
     newest = len(load_migrations("holdfast.store.postgres"))
     if present < newest:
         raise UnsupportedStore(
-            f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a worker."
+            f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a "
+            "worker."
         )
 
 

@@ -137,6 +137,15 @@ class Leases(Topic):
         assert await store.workers() == []
 
     @on_fresh_store
+    async def test_the_leases_of_unknown_owners_are_taken_back(self, store: p.Store) -> None:
+        """One may have claimed after it was forgotten, and died of it: the run would rest for ever."""
+        stray = await leased(store, owner="ghost")
+        assert await claimed(store, worker="bob") == []
+        await store.rescue(NOW + 1)
+        (taken,) = (await store.claim("bob", [WORKFLOW], 1, NOW + 1)).runs
+        assert (taken.owner, taken.epoch > stray.epoch) == ("bob", True)
+
+    @on_fresh_store
     async def test_arrivals_are_the_leased_runs_that_have_news(self, store: p.Store) -> None:
         """Runs of this worker with messages not consumed, and those that were paused; nobody else's."""
         for name in ("quiet", "told", "stopped", "done"):
