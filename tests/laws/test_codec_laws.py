@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 
 import cbor2
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.journal import events as e
+from holdfast.journal.cbor import Unfit, write
 from holdfast.journal.codec import GENESIS, chain, decode_segment, encode_segment
 from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import Err, Failure, Ok, Payload, RetryPolicy
@@ -143,3 +145,32 @@ def _refused_by_the_laws(entries: list[e.Entry], root: PromiseId) -> str | None:
     except HoldfastError as refused:
         return getattr(refused, "law", None)
     return None
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.text(max_size=80)
+    | st.binary(max_size=300)
+    | st.just({}),
+    lambda inner: st.lists(inner, max_size=30) | st.lists(inner, max_size=4).map(tuple),
+    max_leaves=40,
+)
+
+
+@given(PLAIN)
+def test_the_fast_writer_writes_what_the_library_writes(value: object) -> None:
+    """The bytes are canonical whoever writes them; what the fast writer cannot write, it refuses."""
+    if _is_large(value):
+        with pytest.raises(Unfit):
+            write(value)
+    else:
+        assert write(value) == cbor2.dumps(value, canonical=True)
+
+
+def _is_large(value: object) -> bool:
+    """Whether the value holds an integer that does not fit into 64 bits."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_large, value))
+    return isinstance(value, int) and not -(2**64) <= value < 2**64

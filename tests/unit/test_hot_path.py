@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, step, workflow
+from holdfast import Holdfast, WorkerOptions, step, workflow
 from holdfast.journal import events as e
 from holdfast.store import protocol as p
 from holdfast.store.postgres.store import PostgresStore
@@ -66,7 +66,7 @@ class Counts:
 @asynccontextmanager
 async def engine(store: str | p.Store) -> AsyncIterator[Holdfast]:
     """An engine that has done its first run, so that nothing is done for the first time."""
-    async with Holdfast(store, workflows=[sequence]) as app:
+    async with Holdfast(store, workflows=[sequence], options=WorkerOptions(queues={})) as app:
         await (await app.start(sequence, 1, id="first")).result()
         yield app
 

@@ -16,6 +16,7 @@ from typing import Final, Literal, cast
 import cbor2
 
 from holdfast.errors import StoreCorrupt
+from holdfast.journal import cbor
 from holdfast.journal import events as e
 from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
@@ -39,8 +40,16 @@ def chain(previous: bytes, segment: bytes) -> bytes:
 
 def encode_segment(stamped: Sequence[tuple[int, e.Event]], at: int) -> bytes:
     """Write a turn's events, each with its time, as one segment."""
-    rows = [[stamp - at, type(event).__name__, *_WRITERS[type(event)](event)] for stamp, event in stamped]
-    return cbor2.dumps([at, rows], canonical=True)
+    parts = [cbor.array(2), cbor.integer(at), cbor.array(len(stamped))]
+    for stamp, event in stamped:
+        kind = type(event)
+        hot = _HOT.get(kind)
+        fields = [] if hot is not None else _WRITERS[kind](event)
+        parts.append(_HOT_OPENINGS[kind] if hot is not None else cbor.array(2 + len(fields)))
+        parts.append(cbor.integer(stamp - at))
+        parts.append(_NAMES[kind])
+        parts.append(hot(event) if hot is not None else b"".join(map(cbor.write, fields)))
+    return b"".join(parts)
 
 
 def decode_segment(segment: bytes, root: PromiseId, first: int) -> list[e.Entry]:
@@ -107,17 +116,12 @@ def _read_absolute(field: tuple[bytes, list[int]] | None) -> PromiseId | None:
 
 
 def _kind(kind: e.AwaitKind) -> Fields:
-    match kind:
-        case e.Signal(name=name, promise_id=promise):
-            return ["signal", name, promise.path]
-        case e.Single():
-            return ["single"]
-        case e.Any():
-            return ["any"]
-        case e.All():
-            return ["all"]
+    if type(kind) is e.Signal:
+        return ["signal", kind.name, kind.promise_id.path]
+    return _KIND_FIELDS[type(kind)]
 
 
+_KIND_FIELDS: Final[dict[type[e.AwaitKind], Fields]] = {e.Single: ["single"], e.Any: ["any"], e.All: ["all"]}
 _PLAIN_KINDS: Final[dict[str, e.AwaitKind]] = {"single": e.Single(), "any": e.Any(), "all": e.All()}
 
 
@@ -168,6 +172,45 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
     e.JoinSetSubmitted: lambda v: [v.join_set_id.position.path, v.promise_id.path],
     e.JoinSetAwaited: lambda v: [v.join_set_id.position.path, v.promise_id.path, _outcome(v.result)],
 }
+
+
+@lru_cache(maxsize=4096)
+def _path(path: tuple[int, ...]) -> bytes:
+    return cbor.write(path)
+
+
+def _hot_payload(payload: Payload) -> bytes:
+    field = _payload(payload)
+    return cbor.data(field) if type(field) is bytes else cbor.write(field)
+
+
+def _hot_outcome(outcome: Outcome) -> bytes:
+    if type(outcome) is Ok:
+        return b"\x82\xf5" + _hot_payload(outcome.value)
+    return cbor.write(_outcome(outcome))
+
+
+def _hot_scheduled(v: e.InvokeScheduled) -> bytes:
+    name = cbor.text(v.kind) + cbor.text(v.function_name)
+    return _path(v.promise_id.path) + name + _hot_payload(v.input) + cbor.data(_policy(v.retry_policy))
+
+
+def _hot_awaiting(v: e.ExecutionAwaiting) -> bytes:
+    paths = b"".join([_path(promise.path) for promise in v.waiting_on])
+    return cbor.array(len(v.waiting_on)) + paths + cbor.write(_kind(v.kind))
+
+
+_HOT: Final[dict[type[e.Event], Callable[..., bytes]]] = {
+    e.InvokeStarted: lambda v: _path(v.promise_id.path) + cbor.integer(v.attempt),
+    e.InvokeCompleted: lambda v: _path(v.promise_id.path) + _hot_outcome(v.result) + cbor.integer(v.attempt),
+    e.InvokeScheduled: _hot_scheduled,
+    e.ExecutionAwaiting: _hot_awaiting,
+    e.ExecutionResumed: lambda _: b"",
+}
+"""The five events of every step, written without the detour over fields. A law test holds both ways together."""
+
+_NAMES: Final = {event: cbor.text(event.__name__) for event in e.EVENTS}
+_HOT_OPENINGS: Final = {event: cbor.array(2 + len(event.__struct_fields__)) for event in _HOT}
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: e.ExecutionStarted(f[0], _read_payload(f[1]), _read_absolute(f[2]), f[3]),

@@ -19,7 +19,12 @@ def describe(error: BaseException) -> Failure:
         return error.failure
     kind = type(error)
     trace = "".join(traceback.format_exception(error, limit=-20))[-TRACE_LIMIT:]
-    return Failure(f"{kind.__module__}:{kind.__qualname__}", str(error), trace)
+    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(str(error)), _clean(trace))
+
+
+def _clean(text: str) -> str:
+    """Text that every store can keep: no NUL, no lone surrogates."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
 def revive(failure: Failure, what: str) -> StepFailed:

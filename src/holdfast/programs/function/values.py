@@ -17,6 +17,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
+from holdfast.journal.cbor import Unfit, write
 from holdfast.journal.payload import NOTHING, Payload
 
 PAYLOAD_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -46,6 +47,10 @@ def encode(value: object, what: str = "the value") -> Payload:
     if value is None:
         return NOTHING
     try:
+        return _limited(write(value), what)
+    except (Unfit, RecursionError):
+        pass
+    try:
         plain = msgspec.to_builtins(value, builtin_types=_AS_IS, enc_hook=_write_foreign, order="deterministic")
         data = cbor2.dumps(plain, canonical=True)
     except (TypeError, ValueError, NotImplementedError, RecursionError, OverflowError) as error:
@@ -54,6 +59,10 @@ def encode(value: object, what: str = "the value") -> Payload:
             "bytes, lists, dicts), a dataclass, a msgspec.Struct or a pydantic model; keep connections and open files "
             "inside the step."
         ) from error
+    return _limited(data, what)
+
+
+def _limited(data: bytes, what: str) -> Payload:
     if len(data) > PAYLOAD_LIMIT_BYTES:
         raise PayloadTooLarge(
             f"{what} is {len(data):,} bytes and the limit is {PAYLOAD_LIMIT_BYTES:,}: keep it in a file or an object "
