@@ -12,19 +12,19 @@ from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 
-class Single(msgspec.Struct, frozen=True, tag="single"):
+class Single(msgspec.Struct, frozen=True, gc=False, tag="single"):
     """Waiting for one promise."""
 
 
-class Any(msgspec.Struct, frozen=True, tag="any"):
+class Any(msgspec.Struct, frozen=True, gc=False, tag="any"):
     """Waiting for the first of several."""
 
 
-class All(msgspec.Struct, frozen=True, tag="all"):
+class All(msgspec.Struct, frozen=True, gc=False, tag="all"):
     """Waiting for every one of several."""
 
 
-class Signal(msgspec.Struct, frozen=True, tag="signal"):
+class Signal(msgspec.Struct, frozen=True, gc=False, tag="signal"):
     """Waiting for a signal of this name to settle this promise."""
 
     name: str
@@ -37,11 +37,11 @@ InvokeKind = str
 """What an invocation does: ``step``, ``workflow``, ``detached``, ``signal``. Data, so that new kinds need no event."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """The base of the twenty; never an event itself."""
 
 
-class ExecutionStarted(Event, frozen=True):
+class ExecutionStarted(Event, frozen=True, gc=False):
     """Always first. ``component_digest`` pins the code that was current then."""
 
     component_digest: str
@@ -50,31 +50,31 @@ class ExecutionStarted(Event, frozen=True):
     idempotency_key: str
 
 
-class ExecutionCompleted(Event, frozen=True):
+class ExecutionCompleted(Event, frozen=True, gc=False):
     """The program returned."""
 
     result: Payload
 
 
-class ExecutionFailed(Event, frozen=True):
+class ExecutionFailed(Event, frozen=True, gc=False):
     """The program raised."""
 
     error: Failure
 
 
-class CancelRequested(Event, frozen=True):
+class CancelRequested(Event, frozen=True, gc=False):
     """Someone asked the run to stop; cleanup follows."""
 
     reason: str
 
 
-class ExecutionCancelled(Event, frozen=True):
+class ExecutionCancelled(Event, frozen=True, gc=False):
     """Cleanup is over."""
 
     reason: str
 
 
-class InvokeScheduled(Event, frozen=True):
+class InvokeScheduled(Event, frozen=True, gc=False):
     """The intent of a side effect, durable before the effect begins."""
 
     promise_id: PromiseId
@@ -84,14 +84,14 @@ class InvokeScheduled(Event, frozen=True):
     retry_policy: RetryPolicy
 
 
-class InvokeStarted(Event, frozen=True):
+class InvokeStarted(Event, frozen=True, gc=False):
     """An attempt began."""
 
     promise_id: PromiseId
     attempt: int
 
 
-class InvokeCompleted(Event, frozen=True):
+class InvokeCompleted(Event, frozen=True, gc=False):
     """The invocation is settled, for good; its result is what every replay sees."""
 
     promise_id: PromiseId
@@ -99,7 +99,7 @@ class InvokeCompleted(Event, frozen=True):
     attempt: int
 
 
-class InvokeRetrying(Event, frozen=True):
+class InvokeRetrying(Event, frozen=True, gc=False):
     """An attempt failed and another follows at ``retry_at``."""
 
     promise_id: PromiseId
@@ -108,21 +108,21 @@ class InvokeRetrying(Event, frozen=True):
     retry_at: int
 
 
-class RandomGenerated(Event, frozen=True):
+class RandomGenerated(Event, frozen=True, gc=False):
     """Entropy that the program saw."""
 
     promise_id: PromiseId
     value: bytes
 
 
-class TimeRecorded(Event, frozen=True):
+class TimeRecorded(Event, frozen=True, gc=False):
     """The time that the program saw."""
 
     promise_id: PromiseId
     time: int
 
 
-class TimerScheduled(Event, frozen=True):
+class TimerScheduled(Event, frozen=True, gc=False):
     """A timer to fire ``duration`` microseconds later."""
 
     promise_id: PromiseId
@@ -130,13 +130,13 @@ class TimerScheduled(Event, frozen=True):
     fire_at: int
 
 
-class TimerFired(Event, frozen=True):
+class TimerFired(Event, frozen=True, gc=False):
     """The timer's time has come."""
 
     promise_id: PromiseId
 
 
-class SignalDelivered(Event, frozen=True):
+class SignalDelivered(Event, frozen=True, gc=False):
     """A signal arrived and is buffered. Ids count 1, 2, 3, … per name."""
 
     signal_name: str
@@ -144,7 +144,7 @@ class SignalDelivered(Event, frozen=True):
     delivery_id: int
 
 
-class SignalReceived(Event, frozen=True):
+class SignalReceived(Event, frozen=True, gc=False):
     """The program consumed the oldest buffered signal of that name."""
 
     promise_id: PromiseId
@@ -153,31 +153,31 @@ class SignalReceived(Event, frozen=True):
     delivery_id: int
 
 
-class ExecutionAwaiting(Event, frozen=True):
+class ExecutionAwaiting(Event, frozen=True, gc=False):
     """The turn is over: nothing moves until the wait is satisfied."""
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
 
 
-class ExecutionResumed(Event, frozen=True):
+class ExecutionResumed(Event, frozen=True, gc=False):
     """The wait is satisfied; what was settled since is delivered now, in journal order."""
 
 
-class JoinSetCreated(Event, frozen=True):
+class JoinSetCreated(Event, frozen=True, gc=False):
     """A set of concurrent invocations; it takes a child position."""
 
     join_set_id: JoinSetId
 
 
-class JoinSetSubmitted(Event, frozen=True):
+class JoinSetSubmitted(Event, frozen=True, gc=False):
     """The promise belongs to the set from here on."""
 
     join_set_id: JoinSetId
     promise_id: PromiseId
 
 
-class JoinSetAwaited(Event, frozen=True):
+class JoinSetAwaited(Event, frozen=True, gc=False):
     """The program consumed this member's result here: a marker for replay, not a transition."""
 
     join_set_id: JoinSetId
@@ -211,7 +211,7 @@ EVENTS: tuple[type[Event], ...] = (
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line of a journal. Replay never reads the timestamp."""
 
     sequence: int

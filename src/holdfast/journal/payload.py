@@ -11,7 +11,7 @@ CONTINUED: Final = "continued"
 """The codec of a completion that hands over to the run's next generation: its data are the new arguments."""
 
 
-class Payload(msgspec.Struct, frozen=True):
+class Payload(msgspec.Struct, frozen=True, gc=False):
     """Opaque bytes and the name of their codec. With ``blob`` set the bytes live in the store under that digest."""
 
     data: bytes
@@ -23,7 +23,7 @@ NOTHING: Final = Payload(b"\xf6")
 """The payload of ``None``."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(msgspec.Struct, frozen=True, gc=False):
     """An error as data: the exception's qualified name, its message, and where it was raised."""
 
     type: str
@@ -35,13 +35,13 @@ class Failure(msgspec.Struct, frozen=True):
         return f"{name}: {self.message}" if self.message else name
 
 
-class Ok(msgspec.Struct, frozen=True):
+class Ok(msgspec.Struct, frozen=True, gc=False):
     """An invocation that gave a value."""
 
     value: Payload
 
 
-class Err(msgspec.Struct, frozen=True):
+class Err(msgspec.Struct, frozen=True, gc=False):
     """An invocation that gave an error, for good."""
 
     failure: Failure
@@ -50,7 +50,7 @@ class Err(msgspec.Struct, frozen=True):
 Outcome = Ok | Err
 
 
-class RetryPolicy(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     """How often and how patiently a step is tried.
 
     The delay after attempt n is ``initial * factor ** (n - 1)``, at most ``maximum`` seconds, moved by up to

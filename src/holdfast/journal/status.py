@@ -25,30 +25,30 @@ from holdfast.journal.events import (
 from holdfast.journal.promise import PromiseId
 
 
-class Running(msgspec.Struct, frozen=True):
+class Running(msgspec.Struct, frozen=True, gc=False):
     """The program is being advanced."""
 
 
-class Blocked(msgspec.Struct, frozen=True):
+class Blocked(msgspec.Struct, frozen=True, gc=False):
     """The program waits."""
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
 
 
-class Cancelling(msgspec.Struct, frozen=True):
+class Cancelling(msgspec.Struct, frozen=True, gc=False):
     """A cancellation was requested; cleanup is next."""
 
 
-class Completed(msgspec.Struct, frozen=True):
+class Completed(msgspec.Struct, frozen=True, gc=False):
     """Ended with a result."""
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """Ended with an error."""
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
     """Ended by cancellation."""
 
 

@@ -29,7 +29,7 @@ _IGNORED: Final = frozenset({"nextChildSeq", "allocatedChildren"})
 _PROMISE: Final = re.compile(r"\b([0-9a-f]{64})((?:\.-?[0-9]+)*)")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What the ledger says of one execution in one state. ``status`` and ``law`` exclude each other."""
 
     state: int

@@ -8,7 +8,7 @@ from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 
 
-class Settled(msgspec.Struct, frozen=True):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """An attempt ended the invocation, with a value or with an error that no retry can mend."""
 
     promise_id: PromiseId
@@ -17,7 +17,7 @@ class Settled(msgspec.Struct, frozen=True):
     started_at: int
 
 
-class AttemptFailed(msgspec.Struct, frozen=True):
+class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     """An attempt failed in a way that another may mend. ``retry_after`` is what the other side asked for."""
 
     promise_id: PromiseId
@@ -27,7 +27,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
     retry_after_seconds: float | None = None
 
 
-class SignalArrived(msgspec.Struct, frozen=True):
+class SignalArrived(msgspec.Struct, frozen=True, gc=False):
     """Someone sent the run a signal, perhaps meant only for the version of its journal that the sender saw."""
 
     name: str
@@ -35,7 +35,7 @@ class SignalArrived(msgspec.Struct, frozen=True):
     expected_version: int | None = None
 
 
-class CancelArrived(msgspec.Struct, frozen=True):
+class CancelArrived(msgspec.Struct, frozen=True, gc=False):
     """Someone asked the run to stop."""
 
     reason: str

@@ -34,7 +34,7 @@ from holdfast.kernel.scribing import Entropy, KernelScribe
 __all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
 
 
-class Turn(msgspec.Struct):
+class Turn(msgspec.Struct, gc=False):
     """What one advance made: events to append, then requests to carry out.
 
     ``unheard`` is a cancellation that came too late for this generation of the run; the next one must hear it.

@@ -12,7 +12,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke, Request
 
 
-class Wait(msgspec.Struct, frozen=True):
+class Wait(msgspec.Struct, frozen=True, gc=False):
     """One thing that a blocked run waits for, as people are told."""
 
     kind: str

@@ -15,30 +15,30 @@ from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True, gc=False):
     """The program can go no further by itself."""
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
 
 
-class Returned(msgspec.Struct, frozen=True):
+class Returned(msgspec.Struct, frozen=True, gc=False):
     """The program ended with a value."""
 
     value: Payload
 
 
-class Raised(msgspec.Struct, frozen=True):
+class Raised(msgspec.Struct, frozen=True, gc=False):
     """The program ended with an error."""
 
     failure: Failure
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class Stopped(msgspec.Struct, frozen=True, gc=False):
     """The program let a cancellation through."""
 
 
-class Continued(msgspec.Struct, frozen=True):
+class Continued(msgspec.Struct, frozen=True, gc=False):
     """The program goes on as a new generation of its run, with these arguments."""
 
     input: Payload

@@ -8,7 +8,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 
 
-class Invoke(msgspec.Struct, frozen=True):
+class Invoke(msgspec.Struct, frozen=True, gc=False):
     """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``."""
 
     promise_id: PromiseId
@@ -20,7 +20,7 @@ class Invoke(msgspec.Struct, frozen=True):
     not_before: int = 0
 
 
-class Abandon(msgspec.Struct, frozen=True):
+class Abandon(msgspec.Struct, frozen=True, gc=False):
     """Nobody waits for this invocation any more: stop it where that is possible."""
 
     promise_id: PromiseId

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.store.values import Blobs, Key, Message, Projection, Segment, Work
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(msgspec.Struct, frozen=True, gc=False):
     """Create a run with its first segment. With ``owner`` it is leased to that worker from the start; without one, it
     is ready for any worker if it is ``queued``.
 
@@ -31,7 +31,7 @@ class Start(msgspec.Struct, frozen=True):
     also: tuple[Also, ...] = ()
 
 
-class Advance(msgspec.Struct, frozen=True):
+class Advance(msgspec.Struct, frozen=True, gc=False):
     """Append one turn to a run that this worker leases. Answered ``Advanced`` or ``Fenced``.
 
     ``consumed`` is the inbox position up to which messages were taken into this turn; they are deleted. With
@@ -52,7 +52,7 @@ class Advance(msgspec.Struct, frozen=True):
     renewal: Renewal | None = None
 
 
-class Renewal(msgspec.Struct, frozen=True):
+class Renewal(msgspec.Struct, frozen=True, gc=False):
     """The first segment of a run's next generation: the same run with a fresh journal."""
 
     root: bytes
@@ -60,7 +60,7 @@ class Renewal(msgspec.Struct, frozen=True):
     blobs: Blobs = {}
 
 
-class Renew(msgspec.Struct, frozen=True):
+class Renew(msgspec.Struct, frozen=True, gc=False):
     """Begin the next generation of a run that has ended, and make it ready. Answered ``Renewed`` or ``Fenced``."""
 
     key: Key
@@ -70,7 +70,7 @@ class Renew(msgspec.Struct, frozen=True):
     at: int
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Put a message into a run's inbox and make the run ready.
 
     Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
@@ -80,21 +80,21 @@ class Deliver(msgspec.Struct, frozen=True):
     message: Message
 
 
-class Enqueue(msgspec.Struct, frozen=True):
+class Enqueue(msgspec.Struct, frozen=True, gc=False):
     """Offer work to a queue. The same attempt offered again changes nothing, even when it is done; a later attempt
     takes its place. Answered ``Enqueued``."""
 
     work: Work
 
 
-class Withdraw(msgspec.Struct, frozen=True):
+class Withdraw(msgspec.Struct, frozen=True, gc=False):
     """Delete work, leased, done or free. Answered ``Withdrawn``."""
 
     key: Key
     position: int
 
 
-class FinishWork(msgspec.Struct, frozen=True):
+class FinishWork(msgspec.Struct, frozen=True, gc=False):
     """Mark leased work done and tell its run. Answered ``Delivered``, or ``Fenced`` where the lease was lost.
 
     The work stays, done, until its run withdraws it: so a worker that takes the run over between the two and offers the
@@ -107,7 +107,7 @@ class FinishWork(msgspec.Struct, frozen=True):
     message: Message
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Beat(msgspec.Struct, frozen=True, gc=False):
     """Keep what a long step last said of its progress. Answered ``Enqueued``."""
 
     key: Key
@@ -120,19 +120,19 @@ Also = Start | Deliver | Enqueue | Withdraw
 Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat
 
 
-class Started(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     also: tuple[Answer, ...] = ()
 
 
-class Exists(msgspec.Struct, frozen=True):
+class Exists(msgspec.Struct, frozen=True, gc=False):
     """The id is taken."""
 
     workflow: str
     fingerprint: bytes
 
 
-class Advanced(msgspec.Struct, frozen=True):
+class Advanced(msgspec.Struct, frozen=True, gc=False):
     """Applied. ``arrived`` is the inbox's last position, ``pause`` the reason why the run must not go on, if any."""
 
     arrived: int
@@ -141,35 +141,35 @@ class Advanced(msgspec.Struct, frozen=True):
     also: tuple[Answer, ...] = ()
 
 
-class Fenced(msgspec.Struct, frozen=True):
+class Fenced(msgspec.Struct, frozen=True, gc=False):
     """Refused: the lease was lost, or someone else has changed it since."""
 
 
-class Renewed(msgspec.Struct, frozen=True):
+class Renewed(msgspec.Struct, frozen=True, gc=False):
     generation: int
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class Delivered(msgspec.Struct, frozen=True, gc=False):
     position: int
 
 
-class Repeated(msgspec.Struct, frozen=True):
+class Repeated(msgspec.Struct, frozen=True, gc=False):
     """A message of that id was delivered before."""
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class Unknown(msgspec.Struct, frozen=True, gc=False):
     """There is no such run."""
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Gone(msgspec.Struct, frozen=True, gc=False):
     """The run has ended."""
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-class Withdrawn(msgspec.Struct, frozen=True):
+class Withdrawn(msgspec.Struct, frozen=True, gc=False):
     pass
 
 

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.store.values import ENDED, Key, Received, Segment, Standing, Status, Work
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """A run's row."""
 
     key: Key
@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True):
         return "cancelling" if self.cancelling else self.standing
 
 
-class Worker(msgspec.Struct, frozen=True):
+class Worker(msgspec.Struct, frozen=True, gc=False):
     """A registered worker."""
 
     id: str
@@ -61,28 +61,28 @@ class Worker(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """What a claim gave: runs leased to this worker, and when the next timer is due."""
 
     runs: list[Run]
     next_wake_at: int | None
 
 
-class WorkClaim(msgspec.Struct, frozen=True):
+class WorkClaim(msgspec.Struct, frozen=True, gc=False):
     """Work leased to this worker, and when the next free work of those queues becomes available."""
 
     work: list[Work]
     next_available_at: int | None
 
 
-class Leased(msgspec.Struct, frozen=True):
+class Leased(msgspec.Struct, frozen=True, gc=False):
     """Everything leased to one worker."""
 
     runs: list[Run]
     work: list[Work]
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class Loaded(msgspec.Struct, frozen=True, gc=False):
     """A run's journal with its blobs, and its inbox."""
 
     segments: list[Segment]
@@ -90,7 +90,7 @@ class Loaded(msgspec.Struct, frozen=True):
     messages: list[Received]
 
 
-class Query(msgspec.Struct, frozen=True):
+class Query(msgspec.Struct, frozen=True, gc=False):
     """Which runs to list: all conditions hold. Newest first."""
 
     tenant: str | None = None
@@ -102,7 +102,7 @@ class Query(msgspec.Struct, frozen=True):
     created_before: int | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """What a long step last said."""
 
     position: int
@@ -110,7 +110,7 @@ class Progress(msgspec.Struct, frozen=True):
     at: int
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """The store as ``holdfast doctor`` shows it."""
 
     kind: str

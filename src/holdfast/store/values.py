@@ -25,7 +25,7 @@ class Key(NamedTuple):
     run: str
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True, gc=False):
     """A stretch of journal: the encoded events of one turn and the hash that chains them to all before."""
 
     first: int
@@ -35,7 +35,7 @@ class Segment(msgspec.Struct, frozen=True):
     at: int
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """Something for a run's inbox. With an ``id``, a second one of that id is recognised as a repetition."""
 
     kind: str
@@ -51,7 +51,7 @@ class Received(NamedTuple):
     message: Message
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(msgspec.Struct, frozen=True, gc=False):
     """An attempt of a queued step, to be leased by any worker that serves the queue."""
 
     key: Key
@@ -65,7 +65,7 @@ class Work(msgspec.Struct, frozen=True):
     epoch: int = 1  # the number from which its leases are counted; each lease raises it
 
 
-class Projection(msgspec.Struct, frozen=True):
+class Projection(msgspec.Struct, frozen=True, gc=False):
     """What a run's row shows of its journal after a change."""
 
     standing: Standing

@@ -33,7 +33,7 @@ Report = Callable[[Outcome], None]
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 
 
-class StepInfo(msgspec.Struct, frozen=True):
+class StepInfo(msgspec.Struct, frozen=True, gc=False):
     """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key."""
 
     tenant: str

@@ -43,7 +43,7 @@ _STANDINGS: dict[type[e.Event], Standing] = {
 }
 
 
-class Errand(msgspec.Struct):
+class Errand(msgspec.Struct, gc=False):
     """A request that is carried out by the commit itself; its answer settles the promise, or nothing does."""
 
     change: Also
@@ -51,7 +51,7 @@ class Errand(msgspec.Struct):
     result: str | None = None
 
 
-class Plan(msgspec.Struct):
+class Plan(msgspec.Struct, gc=False):
     """What to do with a turn: a change to commit, then steps to begin or call off here, and errands to settle."""
 
     change: Advance

@@ -36,7 +36,7 @@ from holdfast.worker.watchdog import Watchdog, guard
 log = logging.getLogger("holdfast.worker")
 
 
-class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How a worker behaves. The defaults suit most."""
 
     capacity: int = 1000  # runs leased at once
