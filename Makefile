@@ -44,7 +44,7 @@ units: $(STAMP) ## All tests
 
 spec: ## Check the formal model (needs Node.js)
 	test -d spec/node_modules || (cd spec && npm ci)
-	spec/run.sh check
+	spec/run.sh all
 
 sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)

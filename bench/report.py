@@ -30,6 +30,9 @@ all figures and missed targets: [performance](docs/performance.md).
 
 """
 
+BUSY = 1.0
+"""A load average before it began that other work must have caused; at the end the bench itself has."""
+
 Found = dict[str, Any]
 
 
@@ -89,7 +92,7 @@ def text(found: Found) -> str:
 def short(found: Found) -> str:
     """The few figures that a first look needs."""
     table = _table(found["results"], [column for column in COLUMNS if column.title in SHORT])
-    return SHORT_TEXT.format(cores=found["machine"]["cores"]) + table
+    return SHORT_TEXT.format(cores=found["machine"]["cores"]) + table + _caution(found)
 
 
 def _machine(found: Found) -> str:
@@ -98,7 +101,18 @@ def _machine(found: Found) -> str:
     return (
         f"Measured on {on['date']}: {on['cores']} cores ({on['processor']}), Python {on['python']}, "
         f"fdatasync {on['fsync_ms']:.2f} ms, load {on['load']:.1f} before it began and {on['load_after']:.1f} at its "
-        f"end. {said}."
+        f"end. {said}. A star marks a figure that was measured once." + _caution(found)
+    )
+
+
+def _caution(found: Found) -> str:
+    """What a reader must know of a run on a machine that had other work."""
+    if found["machine"]["load"] < BUSY:
+        return ""
+    return (
+        "\n\n**The machine was busy with other work while this was measured.** Contenders met different load, so the "
+        "figures and ratios are provisional, those measured once above all; targets met or missed here may turn on an "
+        "idle machine."
     )
 
 
@@ -119,7 +133,8 @@ def _table(results: targets.Results, columns: list[Column]) -> str:
 
 def _cell(results: targets.Results, column: Column, name: str) -> str:
     try:
-        return column.show(targets.figure(results, column.workload, name, column.key))
+        shown = column.show(targets.figure(results, column.workload, name, column.key))
+        return shown if len(results[column.workload][name]["samples"]) > 1 else f"{shown} *"
     except targets.Missing:
         return "could not be run" if "error" in results.get(column.workload, {}).get(name, {}) else "–"
 

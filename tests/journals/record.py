@@ -306,7 +306,14 @@ def _golden(about: str, store: Keeper, run: p.Run, generation: int, segments: li
 
 
 def main() -> None:
-    failures.TRACE_LIMIT = 1  # traces name the folders of the machine that records
+    limit, failures.TRACE_LIMIT = failures.TRACE_LIMIT, 1  # traces name the folders of the machine that records
+    try:
+        record_missing()
+    finally:
+        failures.TRACE_LIMIT = limit
+
+
+def record_missing() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name in SCENARIOS:
         if (FOLDER / f"{name}.json").exists():

@@ -39,6 +39,9 @@ log = logging.getLogger("holdfast.worker")
 TURNS_PER_CALLBACK: Final = 64
 """After so many turns the user's own callbacks get their chance."""
 
+BIRTHS_AT_ONCE: Final = 250
+"""How many new runs are in memory before they exist: the rest of a crowd waits as the little that it is."""
+
 Ended = Callable[[p.Key, e.Event], None]
 
 
@@ -75,6 +78,8 @@ class Advancer:
         self._warm = WarmCache(warm_limit)
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
         self._unborn: set[Held] = set()
+        self._births: deque[Callable[[], None]] = deque()
+        self._bearing = 0
         self._ready: deque[Callable[[], None]] = deque()
         self._pumping = False
         self._loads: set[asyncio.Task[None]] = set()
@@ -101,8 +106,14 @@ class Advancer:
         self._push(partial(self._enter, held, loaded, inbox))
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
-        """Start a run here: its creation, its lease and its first turn are one change."""
-        self._push(partial(self._bear, birth, owner, done))
+        """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
+        self._births.append(partial(self._bear, birth, owner, done))
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._births and self._bearing < BIRTHS_AT_ONCE:
+            self._bearing += 1
+            self._push(self._births.popleft())
 
     def arrive(self, held: Held, arrival: Arrival) -> None:
         """Something happened to a held run."""
@@ -305,6 +316,7 @@ class Advancer:
             work = None
         if work is None or work.change.renewal is not None:
             held.drop()
+            self._delivered_of()
             self._committer.submit(birth.start(self._clock.now()), done, CALLER_PATIENCE_SECONDS)
             self.wake_claimer()
             return
@@ -313,8 +325,13 @@ class Advancer:
         self._unborn.add(held)
         self._committer.submit(start, partial(self._born, held, work, start, done), CALLER_PATIENCE_SECONDS)
 
+    def _delivered_of(self) -> None:
+        self._bearing -= 1
+        self._admit()
+
     def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
         self._unborn.discard(held)
+        self._delivered_of()
         if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
             if not isinstance(answer, p.Exists):  # it may have been made all the same, and leased to this worker

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from holdfast.store.protocol import Store
 from holdfast.worker.clock import Clock
 from holdfast.worker.role import Role
 
 log = logging.getLogger("holdfast.rescuer")
+
+EAGER_LOOKS: Final = 20
+EAGER_SECONDS: Final = 0.25
 
 
 class Rescuer(Role):
@@ -22,10 +26,16 @@ class Rescuer(Role):
         self._clock = clock
         self._interval = interval_seconds
         self._wake = wake
+        self._looks = 0
 
     async def round(self) -> float | None:
         for worker in await self._store.rescue(self._clock.now()):
             log.warning("worker %s is gone; its runs are taken over", worker)
             for role in self._wake:
                 role.wake()
-        return self._interval
+        return min(self._interval, EAGER_SECONDS) if self._is_new() else self._interval
+
+    def _is_new(self) -> bool:
+        """A worker that starts often takes the place of one that has just died: for a while it looks more often."""
+        self._looks += 1
+        return self._looks < EAGER_LOOKS
