@@ -53,7 +53,7 @@ class Holdfast:
         self.entropy = entropy
         self.options = options or WorkerOptions()
         self.committer = Committer(self.store)
-        self.waiters = Waiters(self.store)
+        self.waiters = Waiters(self.store, self._is_here)
         self.repairs = Repairs(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
@@ -247,7 +247,7 @@ class Holdfast:
     def hint(self) -> None:
         """Something may have changed in the store."""
         self._change.set()
-        self.waiters.wake()
+        self.waiters.hint()
         if self.worker is not None:
             self.worker.hint()
 
@@ -271,6 +271,9 @@ class Holdfast:
                 await self._change.wait()
         except TimeoutError:
             return
+
+    def _is_here(self, key: p.Key) -> bool:
+        return self.worker is not None and self.worker.running and key in self.worker.advancer.held
 
     def _on_end(self, key: p.Key, event: e.Event) -> None:
         self._change.set()

@@ -51,15 +51,15 @@ class RunHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
-        row = await self.info()
-        event: e.Event | None = None
-        if row.standing not in p.ENDED:
-            async with asyncio.timeout(timeout):
-                event = await self._app.waiters.wait(self.key)
-        event = event or await journals.last_event(self._app.store, await self.info())
-        return self._outcome(event, self._workflow or self._app.workflow_named(row.workflow))
+        async with asyncio.timeout(timeout):
+            event = await self._app.waiters.wait(self.key)
+        row = await self.info() if event is None or self._workflow is None else None
+        if event is None and row is not None:
+            event = await journals.last_event(self._app.store, row)
+        workflow = self._workflow or (None if row is None else self._app.workflow_named(row.workflow))
+        return self._outcome(event, workflow)
 
-    def _outcome(self, event: e.Event, workflow: Workflow[..., R] | None) -> R:
+    def _outcome(self, event: e.Event | None, workflow: Workflow[..., R] | None) -> R:
         """The result as its workflow's annotated type, where the workflow is known here; else as plain data."""
         match event:
             case e.ExecutionCompleted(result=payload):

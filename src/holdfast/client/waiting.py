@@ -1,10 +1,16 @@
-"""Waiting for runs to end. A waiter never owns the run: giving up waiting changes nothing."""
+"""Waiting for runs to end. A waiter never owns the run: giving up waiting changes nothing.
+
+A run that this process's worker holds is settled by its end here, without a look at the store. For all others the
+store is asked, for many at once: when the waiting begins, on a hint, and every few seconds, because hints can be lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
+from holdfast.errors import RunNotFound
 from holdfast.journal import events as e
 from holdfast.store.protocol import ENDED, Key, Store
 from holdfast.worker.role import Role
@@ -13,14 +19,23 @@ LOOK_SECONDS: Final = 2.0
 
 
 class Waiters(Role):
-    """Futures of runs that are being waited for, settled by this process's own worker or, on a hint, from the store."""
+    """Futures of runs that are being waited for. ``is_here`` says whether a run's end will be told by this process."""
 
     name = "waiters"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, is_here: Callable[[Key], bool]) -> None:
         super().__init__()
         self._store = store
+        self._is_here = is_here
         self._waiting: dict[Key, set[asyncio.Future[e.Event | None]]] = {}
+        self._fresh: set[Key] = set()
+        self._hinted = False
+
+    def hint(self) -> None:
+        """Something may have changed in the store."""
+        if self._waiting:
+            self._hinted = True
+            self.wake()
 
     def ended(self, key: Key, event: e.Event | None = None) -> None:
         """The run has ended, with this event where it is known here."""
@@ -29,15 +44,15 @@ class Waiters(Role):
                 future.set_result(event)
 
     async def wait(self, key: Key) -> e.Event | None:
-        """Return when the run has ended, with its last event where it ended in this process."""
+        """Return when the run has ended, with its last event where it ended in this process. Raises RunNotFound."""
         future: asyncio.Future[e.Event | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, set()).add(future)
+        if not self._is_here(key):
+            self._fresh.add(key)
+            self.wake()
+        elif len(self._waiting) == 1:
+            self.wake()  # to look at it now and then
         try:
-            row = await self._store.get([key])
-            if row and row[0].standing in ENDED:
-                return None
-            if len(self._waiting) == 1:
-                self.wake()
             return await future
         finally:
             waiting = self._waiting.get(key)
@@ -47,9 +62,21 @@ class Waiters(Role):
                     del self._waiting[key]
 
     async def round(self) -> float | None:
+        """Look at those that are new, or at all of them: after a hint, and when nothing else has come for a while."""
+        fresh, self._fresh = self._fresh & self._waiting.keys(), set()
+        everyone = self._hinted or not fresh
+        self._hinted = False
         if not self._waiting:
             return None
-        for run in await self._store.get(list(self._waiting)):
+        found = {run.key: run for run in await self._store.get(list(self._waiting if everyone else fresh))}
+        for key, run in found.items():
             if run.standing in ENDED:
-                self.ended(run.key)
+                self.ended(key)
+        for key in fresh - found.keys():
+            self._refuse(key)
         return LOOK_SECONDS
+
+    def _refuse(self, key: Key) -> None:
+        for future in self._waiting.pop(key, ()):
+            if not future.done():
+                future.set_exception(RunNotFound(f"there is no run {key.run!r} in tenant {key.tenant!r}."))
