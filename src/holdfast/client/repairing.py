@@ -47,7 +47,7 @@ class Repairs:
         renewal = p.Renewal(run.root, segment, blobs)
         changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
         if failed_child is not None:
-            lineage = lineage_of(key, _started(entries).idempotency_key)
+            lineage = lineage_of(_started(entries).idempotency_key)
             child = p.Key(key.tenant, child_id(key.run, failed_child, lineage))
             found = await self._app.store.get([child])
             if found and found[0].standing in ("failed", "cancelled"):

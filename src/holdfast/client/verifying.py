@@ -8,10 +8,12 @@ import msgspec
 
 from holdfast.client.journals import check_chain
 from holdfast.errors import HoldfastError, LawBroken
+from holdfast.journal import events as e
 from holdfast.journal.laws import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
 from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
+from holdfast.worker.births import idempotency_key, lineage_of
 
 TRIES: Final = 10
 
@@ -50,6 +52,8 @@ async def _verify(store: Store, run: Run) -> Verdict:
     try:
         async for entry in check_chain(store, run):
             ledger.append(entry.event, entry.timestamp, entry.sequence)
+            if isinstance(entry.event, e.ExecutionStarted):
+                _check_root(run, entry.event)
     except LawBroken as broken:
         return Verdict(run.key, ledger.version, str(broken), broken.law)
     except HoldfastError as error:
@@ -60,6 +64,14 @@ async def _verify(store: Store, run: Run) -> Verdict:
         detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
         return Verdict(run.key, ledger.version, detail, "INV-4")
     return Verdict(run.key, ledger.version)
+
+
+def _check_root(run: Run, started: e.ExecutionStarted) -> None:
+    """Ids of runs are unique in the store; so promise ids are unique if each root follows from its run's id."""
+    derived = PromiseId.of_run(started.component_digest, started.parent_id, started.idempotency_key)
+    expected = idempotency_key(run.key, lineage_of(started.idempotency_key))
+    if derived.root != run.root or started.idempotency_key != expected:
+        raise LawBroken("INV-6", f"the promise ids of run {run.key.run} do not follow from its id")
 
 
 _ENDS: dict[type, Standing] = {Completed: "completed", Failed: "failed", Cancelled: "cancelled"}

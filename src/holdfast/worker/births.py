@@ -18,6 +18,7 @@ from holdfast.worker.sealing import seal
 
 DEFAULT_TENANT: Final = "default"
 CHILD_MARK: Final = "~"
+LINEAGE_MARK: Final = "~@"
 ID_LIMIT: Final = 200
 
 
@@ -28,15 +29,18 @@ def child_id(parent: str, position: int, lineage: int) -> str:
 
 
 def idempotency_key(key: Key, lineage: int = 0) -> str:
-    """The key that a run's promise id is derived from. The lineage is the generation in which it last began anew."""
-    plain = f"{key.tenant}/{key.run}"
-    return plain if lineage == 0 else f"{plain}@{lineage}"
+    """The key that a run's promise id is derived from. The lineage is the generation in which it last began anew.
+
+    Given ids have no mark in them, so no two runs, and no two lineages of one, share a key.
+    """
+    plain = f"{key.tenant}{CHILD_MARK}{key.run}"
+    return plain if lineage == 0 else f"{plain}{LINEAGE_MARK}{lineage}"
 
 
-def lineage_of(key: Key, idempotency_key: str) -> int:
+def lineage_of(idempotency_key: str) -> int:
     """The lineage that an idempotency key of this run names. A retried run keeps it, and so its children."""
-    mark = idempotency_key.removeprefix(f"{key.tenant}/{key.run}")
-    return int(mark[1:]) if mark else 0
+    _, mark, lineage = idempotency_key.partition(LINEAGE_MARK)
+    return int(lineage) if mark else 0
 
 
 def check_id(value: str, what: str) -> str:

@@ -101,7 +101,7 @@ class Held:
     def run_as(self, execution: Execution) -> None:
         """Go on with this execution."""
         self.execution = execution
-        self.lineage = lineage_of(self.key, execution.started.idempotency_key)
+        self.lineage = lineage_of(execution.started.idempotency_key)
 
     def take_in(self, inbox: list[Received]) -> None:
         """Add messages from the inbox, each once. What was meant for an earlier lineage is of no use to this one."""

@@ -8,8 +8,8 @@ from holdfast.journal.promise import PromiseId
 
 
 def reroot(event: e.Event, root: PromiseId, idempotency_key: str) -> e.Event:
-    """The same event in the journal of another run. Only the start names the run; the rest is relative to its root."""
+    """The same event in the journal of another run, which is nobody's child. Only the start names the run."""
     if isinstance(event, e.ExecutionStarted):
-        return e.ExecutionStarted(event.component_digest, event.input, event.parent_id, idempotency_key)
+        return e.ExecutionStarted(event.component_digest, event.input, None, idempotency_key)
     (entry,) = decode_segment(encode_segment([(0, event)], 0), root, 0)
     return entry.event

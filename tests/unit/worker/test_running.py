@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import Holdfast, RunFailed, WorkerOptions, receive, step, workflow
+from holdfast.client.verifying import verify_run
 from holdfast.errors import RunConflict
 from holdfast.journal import events as e
 from holdfast.programs.function.definitions import Workflow
+from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.heart import LoopPulse
@@ -224,3 +227,22 @@ def test_a_signal_for_a_version_that_is_past_is_refused() -> None:
             return await run.result()
 
     assert run_virtually(main()) == "yes"
+
+
+def test_a_journal_under_another_runs_root_is_found_out() -> None:
+    """J-74, INV-6: promise ids are unique because each root follows from its run's own id."""
+
+    @workflow
+    async def plain() -> str:
+        return "done"
+
+    async def main() -> tuple[bool, str | None]:
+        async with engine(plain) as app:
+            run = await app.start(plain, id="one")
+            await run.result()
+            good = (await run.verify()).good
+            foreign = replace(await run.info(), key=p.Key("default", "two"))
+            app.store._tables.segments[foreign.key] = app.store._tables.segments[run.key]  # type: ignore[attr-defined]
+            return good, (await verify_run(app.store, foreign)).law
+
+    assert run_virtually(main()) == (True, "INV-6")
