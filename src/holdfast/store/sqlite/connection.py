@@ -108,9 +108,22 @@ def _quoted(path: str) -> str:
     return str(Path(path).absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several reads of one state: between two of them another process may have made the database."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
 def schema_of(connection: sqlite3.Connection, path: str) -> int:
     """The schema's number; 0 for an empty file. Raises StoreCorrupt where the file is someone else's."""
-    with translated(path):
+    with translated(path), _snapshot(connection):
         (number,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
