@@ -44,6 +44,7 @@ MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
 SQLITE: Final = Judge("sqlite", ("tests/conformance/test_sqlite.py",))
 POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k", "fenced or stale or epoch"))
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
+LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 
 MUTANTS: Final = (
@@ -215,7 +216,7 @@ MUTANTS: Final = (
         "src/holdfast/worker/lease.py",
         "return self._time() < self._deadline",
         "return self._deadline >= 0",
-        (SIMULATOR,),
+        (LEASE,),
     ),
     Mutant(
         "retried-beyond-the-policy",

@@ -246,3 +246,30 @@ def test_a_journal_under_another_runs_root_is_found_out() -> None:
             return good, (await verify_run(app.store, foreign)).law
 
     assert run_virtually(main()) == (True, "INV-6")
+
+
+def test_a_worker_whose_lease_has_lapsed_begins_no_step() -> None:
+    """Another worker may have the run by then: it is left alone until a heartbeat has been answered again."""
+    begun: list[float] = []
+
+    @step
+    async def act() -> None:
+        begun.append(asyncio.get_running_loop().time())
+
+    @workflow
+    async def acts() -> None:
+        await act()
+
+    async def main() -> float:
+        async with engine(acts) as app:
+            assert app.worker is not None
+            await asyncio.sleep(0.1)  # the first heartbeat has been answered, the next is seconds away
+            app.worker.lease._deadline = 0.0  # as after a long stop of the process
+            lapsed_at = asyncio.get_running_loop().time()
+            run = await app.start(acts, id="one")
+            await asyncio.sleep(1)
+            assert begun == []
+            await run.result()
+            return begun[0] - lapsed_at
+
+    assert run_virtually(main()) > 1
