@@ -181,10 +181,10 @@ class Worker:
             self.taker.wake()
 
     def _lost(self) -> None:
-        """The store has forgotten this worker: whatever it holds may be another's. It goes on under a new name."""
+        """The store has forgotten this worker, and others may have its runs: it drops all and registers again."""
         if not self._running:
             return
-        log.warning("worker %s was taken for dead; it goes on as a new one", self.id)
+        log.warning("worker %s was taken for dead; it drops what it held and registers again", self.id)
         self.lease.lost()
         self.advancer.lose_all()
         self.taker.lose_all()
