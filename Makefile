@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run test lint format types imports units spec sim mutants bench clean help
+.PHONY: run incident test lint format types imports units spec sim mutants bench clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -22,6 +22,9 @@ help: ## List the targets
 
 run: $(STAMP) ## Kill a worker in the middle of a run and see the run finish
 	@$(BIN)/python examples/survive.py
+
+incident: $(STAMP) ## Triage an incident under a policy, take the change back, and prove it all
+	@$(BIN)/python examples/incident/run.py
 
 test: lint types imports units ## Everything that must hold before a commit
 

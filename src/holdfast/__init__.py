@@ -7,14 +7,21 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
 from holdfast.client.sync import SyncHoldfast
 from holdfast.errors import (
+    ActionDenied,
+    ApprovalExpired,
+    ApprovalRejected,
     HoldfastError,
     Nondeterminism,
+    OutcomeUnknown,
     RetryableError,
     RunCancelled,
     RunFailed,
     StepFailed,
     TerminalError,
 )
+from holdfast.gate.actions import Cost, DidNotHappen, Happened, action
+from holdfast.gate.policy import Policy
+from holdfast.gate.receipts import Receipt
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function.calls import (
     continue_as_new,
@@ -28,13 +35,23 @@ from holdfast.programs.function.calls import (
     uuid,
 )
 from holdfast.programs.function.definitions import step, workflow
+from holdfast.worker.births import Trigger
 from holdfast.worker.performer import heartbeat, step_info
 from holdfast.worker.worker import WorkerOptions
 
 __all__ = [
+    "ActionDenied",
+    "ApprovalExpired",
+    "ApprovalRejected",
+    "Cost",
+    "DidNotHappen",
+    "Happened",
     "Holdfast",
     "HoldfastError",
     "Nondeterminism",
+    "OutcomeUnknown",
+    "Policy",
+    "Receipt",
     "RetryPolicy",
     "RetryableError",
     "RunCancelled",
@@ -43,7 +60,9 @@ __all__ = [
     "StepFailed",
     "SyncHoldfast",
     "TerminalError",
+    "Trigger",
     "WorkerOptions",
+    "action",
     "continue_as_new",
     "heartbeat",
     "join_set",

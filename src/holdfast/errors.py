@@ -15,6 +15,11 @@ The tree is split by who must act::
     ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
     ├── TerminalError            raised by a step: trying again is of no use
     ├── RetryableError           raised by a step: try again, perhaps not before a given time
+    ├── GateError                the gate let an action not through; raised inside workflows
+    │   ├── ActionDenied             policy, a cap or the allowlist said no
+    │   ├── ApprovalRejected         a person said no
+    │   └── ApprovalExpired          nobody said anything in time
+    ├── OutcomeUnknown           raised by an action: it cannot tell whether the act was done
     ├── CallerError              the call, or its arguments, must change
     │   ├── InvalidRequest           an argument is out of range or malformed
     │   ├── RunNotFound              no run of that id in that tenant
@@ -22,13 +27,20 @@ The tree is split by who must act::
     │   ├── RunEnded                 the run has ended, nothing can reach it
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
-    │   └── RunCancelled             the awaited run was cancelled
+    │   ├── RunCancelled             the awaited run was cancelled
+    │   ├── TaskNotFound             no task of that id in that tenant
+    │   ├── TaskClosed               the task was answered, has expired or was cancelled
+    │   ├── TaskForbidden            this person may not answer this task
+    │   ├── ReceiptNotFound          no receipt of that id in that tenant
+    │   └── NotReversible            the receipt's act cannot be taken back
     ├── OperatorError            the installation must change
     │   ├── UnsupportedStore         the store's URL or its version cannot be used
     │   ├── SchemaTooNew             the database was written by a newer Holdfast
     │   ├── StoreReadOnly            the database cannot be written to
     │   ├── StoreCorrupt             the database is damaged or is not one of ours
-    │   └── StoreFull                no space is left
+    │   ├── StoreFull                no space is left
+    │   ├── KeyLocked                the audit's signing key cannot be opened
+    │   └── InvalidPolicy            the policy's file cannot be used
     ├── StoreUnavailable         nothing must change: try again, the engine does
     └── EngineError              a defect of Holdfast itself
         └── LawBroken                an event would break a law of the journal
@@ -38,6 +50,7 @@ Each carries a stable ``code`` for programs, an ``http_status`` for the server, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -148,6 +161,37 @@ class RetryableError(HoldfastError):
         self.retry_after = after
 
 
+class GateError(HoldfastError):
+    """The gate let an action not through: nothing was done."""
+
+    code = "gate"
+    http_status = 403
+
+
+class ActionDenied(GateError):
+    """Policy, a cap or the allowlist denied the action: change the policy, then retry the run."""
+
+    code = "action_denied"
+
+
+class ApprovalRejected(GateError):
+    """A person rejected the action, or gave it up."""
+
+    code = "approval_rejected"
+
+
+class ApprovalExpired(GateError):
+    """Nobody approved the action in time: retry the run to ask again."""
+
+    code = "approval_expired"
+
+
+class OutcomeUnknown(HoldfastError):
+    """Raised by an action that cannot tell whether its act was done: it is not repeated unless that is safe."""
+
+    code = "outcome_unknown"
+
+
 class CallerError(HoldfastError):
     """The call, or its arguments, must change."""
 
@@ -207,6 +251,41 @@ class RunCancelled(CallerError):
     http_status = 409
 
 
+class TaskNotFound(CallerError):
+    """There is no task of that id in that tenant: look with ``holdfast tasks``."""
+
+    code = "task_not_found"
+    http_status = 404
+
+
+class TaskClosed(CallerError):
+    """The task was answered, has expired or was cancelled: nothing more can be said to it."""
+
+    code = "task_closed"
+    http_status = 409
+
+
+class TaskForbidden(CallerError):
+    """This person may not answer this task: one of its candidates must, or it can be delegated."""
+
+    code = "task_forbidden"
+    http_status = 403
+
+
+class ReceiptNotFound(CallerError):
+    """There is no receipt of that id in that tenant: look with ``holdfast receipts``."""
+
+    code = "receipt_not_found"
+    http_status = 404
+
+
+class NotReversible(CallerError):
+    """The act cannot be taken back: it did not succeed, declares no reverse, or was taken back before."""
+
+    code = "not_reversible"
+    http_status = 409
+
+
 class OperatorError(HoldfastError):
     """The installation must change."""
 
@@ -243,6 +322,28 @@ class StoreFull(OperatorError):
 
     code = "store_full"
     http_status = 507
+
+
+class KeyLocked(OperatorError):
+    """The audit's signing key cannot be opened: set HOLDFAST_KEY_PASSPHRASE. Until then entries wait, unsealed."""
+
+    code = "key_locked"
+
+
+class InvalidPolicy(OperatorError):
+    """The policy's file cannot be used: mend each place that the message names; ``holdfast policy check`` reads it.
+
+    ``problems`` are the places, each as line, column (both from 1, or 0 for the file as a whole) and what is wrong.
+    """
+
+    code = "invalid_policy"
+    http_status = 422
+
+    def __init__(self, source: str, problems: Sequence[tuple[int, int, str]]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        told = (f"{source}:{line}:{column}: {what}" if line else f"{source}: {what}" for line, column, what in problems)
+        super().__init__("\n".join(told))
 
 
 class StoreUnavailable(HoldfastError):

@@ -219,7 +219,7 @@ async def _lock_for_long(path: Path, log: pytest.LogCaptureFixture) -> None:
         starting = asyncio.create_task(app.start(doubled, 3, id="patient"))
 
         async def told() -> bool:
-            return "locked by another process" in log.text
+            return "changes wait" in log.text and "locked by another process" in log.text
 
         await eventually(told, "the engine to say why it waits")
         assert not starting.done(), "a start waits for a lock that time mends"

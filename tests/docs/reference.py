@@ -13,10 +13,12 @@ from typing import Any
 
 import holdfast
 from holdfast import errors, testing
+from holdfast.client.receipts import Receipts
 from holdfast.client.sync import SyncRunHandle
+from holdfast.client.tasks import Tasks
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
-from holdfast.store.protocol import Run
+from holdfast.store.protocol import Run, Said, Task
 from holdfast.worker.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -35,13 +37,15 @@ SECTIONS: dict[str, list[str]] = {
         "continue_as_new",
     ],
     "In a step": ["heartbeat", "step_info"],
-    "The engine": ["Holdfast", "RunHandle", "SyncHoldfast", "WorkerOptions"],
+    "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
+    "The engine": ["Holdfast", "RunHandle", "Trigger", "SyncHoldfast", "WorkerOptions"],
 }
-GIVEN: dict[str, type] = {
-    "join_set": JoinSet,
-    "step_info": StepInfo,
-    "RunHandle": Run,
-    "SyncHoldfast": SyncRunHandle,
+GIVEN: dict[str, tuple[type, ...]] = {
+    "join_set": (JoinSet,),
+    "step_info": (StepInfo,),
+    "Holdfast": (Tasks, Task, Said, Receipts),
+    "RunHandle": (Run,),
+    "SyncHoldfast": (SyncRunHandle,),
 }
 """What a name gives that has no public name of its own: shown with it."""
 
@@ -72,14 +76,13 @@ def _name(name: str) -> Iterator[str]:
     yield f"### {name}\n\n{_code(name, thing)}{_prose(thing)}\n"
     if isinstance(thing, type):
         yield from _members(thing)
-    if name in GIVEN:
-        given = GIVEN[name]
+    for given in GIVEN.get(name, ()):
         yield f"#### {given.__name__}\n\n{_prose(given)}\n"
         yield from _members(given)
 
 
 def _members(kind: type) -> Iterator[str]:
-    if hasattr(kind, "__struct_fields__"):
+    if getattr(kind, "__struct_fields__", ()):
         yield _fields(kind)
     for name, member in vars(kind).items():
         if name.startswith("_") or name in _BETWEEN_THE_PARTS.get(kind, ()):
@@ -93,7 +96,17 @@ def _members(kind: type) -> Iterator[str]:
 
 
 _BETWEEN_THE_PARTS = {
-    holdfast.Holdfast: {"token", "read_result", "hint", "hint_if_queued", "delivered", "changed"},
+    holdfast.Holdfast: {
+        "token",
+        "read_result",
+        "hint",
+        "hint_if_queued",
+        "delivered",
+        "changed",
+        "note",
+        "wake_sealer",
+    },
+    holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},
     JoinSet: {"settled"},
 }
@@ -119,7 +132,7 @@ def _code(name: str, thing: Any) -> str:
         if hasattr(thing, "__struct_fields__"):
             return ""
         thing_init: Callable[..., Any] = thing.__init__  # type: ignore[misc]
-        own = "__init__" in vars(thing) and name != "RunHandle"
+        own = "__init__" in vars(thing) and name not in ("RunHandle", "Policy")
         return f"```text\n{_signature(thing_init, name, wide=False)}\n```\n\n" if own else ""
     return f"```text\n{_signature(thing, name, wide=False)}\n```\n\n"
 
@@ -141,7 +154,7 @@ def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) ->
         if parameter.kind is parameter.POSITIONAL_ONLY:
             shown.append("/")
     result = signature.return_annotation
-    given = "" if result is signature.empty or name in ("step", "workflow") else f" -> {result}"
+    given = "" if result is signature.empty or name in ("action", "step", "workflow") else f" -> {result}"
     prefix = "await " if inspect.iscoroutinefunction(function) else ""
     if name[:1].isupper():
         given = ""

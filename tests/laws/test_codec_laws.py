@@ -154,7 +154,11 @@ PLAIN = st.recursive(
     | st.text(max_size=80)
     | st.binary(max_size=300)
     | st.just({}),
-    lambda inner: st.lists(inner, max_size=30) | st.lists(inner, max_size=4).map(tuple),
+    lambda inner: (
+        st.lists(inner, max_size=30)
+        | st.lists(inner, max_size=4).map(tuple)
+        | st.dictionaries(st.text(max_size=40), inner, max_size=30)
+    ),
     max_leaves=40,
 )
 
@@ -171,6 +175,8 @@ def test_the_fast_writer_writes_what_the_library_writes(value: object) -> None:
 
 def _is_large(value: object) -> bool:
     """Whether the value holds an integer that does not fit into 64 bits."""
+    if isinstance(value, dict):
+        return any(map(_is_large, value.values()))
     if isinstance(value, (list, tuple)):
         return any(map(_is_large, value))
     return isinstance(value, int) and not -(2**64) <= value < 2**64

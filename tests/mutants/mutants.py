@@ -151,8 +151,8 @@ MUTANTS: Final = (
     Mutant(
         "epoch-kept-on-claim",
         "src/holdfast/store/memory/store.py",
-        "replace(run, owner=worker, epoch=run.epoch + 1, ready_at=None)",
-        "replace(run, owner=worker, ready_at=None)",
+        "                    owner=worker,\n                    epoch=run.epoch + 1,\n",
+        "                    owner=worker,\n",
         (MEMORY, SIMULATOR),
     ),
     Mutant(
@@ -207,8 +207,8 @@ MUTANTS: Final = (
     Mutant(
         "takeover-asks-for-nothing",
         "src/holdfast/worker",
-        "if held.fresh and not execution.ended:",
-        "if held.fresh and execution.ended:",
+        "if self._held.fresh and not execution.ended:",
+        "if self._held.fresh and execution.ended:",
         (SIMULATOR,),
     ),
     Mutant(
@@ -252,5 +252,54 @@ MUTANTS: Final = (
         "_drop_messages(tables, run.key, change.consumed)",
         "_drop_messages(tables, run.key, change.consumed + 1)",
         (MEMORY, SIMULATOR),
+    ),
+    Mutant(
+        "unknown-outcome-repeated",
+        "src/holdfast/gate/judging.py",
+        "return None if safe_to_retry else AskOutcome(receipt)",
+        "return None",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "answer-taken-for-another-attempt",
+        "src/holdfast/gate/judging.py",
+        "if task is not None and is_about(task, receipt):",
+        "if task is not None:",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "proposal-not-compared",
+        "src/holdfast/gate/judging.py",
+        "if task.proposal != proposal.digest() or not _is_enough(task, wanted):",
+        "if not _is_enough(task, wanted):",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "receipt-not-closed",
+        "src/holdfast/worker/acts.py",
+        "held.gate_of_run().closings.append(closing)",
+        "held.gate_of_run().closings.copy()",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "judged-twice-at-once",
+        "src/holdfast/worker",
+        "gate.passing.add(promise)",
+        "gate.passing.discard(promise)",
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "attempts-share-a-token",
+        "src/holdfast/worker",
+        'f"{self._worker}~{next(self._attempts)}"',
+        'f"{self._worker}~{len(self._worker)}"',
+        (SIMULATOR,),
+    ),
+    Mutant(
+        "delegating-counts-as-approving",
+        "src/holdfast/gate/tasks.py",
+        "len({said.who for said in answers if said.verdict == APPROVED}) < 2:",
+        "len({said.who for said in answers}) < 2:",
+        (SIMULATOR,),
     ),
 )

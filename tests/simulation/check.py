@@ -13,6 +13,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.store import protocol as p
 from holdfast.worker.sealing import unseal
 from tests.laws.programs import SIGNALS, play
+from tests.simulation.check_gate import check_gate
 from tests.simulation.workload import act
 from tests.simulation.world import Simulation, Violation
 
@@ -31,6 +32,8 @@ async def check(simulation: Simulation) -> None:
         _signals_arrive_once(simulation, run)
     _nothing_lost(simulation, runs)
     await _nothing_left(simulation, runs)
+    if simulation.governed:
+        await check_gate(simulation, runs)
 
 
 async def _replays(simulation: Simulation, run: p.Run) -> None:

@@ -11,14 +11,25 @@ from typing import Any, Final, NoReturn
 from holdfast.errors import StoreUnavailable
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.events import Entry, InvokeCompleted, InvokeRetrying, InvokeScheduled
+from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
+from tests.simulation.chronicle import Chronicle
 
 _WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue"})
 _READS: Final = frozenset(
     {"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"}
 )
+
+
+_GATE_WRITES: Final = frozenset({"seal", "add_signing_key", "keep_artefact"})
+_GATE_READS: Final = frozenset(
+    {"governed", "unsealed", "blocks", "entries", "signing_keys", "evidence_due", "receipt", "receipts", "task"}
+)
+
+
+LATENCY_SECONDS: Final = 0.0005
 
 
 class Graves:
@@ -50,7 +61,17 @@ class Faults:
         self.slow = source.choice((0.0, 0.05, 0.2))
         self.lose_hint = source.choice((0.0, 0.1, 0.6))
         self.double_hint = source.choice((0.0, 0.2))
+        self.die_acting = 0.0
+        self.swift_reads = False  # they take no time, so that what was read can overtake what is being written
+        self.writes, self.reads = _WRITES, _READS
         self.outages = [(start, start + source.uniform(0.5, 8)) for start in _moments(source)]
+
+    def govern(self) -> None:
+        """The gate's own operations fail, too, and workers die acting."""
+        self.writes |= _GATE_WRITES
+        self.reads |= _GATE_READS
+        self.die_acting = self.source.choice((0.0, 0.05, 0.2))
+        self.swift_reads = self.source.random() < 0.5
 
     def happens(self, probability: float) -> bool:
         return not self.healed and self.source.random() < probability
@@ -88,14 +109,14 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._store, name)
-        if name in _WRITES:
+        if name in self._faults.writes:
             return lambda *args: self._write(name, operation, args)
-        if name in _READS:
+        if name in self._faults.reads:
             return lambda *args: self._read(operation, args)
         return operation
 
     async def _read(self, operation: Any, args: tuple[Any, ...]) -> Any:
-        await self._pass_time()
+        await self._pass_time(0.0 if self._faults.swift_reads else LATENCY_SECONDS)
         self._maybe_refuse()
         return await operation(*args)
 
@@ -117,7 +138,7 @@ class FaultyStore:
             self._reached.update(type(reply).__name__ for reply in answer)
         return answer
 
-    async def _pass_time(self) -> None:
+    async def _pass_time(self, latency_seconds: float = LATENCY_SECONDS) -> None:
         if self.dead:
             await self._graves.rest()
         if self.frozen_until > (now := asyncio.get_running_loop().time()) and not self._faults.healed:
@@ -126,7 +147,7 @@ class FaultyStore:
             self._reached["slow"] += 1
             await asyncio.sleep(self._faults.source.uniform(0.01, 3))
         else:
-            await asyncio.sleep(0.0005)
+            await asyncio.sleep(latency_seconds)
         if self.dead:
             await self._graves.rest()
 
@@ -162,6 +183,10 @@ class Recorder(MemoryStore):
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
         self._roots: dict[tuple[p.Key, int], bytes] = {}
+
+    def chronicled(self, max_concurrency: int | None) -> Chronicle:
+        """Have what the gate writes watched, from now on."""
+        return Chronicle(self._tables, max_concurrency)
 
     async def commit(self, batch: Any) -> list[p.Answer]:
         answers = await super().commit(batch)
@@ -209,6 +234,14 @@ class Recorder(MemoryStore):
             ]
             for generation, segments in sorted(self._tables.segments.get(key, {}).items())
         ]
+
+    def segments_of(self, key: p.Key) -> dict[int, list[p.Segment]]:
+        """The same journals as they are kept, by generation."""
+        return self._tables.segments.get(key, {})
+
+    def plain(self, tenant: str, payload: Payload) -> bytes:
+        """A payload's bytes, wherever they are."""
+        return payload.data if payload.blob is None else self._tables.blobs[tenant, payload.blob]
 
     def may_do(self, worker: str, key: p.Key, position: int, *, queued: bool) -> bool:
         """Whether this worker may do this step now. It leases the run, or the queued step, which may be withdrawn."""

@@ -17,12 +17,25 @@ from typing import Final
 import pytest
 
 from holdfast.journal.events import EVENTS
+from tests.simulation.gated import MANNERS
 from tests.simulation.simulate import simulate
 
 SEEDS: Final = 1000
 CHUNK: Final = 50
 REACHING: Final = range(300)
 REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157)
+
+SAID: Final = (
+    "TaskClosed",
+    "TaskForbidden",
+    "approved",
+    "delegated",
+    "did not happen",
+    "given up",
+    "happened",
+    "rejected",
+)
+"""What people say to tasks, and what they are told where it is too late or not theirs to say."""
 
 WRITES: Final = ("beat", "claim", "claim_work", "commit", "register", "rescue")
 
@@ -42,6 +55,15 @@ REACHED: Final = (
     "slow",
     "step begun",
     "worker died",
+    "Closed",
+    "Taken",
+    "Tasked",
+    *(f"act begun: {manner}" for manner in sorted(set(MANNERS))),
+    *(f"a person: {said}" for said in SAID),
+    "died after an act was done",
+    "died before an act was done",
+    "lost the answer of seal",
+    "probed",
 )
 """What the faults and the workload must bring about: a law that is never put to the test proves nothing."""
 
@@ -55,6 +77,14 @@ FOUND: Final = {
     710: "a claim was answered after the worker had been forgotten and had joined again: a completed step began anew",
     754: "the same answer, come so late, began a step whose lease had been taken back",
     1075: "a doubt about leases that was raised while a claim was under way was lost with the claim's answer",
+    11: "two runs under one worker met at a key with the same token, and both acted",
+    67: "a person's word about one attempt was taken for the outcome of a later attempt of the same call",
+    76: "a call whose retry was due in the turn that cancelled it left its receipt pending for ever",
+    126: "a run waited for ever at a key whose act had been given up by a run that had ended",
+    177: "a receipt was told under the proposal of newer code, which nobody had allowed: the evidence was broken",
+    12871: "a call was denied while its approval was still asked for, and the task stayed open after the run's end",
+    13052: "two calls of one key both asked what became of an act, and only one of them had its receipt told",
+    3932: "a run was leased again before its release was answered, and forgotten with that answer",
 }
 """Seeds that found a bug, and what it was."""
 

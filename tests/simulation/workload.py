@@ -1,7 +1,7 @@
 """What the simulated runs do: random trees, and above them what only whole runs can do.
 
 A plan is data made from a seed. ``act`` plays it: steps on queues, signals between runs, detached runs, compensation,
-patches and continue-as-new, around trees from the law tests' generator.
+patches, continue-as-new and, in governed simulations, actions, around trees from the law tests' generator.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast import RetryPolicy, StepFailed, continue_as_new, patched, send, spawn, step, workflow
 from tests.laws.programs import MAX_ATTEMPTS, Grower, Node, _play, world
+from tests.simulation.gated import Gated, GatedPlanner, Several, play_gated
 
 QUEUE: Final = "press"
 
@@ -62,7 +63,7 @@ class Again(msgspec.Struct, frozen=True, tag="again"):
     plan: tuple[Act, ...]
 
 
-Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again
+Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again | Gated | Several
 
 
 @step(name="sim.queued", queue=QUEUE, concurrency=2, retry=RetryPolicy(max_attempts=MAX_ATTEMPTS, initial=0.5))
@@ -95,6 +96,8 @@ async def act(plan: tuple[Act, ...]) -> list[Any]:
                 results.append(await _send(part))
             case Spawn(plan=inner):
                 results.append(await spawn(act, inner))
+            case Gated() | Several():
+                results.append(await play_gated(part))
             case Patch(name=name):
                 results.append(patched(name))
             case Fail():
@@ -115,7 +118,8 @@ async def _send(part: Send) -> str:
 class Planner:
     """Makes plans from a source of randomness."""
 
-    def __init__(self, source: random.Random, prefix: str, others: list[str]) -> None:
+    def __init__(self, source: random.Random, prefix: str, others: list[str], *, governed: bool = False) -> None:
+        self._gated = GatedPlanner(source, prefix) if governed else None
         self._source = source
         self._others = others
         self._prefix = prefix
@@ -134,6 +138,8 @@ class Planner:
 
     def _act(self, depth: int) -> Act:
         source = self._source
+        if self._gated is not None and source.random() < 0.6:
+            return self._gated.part()
         roll = source.random()
         if roll < 0.55:
             return Tree(self._grower.grow(source.randint(1, 6)))

@@ -9,112 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import itertools
 import random
 from collections import Counter
-from collections.abc import Coroutine
 from typing import Any
 
-from holdfast import Holdfast, RunHandle, WorkerOptions, step_info
+from holdfast import Holdfast, RunHandle
 from holdfast.errors import RunEnded, RunNotFound
-from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
-from holdfast.worker.heart import LoopPulse
-from holdfast.worker.performer import StepInfo
-from tests.laws.programs import Unlucky, World, play, world
-from tests.simulation.faults import Faults, FaultyStore, Graves, Recorder
-from tests.simulation.workload import Planner, act, queued
+from tests.laws.programs import play, world
+from tests.simulation.faults import Faults, Graves, Recorder
+from tests.simulation.gated import RULES, STRICTER, Rules
+from tests.simulation.outside import Outside
+from tests.simulation.people import NAMES, People
+from tests.simulation.process import Nowhere, Process
+from tests.simulation.workload import Planner, act
 
-LEASE_SECONDS = 6.0
 FAULTY_SECONDS = 60.0
 HORIZON_SECONDS = 4000.0
-
-OPTIONS = WorkerOptions(
-    capacity=20,
-    lease_seconds=LEASE_SECONDS,
-    warm_limit=2,
-    retention_days=None,
-    grace_seconds=5.0,
-    crash_limit=1000,
-)
+REST_LOOKS = 20
 
 
 class Violation(AssertionError):
     """A law was broken."""
 
 
-class Nowhere(World):
-    """Outside of every process. A step that happens here belongs to no worker, so no law could be checked on it."""
-
-    async def perform(self, key: str, fails: int) -> str:
-        raise SystemExit(f"step {key} happened outside of every process")
-
-
-class Body(World):
-    """Where one worker's steps happen."""
-
-    def __init__(self, simulation: Simulation, process: Process) -> None:
-        super().__init__()
-        self.simulation = simulation
-        self.process = process
-
-    async def perform(self, key: str, fails: int) -> str:
-        simulation, info = self.simulation, step_info()
-        self._may_begin(key, info)
-        simulation.begun[info.key] += 1
-        simulation.reached["step begun"] += 1
-        await asyncio.sleep(simulation.source.choice((0.001, 0.1, 0.5, 2.0)))
-        if self.process.store.dead:
-            await simulation.graves.rest()
-        if info.attempt <= fails:
-            raise Unlucky(key)
-        simulation.succeeded[info.key] += 1
-        return key
-
-    def _may_begin(self, key: str, info: StepInfo) -> None:
-        """The laws of an attempt's beginning. SystemExit, because an error would be the step's own failure."""
-        store = self.simulation.store
-        worker = self.process.app.worker
-        if info.key in store.completed:
-            raise SystemExit(f"step {key} of run {info.run} began again after its completion was recorded")
-        if (info.key, info.attempt) not in store.intended:
-            raise SystemExit(f"step {key} of run {info.run} began before its intent was durable")
-        key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key).path[-1]
-        if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
-            raise SystemExit(f"step {key} of run {info.run} began in a worker that no longer had the lease")
-
-
-class Process:
-    """One worker process. All that it does happens in its own context, so that a step knows where it happens."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        loop = asyncio.get_running_loop()
-        source = simulation.source
-        self.store = FaultyStore(simulation.store, simulation.faults, simulation.reached, simulation.graves, self.die)
-        self.simulation = simulation
-        self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)))
-        self.app = Holdfast(
-            self.store,  # type: ignore[arg-type]  # every operation is forwarded by name
-            clock=self.clock,
-            entropy=random.Random(source.random()),
-            options=OPTIONS,
-            pulse=LoopPulse,
-            workflows=[act, play],
-        )
-
-        self._context = contextvars.copy_context()
-        self._context.run(world.set, Body(simulation, self))
-
-    async def inside(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something in this process, as its own code would: what that begins, begins there."""
-        await asyncio.get_running_loop().create_task(work, context=self._context)
-
-    def die(self) -> None:
-        self.store.dead = True
-        self.simulation.reached["worker died"] += 1
-        self.simulation.replace(self)
+def is_governed(seed: int) -> bool:
+    """Two seeds in five act on the outside, through the gate. The others are as they were before there was one."""
+    return seed % 5 in (1, 2)
 
 
 class Simulation:
@@ -134,11 +57,20 @@ class Simulation:
         self.handles: list[RunHandle[Any]] = []
         self.accepted: dict[tuple[str, str], list[str]] = {}
         self._numbers = itertools.count(1)
+        self.governed = is_governed(seed)
+        self.rules = self.source.choice(RULES) if self.governed else RULES[0]
+        self.rolling = self.source.choice((0.0, 0.0, 0.5)) if self.governed else 0.0
+        self.deployed = self.source.choice((0.0, 0.0, 0.5)) if self.governed else 0.0
+        if self.governed:
+            self.faults.govern()
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         world.set(Nowhere())
         self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
+        self.chronicle = self.store.chronicled(self.rules.max_concurrency)
+        self.outside = Outside(self.chronicle)
+        self.people = People(self)
         await self.store.open()
         self.client = Holdfast(
             self.store, worker=False, clock=VirtualClock(loop), entropy=random.Random(self.seed), workflows=[act, play]
@@ -149,6 +81,8 @@ class Simulation:
         await asyncio.sleep(0.01)
         self._start_runs()
         self.spawn(self._disturb())
+        if self.governed:
+            self.spawn(self.people.live())
         await asyncio.sleep(FAULTY_SECONDS)
         await self._heal()
         await self._come_to_rest()
@@ -157,6 +91,12 @@ class Simulation:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def rules_of_a_process(self) -> Rules:
+        """The same for all, or, while a policy is being changed, the stricter one for some."""
+        if self.rolling and self.source.random() < self.rolling and self.rules.max_concurrency is None:
+            return RULES[STRICTER]
+        return self.rules
 
     # -- processes -------------------------------------------------------------------------------------------------
 
@@ -176,19 +116,20 @@ class Simulation:
     def _start_runs(self) -> None:
         names = [f"run-{number}" for number in range(self.source.randint(1, 4))]
         for name in names:
-            plan = Planner(self.source, f"{name}:", names).plan(self.size)
+            plan = Planner(self.source, f"{name}:", names, governed=self.governed).plan(self.size)
             self.spawn(self._start(name, plan))
 
     async def _start(self, name: str, plan: Any) -> None:
         """Started by the client, or through a worker's process, which may die of it: then it is tried again."""
         await asyncio.sleep(self.source.choice((0.0, 0.0, 1.0, 20.0)))
         priority = self.source.choice((0, 0, 5))
+        actor = self.source.choice((None, *NAMES)) if self.governed else None
         if self.processes and self.source.random() < 0.5:
             process = self.source.choice(self.processes)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    await process.inside(process.app.start(act, plan, id=name, priority=priority))
-        self.handles.append(await self.client.start(act, plan, id=name, priority=priority))
+                    await process.inside(process.app.start(act, plan, id=name, priority=priority, actor=actor))
+        self.handles.append(await self.client.start(act, plan, id=name, priority=priority, actor=actor))
 
     async def _disturb(self) -> None:
         """Signals, cancellations, pauses, frozen processes and sudden deaths."""
@@ -240,11 +181,23 @@ class Simulation:
             await asyncio.sleep(5)
             open_runs = [run async for run in self.client.list() if run.standing not in p.ENDED]
             if not open_runs and len(self.handles) and not self._starting():
+                if self.governed:
+                    await self._end_acts()
                 return
+            if self.governed:
+                await self.people.settle()
             for run in open_runs:
                 await self._nudge(run)
         stuck = [f"{run.key.run}: {await self.client.run(run.key.run).explain()}" for run in open_runs]
         raise Violation(f"{len(open_runs)} runs do not end: {stuck}")
+
+    async def _end_acts(self) -> None:
+        """No run waits for them any more; what they come to is recorded, sealed and put into evidence all the same."""
+        for _ in range(REST_LOOKS):
+            await asyncio.sleep(3)
+            busy = self.outside.under_way({process.app.worker.id for process in self.processes if process.app.worker})
+            if not busy and not await self.store.evidence_due(1) and not await self.store.unsealed(1):
+                return
 
     def _starting(self) -> bool:
         return any(task.get_coro().__name__ == "_start" for task in self.tasks)  # type: ignore[union-attr]

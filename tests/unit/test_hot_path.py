@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, WorkerOptions, step, workflow
+from holdfast import Holdfast, WorkerOptions, action, step, workflow
+from holdfast.gate.policy import parse
 from holdfast.journal import events as e
+from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.sqlite.store import SqliteStore
@@ -23,6 +25,10 @@ from holdfast.testing.postgres import PostgresServer, server
 
 STEPS = 10
 RUNS = 100
+GOVERNED_STATEMENTS = 6
+"""Of one commit in which an act ends and the next begins."""
+GOVERNED_ROUND_TRIPS = 7
+"""Of the same on PostgreSQL, the beginning and the end of its transaction among them."""
 
 
 @step(name="hot_path.work")
@@ -35,6 +41,21 @@ async def sequence(count: int) -> int:
     for number in range(count):
         await work(number)
     return count
+
+
+@action(connector="outside", operation="act", name="hot_path.act")
+async def act(number: int) -> int:
+    return number
+
+
+@workflow(name="hot_path.governed")
+async def governed(count: int) -> int:
+    for number in range(count):
+        await act(number)
+    return count
+
+
+FREE = parse('{"version": 1, "rules": [{"name": "all", "when": "true", "effect": "allow"}]}', "free", clock=lambda: 0)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +90,10 @@ class Counts:
 @asynccontextmanager
 async def engine(store: str | p.Store) -> AsyncIterator[Holdfast]:
     """An engine that has done its first run, so that nothing is done for the first time."""
-    async with Holdfast(store, workflows=[sequence], options=WorkerOptions(queues={})) as app:
+    options = WorkerOptions(queues={}, evidence=False)
+    async with Holdfast(store, workflows=[sequence, governed], options=options, policy=FREE) as app:
         await (await app.start(sequence, 1, id="first")).result()
+        await (await app.start(governed, 1, id="first act")).result()
         yield app
 
 
@@ -92,7 +115,7 @@ def wakes_counted(app: Holdfast, counts: Counts) -> Iterator[None]:
         advancer.wake_claimer = wake
 
 
-async def on_sqlite(path: Path, runs: int) -> tuple[Counts, list[e.Event]]:
+async def on_sqlite(path: Path, runs: int, flow: Workflow[[int], int] = sequence) -> tuple[Counts, list[e.Event]]:
     """So many runs at once, counted on the connection that writes. The events are those of the first."""
     counts = Counts()
     async with engine(f"sqlite:///{path}") as app:
@@ -101,7 +124,7 @@ async def on_sqlite(path: Path, runs: int) -> tuple[Counts, list[e.Event]]:
         before = app.committer.commits
         app.store._writer.set_trace_callback(counts.statements.append)
         with wakes_counted(app, counts):
-            started = await asyncio.gather(*(app.start(sequence, STEPS, id=f"run-{number}") for number in range(runs)))
+            started = await asyncio.gather(*(app.start(flow, STEPS, id=f"run-{number}") for number in range(runs)))
             await asyncio.gather(*(run.result() for run in started))
         app.store._writer.set_trace_callback(None)
         counts.commits = app.committer.commits - before
@@ -147,6 +170,29 @@ def test_many_runs_at_once_share_their_commits(tmp_path: Path) -> None:
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", RUNS))
     assert counts.commits <= RUNS * STEPS // 10
     assert len(counts.transactions) == counts.commits
+
+
+def test_a_governed_run_costs_no_commit_more(tmp_path: Path) -> None:
+    """Decision, receipt and audit ride in the commits that a run of steps would make, too."""
+    counts, events = asyncio.run(on_sqlite(tmp_path / "store.db", 1, governed))
+    assert counts.commits == STEPS + 1
+    assert len(counts.transactions) == STEPS + 1
+    assert len(events) == STEPS * 5 + 2
+
+
+def test_a_governed_commit_has_few_statements_however_many_acts_came_before(tmp_path: Path) -> None:
+    """Beside the two of a turn: what closes the last receipt, what opens the next, and the entries of the audit."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1, governed))
+    _, *turns, _ = counts.transactions
+    lengths = {len(transaction) for transaction in turns}
+    assert len(lengths) == 1
+    assert max(lengths) <= GOVERNED_STATEMENTS
+
+
+def test_governed_runs_at_once_share_their_commits(tmp_path: Path) -> None:
+    """The gate batches as the engine does."""
+    counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", RUNS, governed))
+    assert counts.commits <= RUNS * STEPS // 10
 
 
 def test_a_run_in_this_process_wakes_the_claimer_at_most_once(tmp_path: Path) -> None:
@@ -200,12 +246,14 @@ class CountingStore(PostgresStore):
             yield connection if sent is None else CountingConnection(connection, sent)
 
 
-async def on_postgres(url: str, runs: int) -> list[tuple[Sequence[p.Change], list[str]]]:
+async def on_postgres(
+    url: str, runs: int, flow: Workflow[[int], int] = sequence
+) -> list[tuple[Sequence[p.Change], list[str]]]:
     """The batches that were committed, each with its round trips."""
     store = CountingStore(url)
     async with engine(store) as app:
         store.batches.clear()
-        started = await asyncio.gather(*(app.start(sequence, STEPS, id=f"run-{number}") for number in range(runs)))
+        started = await asyncio.gather(*(app.start(flow, STEPS, id=f"run-{number}") for number in range(runs)))
         await asyncio.gather(*(run.result() for run in started))
         return list(store.batches)
 
@@ -224,3 +272,10 @@ def test_a_commit_of_many_runs_on_postgres_is_one_round_trip(postgres: PostgresS
     for batch, sent in batches:
         if len({type(change) for change in batch}) == 1:
             assert len(sent) == 1
+
+
+def test_a_governed_commit_on_postgres_has_few_round_trips(postgres: PostgresServer) -> None:
+    """No commit more; in each, what the gate adds is a statement of each kind, however many acts came before."""
+    batches = asyncio.run(on_postgres(postgres.schema_url(), 1, governed))
+    assert len(batches) == STEPS + 1
+    assert max(len(sent) for _, sent in batches) <= GOVERNED_ROUND_TRIPS

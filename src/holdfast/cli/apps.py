@@ -18,6 +18,7 @@ import click
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, WorkflowUnknown
+from holdfast.gate.reversal import REVERSE
 from holdfast.programs.function.definitions import WORKFLOWS, Workflow
 
 DEFAULT_ATTRIBUTE: Final = "app"
@@ -39,9 +40,14 @@ def load_app(spec: str) -> Holdfast | None:
     if attribute:
         what = "has no attribute" if found is None else "has something else than a Holdfast instance as"
         raise BadApp(f"{place} {what} {attribute!r}: name one, as in `{attribute} = Holdfast(url)`.")
-    if not WORKFLOWS:
+    if not own_workflows():
         raise BadApp(f"{place} has neither a Holdfast instance `app` nor a @workflow: is it the right module?")
     return None
+
+
+def own_workflows() -> list[str]:
+    """The names of the workflows that the app defines: all but the engine's own."""
+    return sorted(name for name in WORKFLOWS if name != REVERSE)
 
 
 def _load_module(name: str) -> ModuleType:
@@ -99,6 +105,6 @@ def workflow_named(name: str) -> Workflow[..., object]:
     """The loaded workflow of that name. Raises WorkflowUnknown, and names those that are."""
     found = WORKFLOWS.get(name)
     if found is None:
-        known = ", ".join(sorted(WORKFLOWS)) or "none"
+        known = ", ".join(own_workflows()) or "none"
         raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {known}.")
     return found

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -17,16 +17,20 @@ import click
 import msgspec
 
 from holdfast.cli import exits, options, output, session
+from holdfast.cli.receipts import rows_of
 from holdfast.cli.schemas import schema_numbers, sqlite_path
 from holdfast.cli.steering import PAUSED
 from holdfast.client.engine import Holdfast
-from holdfast.errors import HoldfastError
-from holdfast.store.protocol import Worker
+from holdfast.errors import HoldfastError, InvalidPolicy
+from holdfast.gate.policy import content, parse
+from holdfast.store.protocol import ReceiptQuery, Worker
 
 OLDEST_PYTHON: Final = (3, 11)
 LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
 LARGEST_SKEW_SECONDS: Final = 2.0
 SHOWN: Final = 20
+MOST_COUNTED: Final = 1000
+OLDEST_UNSEALED_SECONDS: Final = 600
 
 
 class Check(msgspec.Struct):
@@ -39,10 +43,13 @@ class Check(msgspec.Struct):
 
 
 @click.command()
+@options.policy
 @options.store
-def doctor(store: str | None, as_json: bool) -> int:
-    """Check Python, the store, its settings, workers, parked runs and disk space; exit 1 if something is wrong."""
+def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
+    """Check Python, the store, its settings, workers, runs, the gate and disk space; exit 1 if something is wrong."""
     checks = session.run(_examine(session.url_of(store)))
+    if policy is not None:
+        checks.append(_policy(policy))
     good = all(check.good for check in checks)
     if as_json:
         output.emit({"good": good, "checks": [msgspec.to_builtins(check) for check in checks]})
@@ -105,6 +112,9 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield await _runs(app)
     yield await _workers(app, url)
     yield await _parked(app)
+    yield await _tasks(app)
+    yield await _receipts(app)
+    yield await _audit(app)
 
 
 def _sqlite_settings(path: Path) -> Check:
@@ -196,3 +206,47 @@ async def _parked(app: Holdfast) -> Check:
         detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"
     runs = [{"id": run.key.run, "tenant": run.key.tenant, "reason": run.pause} for run in found[:SHOWN]]
     return Check("parked", not found, detail, {"count": len(found), "runs": runs})
+
+
+async def _tasks(app: Holdfast) -> Check:
+    """An approval may take its time; an act whose outcome nobody knows should not."""
+    found = [task async for task in app.tasks.list(limit=MOST_COUNTED)]
+    unclear = [task for task in found if task.kind == "outcome"]
+    detail = f"{_count(found)} wait for people" if found else "nobody is asked anything"
+    if unclear:
+        detail += f"\n{len(unclear)} ask what became of an act: see `holdfast tasks`"
+    return Check("tasks", not unclear, detail, {"open": len(found), "outcomes": len(unclear)})
+
+
+async def _receipts(app: Holdfast) -> Check:
+    """Those that stay unknown were given up by a person: told, and no trouble of the installation."""
+    found = [row async for row in rows_of(app.store, ReceiptQuery(state="unknown"), MOST_COUNTED)]
+    return Check("receipts", good=True, detail=f"{_count(found)} of unknown outcome", facts={"unknown": len(found)})
+
+
+async def _audit(app: Holdfast) -> Check:
+    """Entries wait for a worker to seal them; where one runs, they do not wait long."""
+    found = await app.store.unsealed(MOST_COUNTED)
+    oldest = min((entry.at for entry in found), default=time.time_ns() // 1000)
+    late = (time.time() - oldest / 1e6) > OLDEST_UNSEALED_SECONDS and bool(await app.store.workers())
+    detail = f"{_count(found)} entries are not sealed yet"
+    if late:
+        detail += f", the oldest since {output.clock(oldest)}: do the workers have HOLDFAST_KEY_PASSPHRASE?"
+    return Check("audit", not late, detail, {"unsealed": len(found)})
+
+
+def _policy(file: str) -> Check:
+    try:
+        policy = parse(content(file), file)
+    except InvalidPolicy as error:
+        return Check("policy", good=False, detail=str(error), facts={"file": file})
+    return Check(
+        "policy",
+        good=True,
+        detail=f"{len(policy.rules)} rules, {policy.hash}",
+        facts={"file": file, "hash": policy.hash},
+    )
+
+
+def _count(found: Sequence[object]) -> str:
+    return f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from holdfast.cli import options, output, records, session
 from holdfast.cli.output import Cell
-from holdfast.cli.timeline import Item, fold, item_record, item_rows
+from holdfast.cli.receipts import rows_of
+from holdfast.cli.timeline import Item, Mark, fold, item_record, item_rows
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
 from holdfast.errors import RunEnded
 from holdfast.journal import events as e
 from holdfast.journal.render import line
-from holdfast.store.protocol import ENDED, Run
+from holdfast.store.protocol import ENDED, ReceiptQuery, Run
 
 
 class View:
@@ -29,13 +31,14 @@ class View:
         self.result = result
 
     @classmethod
-    async def of(cls, handle: RunHandle[Any]) -> View:
+    async def of(cls, app: Holdfast, handle: RunHandle[Any]) -> View:
         run = await handle.info()
         entries = [entry async for entry in handle.journal()]
         last = entries[-1].event if entries else None
         result = records.payload_value(last.result) if isinstance(last, e.ExecutionCompleted) else None
         children = [await child.info() async for child in handle.children()]
-        return cls(run, fold(entries), sorted(children, key=_birth), await handle.explain(), result)
+        marks = await _marks(app, run) if run.governed else {}
+        return cls(run, fold(entries, marks), sorted(children, key=_birth), await handle.explain(), result)
 
     def record(self) -> dict[str, Any]:
         return {
@@ -79,8 +82,33 @@ class View:
             rows.append(("attributes", ", ".join(f"{name}={text}" for name, text in sorted(run.attributes.items()))))
         if run.parent is not None:
             rows.append(("parent", run.parent))
-        rows.append(("why", self.why))
-        return rows
+        return [*rows, *_origin(run), ("why", self.why)]
+
+
+def _origin(run: Run) -> Iterator[tuple[str, str]]:
+    """Who asked for it, and what the gate has on it."""
+    if run.workspace:
+        yield "workspace", run.workspace
+    if run.actor is not None:
+        yield "actor", run.actor
+    if run.trigger_type is not None:
+        yield "trigger", f"{run.trigger_type}:{run.trigger_ref}"
+    if run.governed:
+        yield "governed", f"yes, {run.writes} write{'s' * (run.writes != 1)} so far"
+    if run.evidence is not None:
+        yield "evidence", f"sha256:{run.evidence.hex()}"
+
+
+async def _marks(app: Holdfast, run: Run) -> dict[int, list[Mark]]:
+    """The tasks and receipts of a run's present journal, by the position of their action."""
+    found: dict[int, list[Mark]] = {}
+    async for task in app.tasks.list(tenant=run.key.tenant, status=None, run=run.key.run):
+        if task.root == run.root:
+            found.setdefault(task.position, []).append(Mark("task", task.id, task.status))
+    async for receipt in rows_of(app.store, ReceiptQuery(run.key.tenant, run.key.run)):
+        if receipt.root == run.root:
+            found.setdefault(receipt.position, []).append(Mark("receipt", receipt.id, receipt.state))
+    return found
 
 
 def _birth(run: Run) -> tuple[int, int]:
@@ -93,7 +121,7 @@ def show(run: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Show a run: what it did, what it waits for, how it ended."""
 
     async def work(app: Holdfast) -> View:
-        return await View.of(app.run(run, tenant=tenant))
+        return await View.of(app, app.run(run, tenant=tenant))
 
     view = session.on_store(session.url_of(store), work)
     if as_json:

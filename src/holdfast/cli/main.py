@@ -31,9 +31,20 @@ COMMANDS: Final = {
     "resume": ("steering:resume", "Let a paused or parked run go on."),
     "retry": ("repair:retry", "Let a failed run go on from its failed step."),
     "fork": ("repair:fork", "Start a new run from a prefix of another's journal."),
+    "tasks": ("tasks:tasks", "List what people are asked, or show one task."),
+    "approve": ("answering:approve", "Approve a proposed action."),
+    "reject": ("answering:reject", "Reject a proposed action."),
+    "delegate": ("answering:delegate", "Let another person answer a task."),
+    "resolve": ("answering:resolve", "Say what became of an act whose outcome is unknown."),
+    "receipts": ("receipts:receipts", "List what actions did, or show one receipt."),
+    "reverse": ("reversing:reverse", "Take back what an action did."),
     "replay": ("replaying:replay", "Replay runs against the current code, without writing."),
-    "verify": ("verifying:verify", "Check journals: laws, hash chain, stored status."),
+    "verify": ("verifying:verify", "Check journals, or a file of evidence without any store."),
+    "audit": ("auditing:audit", "List a tenant's audit, or check its chain."),
+    "evidence": ("evidence:evidence", "Write what proves what a run did into one file."),
+    "keys": ("keys:keys", "List, export or rotate the keys that sign the audit."),
     "lint": ("linting:lint", "Find what would not replay in workflow code."),
+    "policy": ("policies:policy", "Check a policy's file, test it, and see why it decides as it does."),
     "prune": ("upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("upkeep:migrate", "Bring the store's schema up to date."),
     "doctor": ("doctor:doctor", "Check the installation and the store."),
@@ -45,6 +56,7 @@ EPILOG: Final = (
     + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in exits.TABLE)
     + "\n\n\b\nEnvironment:\n  HOLDFAST_STORE   the store's URL (default sqlite:///holdfast.db)"
     + "\n  HOLDFAST_TENANT  the tenant (default: default)"
+    + "\n  HOLDFAST_POLICY  the file of the policy that judges actions"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import getpass
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +13,18 @@ import click
 
 DEFAULT_STORE: Final = "sqlite:///holdfast.db"
 
+UNNAMED: Final = "unnamed"
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def operator() -> str:
+    """Who sits at this terminal, as the operating system calls them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # nobody is logged in under this number, as in some containers
+        return UNNAMED
+
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -29,6 +41,17 @@ any_tenant = click.option(
 as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 app = click.option("--app", metavar="APP", help="The code: module:attribute or file.py:attribute.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+limit = click.option(
+    "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0 for all."
+)
+policy = click.option(
+    "--policy", envvar="HOLDFAST_POLICY", metavar="FILE", help="The policy that judges actions. [HOLDFAST_POLICY]"
+)
+steered_by = click.option(
+    "--as", "who", default=operator, metavar="NAME", help="Who does it: kept in the audit. By default the user's name."
+)
+why = click.option("--reason", default="", metavar="TEXT", help="Why: kept in the audit.")
+_answered_by = click.option("--as", "who", required=True, metavar="NAME", help="Who answers: kept in the audit.")
 
 
 def store(function: F) -> F:
@@ -43,6 +66,11 @@ def one_run(function: F) -> F:
 
 def tenant(function: F) -> F:
     return _tenant(function)
+
+
+def answer(function: F) -> F:
+    """What a person's answer always has: who gives it, why, and which store and tenant it is for."""
+    return _answered_by(why(_tenant(store(function))))
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -92,6 +120,20 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
         if not mark or not name:
             self.fail(f"{value!r} is not NAME=VALUE.", param, ctx)
         return name, text
+
+
+class TypedReference(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """``TYPE:REF``; the reference may hold more colons."""
+
+    name = "reference"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        kind, _, reference = str(value).partition(":")
+        if not kind or not reference:
+            self.fail(f"{value!r} is not TYPE:REF: write, for example, webhook:INC-42.", param, ctx)
+        return kind, reference
 
 
 def value_of(text: str) -> Any:

@@ -7,6 +7,7 @@ key that begins with ``$``: ``{"$base64": …}`` for bytes, ``{"$blob": …}`` f
 from __future__ import annotations
 
 import base64
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -47,11 +48,18 @@ def run_record(run: Run) -> dict[str, Any]:
         "wake_at": iso(run.wake_at),
         "waits": [_wait(wait) for wait in msgspec.json.decode(run.waiting, type=list[Wait])] if run.waiting else [],
         "promise_id": str(PromiseId(run.root)),
+        "workspace": run.workspace,
+        "actor": run.actor,
+        "trigger": None if run.trigger_type is None else {"type": run.trigger_type, "ref": run.trigger_ref},
+        "governed": run.governed,
+        "writes": run.writes,
+        "evidence_sha256": None if run.evidence is None else run.evidence.hex(),
     }
 
 
 def _wait(wait: Wait) -> dict[str, Any]:
-    return {"kind": wait.kind, "name": wait.name, "position": wait.position, "due": iso(wait.due)}
+    due = iso(wait.due)
+    return {"kind": wait.kind, "name": wait.name, "position": wait.position, "due": due, "task": wait.task}
 
 
 def entry_record(entry: e.Entry) -> dict[str, Any]:
@@ -115,6 +123,16 @@ def call_value(payload: Payload) -> Any:
             return {"args": args, "kwargs": kwargs}
         case other:
             return other
+
+
+def compact(value: Any) -> str:
+    """What ``plain`` gave, on one line; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown(value: Any) -> str:
+    """A value on one line, whatever is in it: no text that someone else wrote can pass for a line of ours."""
+    return value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
 
 
 def plain(value: Any) -> Any:

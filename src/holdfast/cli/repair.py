@@ -18,8 +18,9 @@ from holdfast.store.protocol import Run
 
 @click.command()
 @options.one_run
+@options.steered_by
 @options.dry_run
-def retry(run: str, tenant: str, store: str | None, as_json: bool, dry_run: bool) -> None:
+def retry(run: str, tenant: str, store: str | None, as_json: bool, who: str, dry_run: bool) -> None:
     """Let a failed or cancelled run go on from its failed step; what succeeded before is kept."""
 
     async def work(app: Holdfast) -> tuple[Run, list[str]]:
@@ -28,7 +29,7 @@ def retry(run: str, tenant: str, store: str | None, as_json: bool, dry_run: bool
         check_retry(row)
         kept, _ = before_failure([entry async for entry in handle.journal()])
         if not dry_run:
-            await session.patiently(app, handle.retry())
+            await session.patiently(app, handle.retry(by=who))
         return await handle.info(), _open(kept)
 
     row, again = session.on_store(session.url_of(store), work)
@@ -51,8 +52,11 @@ def _open(entries: list[e.Entry]) -> list[str]:
 @options.one_run
 @click.option("--from", "sequence", type=int, required=True, metavar="SEQ", help="The first sequence to do again.")
 @click.option("--id", "id", metavar="ID", help="The new run's id.")
+@options.steered_by
 @options.dry_run
-def fork(run: str, tenant: str, store: str | None, as_json: bool, sequence: int, id: str | None, dry_run: bool) -> None:
+def fork(
+    run: str, tenant: str, store: str | None, as_json: bool, sequence: int, id: str | None, who: str, dry_run: bool
+) -> None:
     """Start a new run that shares this one's journal up to, and without, sequence SEQ (see `holdfast journal RUN`)."""
 
     async def work(app: Holdfast) -> tuple[Run, list[e.Entry]]:
@@ -63,7 +67,7 @@ def fork(run: str, tenant: str, store: str | None, as_json: bool, sequence: int,
         around = [entry async for entry in handle.journal(max(0, sequence - 2)) if entry.sequence <= sequence]
         if dry_run:
             return row, around
-        fresh = await session.patiently(app, handle.fork(sequence, id=id))
+        fresh = await session.patiently(app, handle.fork(sequence, id=id, by=who))
         return await fresh.info(), around
 
     row, around = session.on_store(session.url_of(store), work)

@@ -12,8 +12,9 @@ from holdfast.client.handle import RunHandle
 from holdfast.errors import HoldfastError, RunCancelled, RunFailed
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store.protocol import Key
+from holdfast.worker.births import Trigger
 
-_OWN: Final = {"workflow", "id", "tenant", "priority", "attributes"}
+_OWN: Final = {"workflow", "id", "tenant", "priority", "attributes", "workspace", "actor", "trigger"}
 
 
 @click.command()
@@ -23,6 +24,11 @@ _OWN: Final = {"workflow", "id", "tenant", "priority", "attributes"}
 @click.option("--id", "id", metavar="ID", help="The run's id: the same id finds the same run. Random by default.")
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
 @click.option("--attribute", "attributes", type=options.Pair(), multiple=True, metavar="K=V", help="To find it by.")
+@click.option("--actor", metavar="NAME", help="Who asks for it: policy may judge by it, and the audit keeps it.")
+@click.option("--workspace", default="", metavar="NAME", help="Where it belongs: policy may judge by it.")
+@click.option(
+    "--trigger", type=options.TypedReference(), metavar="TYPE:REF", help="What made you start it; without --id, the id."
+)
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails or is cancelled.")
 @click.option(
     "--timeout", type=options.Duration(), metavar="TIME", help="With --wait: give up waiting after, e.g., 30s."
@@ -37,6 +43,9 @@ def start(
     id: str | None,
     priority: int,
     attributes: tuple[tuple[str, str], ...],
+    actor: str | None,
+    workspace: str,
+    trigger: tuple[str, str] | None,
     wait: bool,
     timeout: float | None,
     app: str | None,
@@ -56,8 +65,11 @@ def start(
     if known is not None:
         _check(known, positional, named)
 
+    cause = None if trigger is None else Trigger(*trigger)
+    chosen = id if id is not None or cause is None else cause.run_id(workflow)
+
     async def work(engine: Holdfast) -> int:
-        before = [] if id is None else await engine.store.get([Key(tenant, id)])
+        before = [] if chosen is None else await engine.store.get([Key(tenant, chosen)])
         handle: RunHandle[Any] = await session.patiently(
             engine,
             engine.start(
@@ -67,6 +79,9 @@ def start(
                 tenant=tenant,
                 priority=priority,
                 attributes=dict(attributes),
+                workspace=workspace,
+                actor=actor,
+                trigger=cause,
                 **named,
             ),
         )
@@ -128,11 +143,5 @@ async def _await(handle: RunHandle[Any], timeout: float | None, as_json: bool) -
     elif trouble is not None:
         output.note(f"error: {trouble}")
     elif row.status == "completed":
-        output.say(result if isinstance(result, str) else _shown(result))
+        output.say(records.compact(result))
     return exits.GOOD if row.status == "completed" else exits.NO
-
-
-def _shown(result: Any) -> str:
-    import json
-
-    return json.dumps(result, ensure_ascii=False)

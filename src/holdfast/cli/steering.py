@@ -69,10 +69,12 @@ def signal(
 @click.command()
 @options.one_run
 @click.option("--reason", default="cancelled by request", show_default=True, help="Kept in the journal.")
+@options.steered_by
 @options.dry_run
-def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str, dry_run: bool) -> None:
+def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str, who: str, dry_run: bool) -> None:
     """Ask a run to stop; its cleanup runs first."""
-    row = _steer(session.url_of(store), (tenant, run), None if dry_run else lambda handle: handle.cancel(reason))
+    deed: Deed | None = None if dry_run else lambda handle: handle.cancel(reason, by=who)
+    row = _steer(session.url_of(store), (tenant, run), deed)
     if dry_run:
         refuse_ended(row, "cancelled")
     sentence = f"run {run} would be cancelled" if dry_run else f"run {run} was asked to stop"
@@ -82,16 +84,18 @@ def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str,
 @click.command()
 @options.one_run
 @click.option("--reason", help="Shown while it is paused.")
-def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None) -> None:
+@options.steered_by
+def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None, who: str) -> None:
     """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
     why = PAUSED if reason is None else f"{PAUSED}: {reason}"
-    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why))
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
     tell(row, "pause", f"run {run} is paused", as_json)
 
 
 @click.command()
 @options.one_run
-def resume(run: str, tenant: str, store: str | None, as_json: bool) -> None:
+@options.steered_by
+def resume(run: str, tenant: str, store: str | None, as_json: bool, who: str) -> None:
     """Let a paused or parked run go on."""
-    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.resume())
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.resume(by=who))
     tell(row, "resume", f"run {run} goes on", as_json)

@@ -6,12 +6,13 @@ journal itself shows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.cli.output import Cell, Part, clock, iso, span
+from holdfast.gate.actions import ACTION
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
@@ -28,10 +29,18 @@ SYMBOLS: Final = {
 }
 
 
+class Mark(NamedTuple):
+    """What the gate has on an action: a task or a receipt."""
+
+    kind: str
+    id: str
+    state: str
+
+
 class Item(msgspec.Struct):
     """One thing that happened, or is under way."""
 
-    kind: str  # started, step, workflow, detached, signal, timer, delivery, patch, cancel, ended
+    kind: str  # started, step, action, workflow, detached, signal, timer, delivery, patch, cancel, ended
     name: str
     at: int
     state: str = "note"
@@ -40,17 +49,21 @@ class Item(msgspec.Struct):
     attempts: int = 0
     position: int | None = None
     troubles: list[tuple[int, str]] = []
+    marks: list[Mark] = []
 
     @property
     def duration(self) -> int | None:
         return None if self.until is None else max(0, self.until - self.at)
 
 
-def fold(entries: Iterable[e.Entry]) -> list[Item]:
-    """The items of a journal."""
+def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = None) -> list[Item]:
+    """The items of a journal; ``marks`` are what the gate has on the actions, by position."""
     folding = _Folding()
     for entry in entries:
         folding.take(entry)
+    for item in folding.items:
+        if item.kind == ACTION and item.position is not None:
+            item.marks = (marks or {}).get(item.position, [])
     return folding.items
 
 
@@ -139,19 +152,20 @@ class _Folding:
 
 
 def item_rows(items: list[Item]) -> list[list[Part]]:
-    """The items as rows: offset, symbol, name, attempts, duration, detail; troubles on rows of their own."""
+    """The items as rows: offset, symbol, name, attempts, duration, detail; troubles and marks on rows of their own."""
     rows: list[list[Part]] = []
     start = items[0].at if items else 0
     for item in items:
         symbol, style = SYMBOLS[item.state]
         duration = "" if item.duration is None else span(item.duration)
         offset = Cell(f"+{span(item.at - start)}", "dim")
-        name = item.name if item.kind not in ("workflow", "detached") else f"{item.name} ({item.kind})"
+        name = item.name if item.kind not in ("workflow", "detached", ACTION) else f"{item.name} ({item.kind})"
         rows.append([offset, Cell(symbol, style), name, _tries(item), duration, item.detail])
         rows += [
             ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]
             for number, why in item.troubles
         ]
+        rows += [["", "", Cell(f"  {mark.kind} {mark.id}", "dim"), "", "", mark.state] for mark in item.marks]
     return rows
 
 
@@ -172,4 +186,5 @@ def item_record(item: Item) -> dict[str, Any]:
         "position": item.position,
         "detail": item.detail,
         "failed_attempts": [{"attempt": number, "error": why} for number, why in item.troubles],
+        "gate": [{"kind": mark.kind, "id": mark.id, "state": mark.state} for mark in item.marks],
     }

@@ -1,10 +1,12 @@
-"""``verify``: are the stored journals what the laws say they must be?"""
+"""``verify``: are the stored journals what the laws say they must be, and is a file of evidence what it claims?"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from holdfast.cli import exits, options, output, session
+from holdfast.cli import exits, options, output, session, verdicts
 from holdfast.client.engine import Holdfast
 from holdfast.client.verifying import Verdict, verify_run
 
@@ -12,12 +14,27 @@ from holdfast.client.verifying import Verdict, verify_run
 @click.command()
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every run.")
+@verdicts.trusted_keys
 @options.any_tenant
 @options.store
-def verify(run: str | None, everything: bool, tenant: str | None, store: str | None, as_json: bool) -> int:
-    """Check RUN, or --all runs: every law on every event, hash chain and stored status; exit 1 on a problem."""
+def verify(
+    run: str | None,
+    everything: bool,
+    key_files: tuple[str, ...],
+    tenant: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Check RUN, or --all runs: every law on every event, hash chain and stored status; exit 1 on a problem.
+
+    Where RUN is a file, it is a bundle of evidence, and it is checked without any store.
+    """
     if (run is None) != everything:
-        raise click.UsageError("give a RUN, or --all")
+        raise click.UsageError("give a RUN, a FILE, or --all")
+    if run is not None and Path(run).is_file():
+        return _verify_file(run, key_files, as_json)
+    if key_files:
+        raise click.UsageError(f"--key is for files of evidence, and there is no file {run or ''}".rstrip())
 
     async def work(app: Holdfast) -> tuple[int, int]:
         if run is not None:
@@ -37,6 +54,17 @@ def verify(run: str | None, everything: bool, tenant: str | None, store: str | N
     if run is None and not as_json:
         output.say(f"{count} runs verified, {bad} with problems" if bad else f"{count} runs verified, all good")
     return exits.NO if bad else exits.GOOD
+
+
+def _verify_file(file: str, key_files: tuple[str, ...], as_json: bool) -> int:
+    from holdfast.gate.verifying import verify_bundle
+
+    try:
+        data = Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    verdict = verify_bundle(data, verdicts.public_keys(key_files))
+    return verdicts.write(verdict, file, {"file": file}, as_json)
 
 
 def _write(verdict: Verdict, as_json: bool, *, verbose: bool) -> None:

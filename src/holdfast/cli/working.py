@@ -1,7 +1,8 @@
 """``worker APP``: a worker in this process, until it is told to stop.
 
 The first SIGINT or SIGTERM lets steps finish within the grace time and hands back the rest; the second stops at once.
-Either way nothing is lost: what was not finished is done by another worker.
+Either way nothing is lost: what was not finished is done by another worker. SIGHUP has it look at the policy's file at
+once; without a policy it ends the process, as ever.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from holdfast.cli import exits, options, output, session
 from holdfast.cli.apps import load_app
 from holdfast.cli.logs import configure
 from holdfast.client.engine import Holdfast
+from holdfast.gate.policy import NO_POLICY
+from holdfast.gate.policy_keeper import PolicyKeeper
+from holdfast.gate.reversal import REVERSE
 from holdfast.worker.worker import Worker, WorkerOptions
 
 _LEVELS = ["debug", "info", "warning", "error"]
@@ -53,6 +57,7 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     "--retention-days", type=click.FloatRange(min=0), metavar="D", help="Keep ended runs so long; 0 for ever."
 )
 @click.option("--grace-seconds", type=click.FloatRange(min=0), metavar="S", help="How long a stop waits for steps.")
+@options.policy
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
 @options.store
 def worker(
@@ -62,6 +67,7 @@ def worker(
     lease_seconds: float | None,
     retention_days: float | None,
     grace_seconds: float | None,
+    policy: str | None,
     log_level: str,
     store: str | None,
     as_json: bool,
@@ -71,15 +77,27 @@ def worker(
     Stop it with Ctrl-C or SIGTERM: steps may finish first. A second one stops it at once.
     """
     configure(log_level, as_json=as_json)
-    engine = load_app(app)
-    url = session.url_of(store, engine)
-    if engine is None:
-        engine = Holdfast(url)
-    elif engine.url and engine.url != url:
-        engine = Holdfast(url, workflows=engine.workflows.values(), options=engine.options)
+    engine = engine_of(load_app(app), store, policy)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
     session.run(_Shift(engine, as_json).work())
     return exits.GOOD
+
+
+def engine_of(app: Holdfast | None, store: str | None, policy: str | None) -> Holdfast:
+    """The engine to serve: the app's own, where it has one, with the store and the policy that were asked for.
+
+    The app's own store and policy yield to the command line, and go before the environment. Raises InvalidPolicy.
+    """
+    url = session.url_of(store, app)
+    engine = Holdfast(url) if app is None else app
+    if app is not None and app.url and app.url != url:
+        engine = Holdfast(url, workflows=app.workflows.values(), options=app.options)
+        engine.policy = app.policy
+    source = click.get_current_context().get_parameter_source("policy")
+    own = engine.policy.current is not NO_POLICY
+    if policy is not None and (not own or source is click.core.ParameterSource.COMMANDLINE):
+        engine.policy = PolicyKeeper(policy)
+    return engine
 
 
 def _options(
@@ -118,6 +136,8 @@ class _Shift:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
+        if self._engine.policy.current is not NO_POLICY:
+            loop.add_signal_handler(signal.SIGHUP, self._engine.policy.reload)
         opening = asyncio.create_task(self._engine.open(worker=True))
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -151,7 +171,7 @@ class _Shift:
     def _tell_ready(self) -> None:
         worker = self._engine.worker
         assert isinstance(worker, Worker)
-        names = sorted(self._engine.workflows)
+        names = sorted(self._engine.workflows.keys() - {REVERSE})  # the engine's own goes without saying
         known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no workflows"
         self._tell("ready", f"worker {worker.id} is ready, serving {known}", worker=worker.id, workflows=names)
 

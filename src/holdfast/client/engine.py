@@ -7,12 +7,19 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
-from typing import Any, Self, TypeVar, overload
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar, overload
 
 from holdfast.client.handle import RunHandle
+from holdfast.client.receipts import Receipts
 from holdfast.client.repairing import Repairs
+from holdfast.client.tasks import Tasks
 from holdfast.client.waiting import Waiters
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, WorkflowUnknown
+from holdfast.gate.policy import Policy
+from holdfast.gate.policy_keeper import PolicyKeeper
+from holdfast.gate.records import Operated
+from holdfast.gate.reversal import reverse
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
@@ -20,19 +27,25 @@ from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
-from holdfast.worker.births import DEFAULT_TENANT, Birth, check_id
+from holdfast.worker.births import DEFAULT_TENANT, Birth, Trigger, check_id
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.worker.heart import ThreadPulse
+from holdfast.worker.recording import note
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
 R = TypeVar("R")
+
+UNNAMED: Final = "unnamed"
+"""Who steers, where nobody said."""
 
 
 class Holdfast:
     """An engine: ``async with Holdfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
 
     ``workflows`` narrows what the worker serves; by default it is every decorated workflow that has been imported.
+    ``policy`` judges actions: a file, which is read again when it changes, or a Policy. Without one every action is
+    denied. Raises InvalidPolicy where the file cannot be used.
     """
 
     def __init__(
@@ -42,6 +55,7 @@ class Holdfast:
         worker: bool = True,
         workflows: Iterable[Workflow[..., Any]] | None = None,
         options: WorkerOptions | None = None,
+        policy: str | Path | Policy | None = None,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
         pulse: PulseFactory = ThreadPulse,
@@ -52,15 +66,18 @@ class Holdfast:
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
+        self.policy = PolicyKeeper(policy)
         self.committer = Committer(self.store)
         self.waiters = Waiters(self.store, self._is_here)
         self.repairs = Repairs(self)
+        self.tasks = Tasks(self)
+        self.receipts = Receipts(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
         self._pulse = pulse
         self._threads = threads
         self._workflows: Mapping[str, Workflow[..., Any]] = (
-            WORKFLOWS if workflows is None else Registry("workflow", workflows)
+            WORKFLOWS if workflows is None else Registry("workflow", [*workflows, reverse])
         )
         self._steps: Mapping[str, Step[..., Any]] = STEPS
         self._unwatch: Any = None
@@ -90,6 +107,7 @@ class Holdfast:
                 self._steps,
                 self._on_end,
                 self.options,
+                self.policy,
                 pulse=self._pulse,
                 threads=self._threads,
             )
@@ -117,6 +135,9 @@ class Holdfast:
         tenant: str = DEFAULT_TENANT,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        workspace: str = "",
+        actor: str | None = None,
+        trigger: Trigger | None = None,
         **kwargs: Any,
     ) -> RunHandle[R]: ...
 
@@ -129,6 +150,9 @@ class Holdfast:
         tenant: str = DEFAULT_TENANT,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        workspace: str = "",
+        actor: str | None = None,
+        trigger: Trigger | None = None,
         **kwargs: Any,
     ) -> RunHandle[Any]: ...
 
@@ -140,16 +164,28 @@ class Holdfast:
         tenant: str = DEFAULT_TENANT,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        workspace: str = "",
+        actor: str | None = None,
+        trigger: Trigger | None = None,
         **kwargs: Any,
     ) -> RunHandle[Any]:
         """Start a run; durable when this returns. The id is the idempotency key: the same id finds the same run.
 
+        ``actor`` is who asks for it, ``workspace`` where; policy may judge by both. With a ``trigger`` and without an
+        id, the trigger is the key: started again by the same one, it finds the first run, whatever the arguments.
         Raises RunConflict where the id belongs to a run of another workflow or with other arguments.
         """
-        key = p.Key(check_id(tenant, "the tenant"), check_id(id, "the id") if id is not None else self.token())
-        birth = self._birth(workflow, args, kwargs, key, priority, attributes or {})
+        origin = p.Origin(workspace, actor)
+        if trigger is not None:
+            origin = p.Origin(workspace, actor, trigger.type, trigger.ref)
+        chosen = id
+        if id is None and trigger is not None:
+            known = self._resolve(workflow)
+            chosen = trigger.run_id(str(workflow) if known is None else known.name)
+        key = p.Key(check_id(tenant, "the tenant"), check_id(chosen, "the id") if chosen is not None else self.token())
+        birth = self._birth(workflow, args, kwargs, key, priority, attributes or {}, origin)
         answer = await self._bring_about(birth)
-        if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint:
+        if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and (id or trigger is None):
             raise RunConflict(
                 f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
                 f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
@@ -164,6 +200,7 @@ class Holdfast:
         key: p.Key,
         priority: int,
         attributes: Mapping[str, str],
+        origin: p.Origin,
     ) -> Birth:
         _check_numbers_and_texts(priority, attributes)
         known = self._resolve(workflow)
@@ -171,7 +208,9 @@ class Holdfast:
             name, digest, input = str(workflow), "", encode([args, kwargs], f"the arguments of {workflow}")
         else:
             name, digest, input = known.name, known.digest, known.signature.write(args, kwargs)
-        return Birth(key=key, workflow=name, digest=digest, input=input, priority=priority, attributes=attributes)
+        return Birth(
+            key=key, workflow=name, digest=digest, input=input, priority=priority, attributes=attributes, origin=origin
+        )
 
     def _resolve(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any] | None:
         if isinstance(workflow, str):
@@ -192,10 +231,12 @@ class Holdfast:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[p.Answer] = loop.create_future()
 
-        if self.worker is None or not self.worker.begin(birth, into(future)):
+        begun = self.worker is not None and self.worker.begin(birth, into(future))
+        if not begun:
             self.committer.submit(birth.start(self.clock.now()), into(future), CALLER_PATIENCE_SECONDS)
         answer = await future
-        self.hint_if_queued()
+        if not begun:
+            self.hint()
         return answer
 
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
@@ -229,6 +270,20 @@ class Holdfast:
             after = page[-1]
             left = None if left is None else left - len(page)
 
+    async def note(
+        self,
+        tenant: str,
+        act: str,
+        by: str | None,
+        run: str | None,
+        reason: str = "",
+        details: Mapping[str, str] | None = None,
+    ) -> None:
+        """Have the audit say that a person steers, before it is done."""
+        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
+        await self.committer.commit(note(tenant, run, record))
+        self.wake_sealer()
+
     # -- between the parts -----------------------------------------------------------------------------------------
 
     def token(self) -> str:
@@ -244,17 +299,17 @@ class Holdfast:
         """The workflows that a worker of this engine serves, by name."""
         return self._workflows
 
+    def wake_sealer(self) -> None:
+        """The audit has a new entry."""
+        if self.worker is not None and self.worker.running:
+            self.worker.advancer.wake_sealer()
+
     def hint(self) -> None:
         """Something may have changed in the store."""
         self._change.set()
         self.waiters.hint()
         if self.worker is not None:
             self.worker.hint()
-
-    def hint_if_queued(self) -> None:
-        if self.worker is not None and self.worker.running:
-            return
-        self.hint()
 
     def delivered(self, key: p.Key) -> None:
         """This process put a message into a run's inbox."""

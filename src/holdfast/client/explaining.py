@@ -43,7 +43,8 @@ async def _queued(store: Store, run: Run, now: int) -> str:
             f"It has been ready for {waited}, and none of the {len(workers)} running workers knows the workflow "
             f"{run.workflow!r}: start one whose app imports it."
         )
-    return f"It has been ready for {waited} and waits for a worker that is free."
+    capped = " or for a place within its tenant's caps" if run.begun_at is None else ""
+    return f"It has been ready for {waited} and waits for a worker that is free{capped}."
 
 
 async def _waiting(store: Store, run: Run, since: str, now: int) -> str:
@@ -61,6 +62,10 @@ async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
             return f"signal {wait.name!r} (`holdfast signal {run.key.run} {wait.name} VALUE` sends it)"
         case "timer":
             return f"a timer that fires at {_time(wait.due or now)}"
+        case "approval":
+            return await _approval(store, run, wait)
+        case "outcome":
+            return f"a person to say what became of {wait.name} (`holdfast tasks show {wait.task}` tells what is known)"
         case kind if kind == WORKFLOW:
             return f"child workflow {wait.name} (run {wait.run})"
         case kind if kind == STEP and wait.due is not None:
@@ -71,6 +76,15 @@ async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
             return f"{wait.kind} {wait.name}"
         case other:
             return f"{other} {wait.name}"
+
+
+async def _approval(store: Store, run: Run, wait: Wait) -> str:
+    task = await store.task(run.key.tenant, wait.task or "")
+    who = "a person" if task is None or not task.candidates else " or ".join(task.candidates)
+    if task is not None and task.delegated_to is not None:
+        who = task.delegated_to
+    until = "" if wait.due is None else f" before {_time(wait.due)}"
+    return f"{who} to approve {wait.name}{until} (`holdfast approve {wait.task} --as NAME`)"
 
 
 async def _queue(store: Store, run: Run, wait: Wait) -> str:

@@ -90,8 +90,9 @@ class RunHandle(Generic[R]):
         now = self._app.clock.now()
         await self._deliver(messages.signal(name, payload, now, id or self._app.token(), expected_version))
 
-    async def cancel(self, reason: str = "cancelled by request") -> None:
+    async def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
         """Ask the run to stop; its cleanup runs first. Raises RunNotFound or RunEnded."""
+        await self._steer("cancel", by, reason)
         await self._deliver(messages.cancel(reason, self._app.clock.now()))
         row = await self.info()
         if row.pause is not None and row.standing not in p.ENDED:
@@ -108,15 +109,22 @@ class RunHandle(Generic[R]):
             case _:
                 raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 
-    async def pause(self, reason: str = "paused by request") -> None:
+    async def _steer(self, act: str, by: str | None, reason: str = "", details: dict[str, str] | None = None) -> None:
+        """Have the audit say who steers, how and why, before it is done. Raises RunNotFound."""
+        await self.info()
+        await self._app.note(self.tenant, act, by, self.id, reason, details)
+
+    async def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
         """Let the run finish the steps it has begun and then rest until ``resume``."""
+        await self._steer("pause", by, reason)
         if not await self._app.store.pause(self.key, reason, self._app.clock.now()):
             await self.info()
             raise RunEnded(f"run {self.id} has ended and cannot be paused.")
         self._app.hint()
 
-    async def resume(self) -> None:
+    async def resume(self, *, by: str | None = None) -> None:
         """Let a paused or parked run go on."""
+        await self._steer("resume", by)
         if not await self._app.store.unpause(self.key, self._app.clock.now()):
             row = await self.info()
             if row.standing in p.ENDED:
@@ -153,12 +161,14 @@ class RunHandle(Generic[R]):
         """Check the journal's laws, its hash chain and the stored status."""
         return await verify_run(self._app.store, await self.info())
 
-    async def retry(self) -> None:
+    async def retry(self, *, by: str | None = None) -> None:
         """Let a failed or cancelled run go on from its failed step: a new generation with the journal up to there."""
+        await self._steer("retry", by)
         await self._app.repairs.retry(self.key)
 
-    async def fork(self, sequence: int, *, id: str | None = None) -> RunHandle[R]:
+    async def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> RunHandle[R]:
         """A new run with this one's journal up to, and without, ``sequence``; it goes on from there by itself."""
+        await self._steer("fork", by, details={"sequence": str(sequence)})
         key = await self._app.repairs.fork(self.key, sequence, id)
         return RunHandle(self._app, key)
 

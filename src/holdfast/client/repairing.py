@@ -75,6 +75,7 @@ class Repairs:
             projection=p.Projection("queued"),
             priority=run.priority,
             attributes={**run.attributes, "forked_from": key.run},
+            origin=p.Origin(run.workspace, run.actor, run.trigger_type, run.trigger_ref),
             blobs=blobs,
         )
         answer = await self._app.committer.commit(start)

@@ -6,89 +6,27 @@ where a loop is already running, and may be used from several threads at once.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.loop_thread import LoopThread
+from holdfast.client.sync_gate import SyncReceipts, SyncTasks
 from holdfast.client.verifying import Verdict
 from holdfast.errors import InvalidRequest
+from holdfast.gate.policy import Policy
 from holdfast.journal.events import Entry
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
-from holdfast.worker.births import DEFAULT_TENANT
+from holdfast.worker.births import DEFAULT_TENANT, Trigger
 from holdfast.worker.worker import WorkerOptions
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class _Loop:
-    """An event loop in a daemon thread, and the way into it."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._entry = threading.Lock()  # nothing may slip in behind the last task: nobody would ever run it
-        self._stopped = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
-        self._thread.start()
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine over there and wait here. An interrupted wait cancels it."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise InvalidRequest("this thread runs the engine, and would wait for itself: await the async client here.")
-        with self._entry:
-            if self._stopped:
-                work.close()
-                raise InvalidRequest("the client is closed: use what it gave inside its `with` block.")
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Walk an asynchronous iterator from here."""
-
-        async def step() -> tuple[T] | None:
-            try:
-                return (await anext(items),)
-            except StopAsyncIteration:
-                return None
-
-        async def finish() -> None:
-            close = getattr(items, "aclose", None)
-            if close is not None:
-                await close()
-
-        try:
-            while (found := self.call(step())) is not None:
-                yield found[0]
-        finally:
-            if not self._stopped:
-                self.call(finish())
-
-    def stop(self) -> None:
-        """End the thread. Whoever still waits in another one gets a CancelledError instead of waiting for ever."""
-        with self._entry:
-            self._stopped = True
-        asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _give_up(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._loop.shutdown_asyncgens()
 
 
 class SyncHoldfast:
@@ -104,10 +42,13 @@ class SyncHoldfast:
         worker: bool = True,
         workflows: Iterable[Workflow[..., Any]] | None = None,
         options: WorkerOptions | None = None,
+        policy: str | Path | Policy | None = None,
     ) -> None:
-        self._make: Callable[[], Holdfast] = partial(Holdfast, url, worker=worker, workflows=workflows, options=options)
+        self._make: Callable[[], Holdfast] = partial(
+            Holdfast, url, worker=worker, workflows=workflows, options=options, policy=policy
+        )
         self._engine: Holdfast | None = None
-        self._loop: _Loop | None = None
+        self._loop: LoopThread | None = None
 
     def __enter__(self) -> Self:
         self.open()
@@ -120,7 +61,7 @@ class SyncHoldfast:
         """Open the store and start the worker. Safe to call twice."""
         if self._loop is not None:
             return
-        loop = _Loop()
+        loop = LoopThread()
         try:
             self._engine = self._make()
             loop.call(self._engine.open(migrate=migrate))
@@ -140,7 +81,7 @@ class SyncHoldfast:
             loop.call(engine.close())
             loop.stop()
 
-    def _opened(self) -> tuple[_Loop, Holdfast]:
+    def _opened(self) -> tuple[LoopThread, Holdfast]:
         if self._loop is None or self._engine is None:
             raise InvalidRequest("it is not open: use `with SyncHoldfast(url) as app`, or call open() first.")
         return self._loop, self._engine
@@ -153,12 +94,38 @@ class SyncHoldfast:
         tenant: str = DEFAULT_TENANT,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
+        workspace: str = "",
+        actor: str | None = None,
+        trigger: Trigger | None = None,
         **kwargs: Any,
     ) -> SyncRunHandle[R]:
         """Start a run; durable when this returns. The id is the idempotency key. Raises RunConflict."""
         loop, engine = self._opened()
-        begun = engine.start(workflow, *args, id=id, tenant=tenant, priority=priority, attributes=attributes, **kwargs)
+        begun = engine.start(
+            workflow,
+            *args,
+            id=id,
+            tenant=tenant,
+            priority=priority,
+            attributes=attributes,
+            workspace=workspace,
+            actor=actor,
+            trigger=trigger,
+            **kwargs,
+        )
         return SyncRunHandle(loop, loop.call(begun))
+
+    @property
+    def tasks(self) -> SyncTasks:
+        """What people are asked."""
+        loop, engine = self._opened()
+        return SyncTasks(loop, engine.tasks)
+
+    @property
+    def receipts(self) -> SyncReceipts:
+        """What actions did."""
+        loop, engine = self._opened()
+        return SyncReceipts(loop, engine.receipts)
 
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> SyncRunHandle[Any]:
         """A handle on a run by its id; whether there is one shows when it is used."""
@@ -196,7 +163,7 @@ class SyncHoldfast:
 class SyncRunHandle(Generic[R]):
     """One run, by its id and tenant: each method is that of ``RunHandle``, waited for."""
 
-    def __init__(self, loop: _Loop, handle: RunHandle[R]) -> None:
+    def __init__(self, loop: LoopThread, handle: RunHandle[R]) -> None:
         self._loop = loop
         self._handle = handle
 
@@ -225,14 +192,14 @@ class SyncRunHandle(Generic[R]):
     ) -> None:
         self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version))
 
-    def cancel(self, reason: str = "cancelled by request") -> None:
-        self._loop.call(self._handle.cancel(reason))
+    def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
+        self._loop.call(self._handle.cancel(reason, by=by))
 
-    def pause(self, reason: str = "paused by request") -> None:
-        self._loop.call(self._handle.pause(reason))
+    def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
+        self._loop.call(self._handle.pause(reason, by=by))
 
-    def resume(self) -> None:
-        self._loop.call(self._handle.resume())
+    def resume(self, *, by: str | None = None) -> None:
+        self._loop.call(self._handle.resume(by=by))
 
     def explain(self) -> str:
         return self._loop.call(self._handle.explain())
@@ -240,11 +207,11 @@ class SyncRunHandle(Generic[R]):
     def verify(self) -> Verdict:
         return self._loop.call(self._handle.verify())
 
-    def retry(self) -> None:
-        self._loop.call(self._handle.retry())
+    def retry(self, *, by: str | None = None) -> None:
+        self._loop.call(self._handle.retry(by=by))
 
-    def fork(self, sequence: int, *, id: str | None = None) -> SyncRunHandle[R]:
-        return SyncRunHandle(self._loop, self._loop.call(self._handle.fork(sequence, id=id)))
+    def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> SyncRunHandle[R]:
+        return SyncRunHandle(self._loop, self._loop.call(self._handle.fork(sequence, id=id, by=by)))
 
     def journal(self, first: int = 0) -> Iterator[Entry]:
         return self._loop.each(self._handle.journal(first))

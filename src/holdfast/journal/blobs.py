@@ -14,6 +14,11 @@ from holdfast.journal.payload import Ok, Payload
 THRESHOLD_BYTES: Final = 32 * 1024
 
 
+def digest_of(data: bytes) -> bytes:
+    """The name of a blob."""
+    return hashlib.sha256(data).digest()
+
+
 def _payload_of(event: e.Event) -> tuple[str, Payload] | None:
     """The event's payload and the field that holds it; no event has two."""
     for field in ("input", "result", "payload"):
@@ -35,7 +40,7 @@ def offload(event: e.Event, blobs: dict[bytes, bytes]) -> e.Event:
     if found is None or len(found[1].data) <= THRESHOLD_BYTES:
         return event
     field, payload = found
-    digest = hashlib.sha256(payload.data).digest()
+    digest = digest_of(payload.data)
     blobs[digest] = payload.data
     return _with(event, field, Payload(b"", payload.codec, digest))
 

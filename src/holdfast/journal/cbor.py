@@ -1,13 +1,15 @@
 """Writing canonical CBOR of the few plain types that journals are made of, faster than the general library can.
 
 The bytes are those of cbor2's canonical mode (RFC 8949 §4.2); a law test holds the two together. Whatever is not an
-exact ``int``, ``str``, ``bytes``, ``bool``, ``None``, ``list``, ``tuple`` or empty ``dict`` is left to the library.
+exact ``int``, ``str``, ``bytes``, ``bool``, ``None``, ``list``, ``tuple`` or ``dict`` of texts is left to the library.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Final
+
+import cbor2
 
 _SHORT: Final = 64
 _LARGEST: Final = (1 << 64) - 1
@@ -45,10 +47,23 @@ def _write(value: object, parts: list[bytes]) -> None:
         parts.append(b"\xf6")
     elif kind is bool:
         parts.append(b"\xf5" if value else b"\xf4")
-    elif kind is dict and not value:
-        parts.append(b"\xa0")
+    elif kind is dict:
+        _write_map(value, parts)  # type: ignore[arg-type]
     else:
         raise Unfit
+
+
+def _write_map(value: dict[object, object], parts: list[bytes]) -> None:
+    """A map of texts: the canonical order is that of its keys' bytes, which begin with their length."""
+    keys: list[tuple[bytes, str]] = []
+    for key in value:
+        if type(key) is not str:
+            raise Unfit
+        keys.append((text(key), key))
+    parts.append(_head(0xA0, len(keys)))
+    for written, name in sorted(keys):
+        parts.append(written)
+        _write(value[name], parts)
 
 
 def integer(number: int) -> bytes:
@@ -56,6 +71,14 @@ def integer(number: int) -> bytes:
     if 0 <= number < 24:
         return _INTEGERS[number]
     return _head(0, number) if number >= 0 else _head(0x20, -1 - number)
+
+
+def canonical(value: object) -> bytes:
+    """Any plain data as canonical CBOR: by the fast writer, or by the library where that does not know the type."""
+    try:
+        return write(value)
+    except Unfit:
+        return cbor2.dumps(value, canonical=True)
 
 
 def array(count: int) -> bytes:

@@ -28,7 +28,7 @@ from holdfast.kernel.outstanding import Outstanding, Wait
 from holdfast.kernel.pen import Halt, Pen, Stamped
 from holdfast.kernel.program import Continued, Program, Raised, Returned, Stopped, Waiting, Yielded
 from holdfast.kernel.replay import Replay
-from holdfast.kernel.requests import Abandon, Request
+from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.kernel.scribing import Entropy, KernelScribe
 
 __all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
@@ -108,6 +108,11 @@ class Execution:
     def outstanding(self) -> list[Request]:
         """A request for every invocation not settled, as a worker that takes the run over must make; retries wait."""
         return self._open.requests()
+
+    def request_of(self, promise_id: PromiseId) -> Invoke | None:
+        """The request for an invocation that is not settled; None where it is, or waits for its retry."""
+        pending = self._open.invocations.get(promise_id)
+        return None if pending is None or pending.retry_at is not None else pending.request()
 
     def waits(self) -> list[Wait]:
         """What the run waits for, in order of position."""

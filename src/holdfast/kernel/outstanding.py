@@ -20,6 +20,7 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     position: int
     due: int | None = None
     run: str | None = None
+    task: str | None = None
 
 
 class Pending:

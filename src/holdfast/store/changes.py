@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.store.values import Blobs, Key, Message, Projection, Segment, Work
+from holdfast.store.governance import Closed, CloseReceipt, Note, Noted, Opened, OpenReceipt, PutTask, Taken, Tasked
+from holdfast.store.values import Blobs, Deliver, Key, Message, Origin, Projection, Segment, Work
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +27,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     parent_position: int | None = None
     priority: int = 0
     attributes: Mapping[str, str] = {}
+    origin: Origin = Origin()
     blobs: Blobs = {}
     owner: str | None = None
     also: tuple[Also, ...] = ()
@@ -70,16 +72,6 @@ class Renew(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Put a message into a run's inbox and make the run ready.
-
-    Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
-    """
-
-    key: Key
-    message: Message
-
-
 class Enqueue(msgspec.Struct, frozen=True, gc=False):
     """Offer work to a queue. The same attempt offered again changes nothing, even when it is done; a later attempt
     takes its place. Answered ``Enqueued``."""
@@ -116,8 +108,9 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-Also = Start | Deliver | Enqueue | Withdraw
-Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat
+Gating = OpenReceipt | CloseReceipt | PutTask | Note
+Also = Start | Deliver | Enqueue | Withdraw | Gating
+Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | Gating
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -173,4 +166,21 @@ class Withdrawn(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-Answer = Started | Exists | Advanced | Fenced | Renewed | Delivered | Repeated | Unknown | Gone | Enqueued | Withdrawn
+Answer = (
+    Started
+    | Exists
+    | Advanced
+    | Fenced
+    | Renewed
+    | Delivered
+    | Repeated
+    | Unknown
+    | Gone
+    | Enqueued
+    | Withdrawn
+    | Noted
+    | Opened
+    | Taken
+    | Closed
+    | Tasked
+)

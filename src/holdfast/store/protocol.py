@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from holdfast.store.admission import Cap, Limits, TenantLimits
 from holdfast.store.changes import (
     Advance,
     Advanced,
@@ -28,13 +29,13 @@ from holdfast.store.changes import (
     Answer,
     Beat,
     Change,
-    Deliver,
     Delivered,
     Enqueue,
     Enqueued,
     Exists,
     Fenced,
     FinishWork,
+    Gating,
     Gone,
     Renew,
     Renewal,
@@ -46,47 +47,113 @@ from holdfast.store.changes import (
     Withdraw,
     Withdrawn,
 )
+from holdfast.store.governance import (
+    EVIDENCE,
+    Artefact,
+    AuditQuery,
+    Block,
+    Closed,
+    CloseReceipt,
+    Entry,
+    Governed,
+    Note,
+    Noted,
+    Opened,
+    OpenReceipt,
+    PutTask,
+    Receipt,
+    ReceiptQuery,
+    ReceiptState,
+    Said,
+    SigningKey,
+    Taken,
+    Task,
+    Tasked,
+    TaskQuery,
+    TaskStatus,
+)
 from holdfast.store.rows import Claim, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
-from holdfast.store.values import ENDED, Blobs, Key, Message, Projection, Received, Segment, Standing, Status, Work
+from holdfast.store.values import (
+    ENDED,
+    Blobs,
+    Deliver,
+    Key,
+    Message,
+    Origin,
+    Projection,
+    Received,
+    Segment,
+    Standing,
+    Status,
+    Work,
+)
 
 __all__ = [
     "ENDED",
+    "EVIDENCE",
     "Advance",
     "Advanced",
     "Also",
     "Answer",
+    "Artefact",
+    "AuditQuery",
     "Beat",
     "Blobs",
+    "Block",
+    "Cap",
     "Change",
     "Claim",
+    "CloseReceipt",
+    "Closed",
     "Deliver",
     "Delivered",
     "Enqueue",
     "Enqueued",
+    "Entry",
     "Exists",
     "Facts",
     "Fenced",
     "FinishWork",
+    "Gating",
     "Gone",
+    "Governed",
     "Key",
     "Leased",
+    "Limits",
     "Loaded",
     "Message",
+    "Note",
+    "Noted",
+    "OpenReceipt",
+    "Opened",
+    "Origin",
     "Progress",
     "Projection",
+    "PutTask",
     "Query",
+    "Receipt",
+    "ReceiptQuery",
+    "ReceiptState",
     "Received",
     "Renew",
     "Renewal",
     "Renewed",
     "Repeated",
     "Run",
+    "Said",
     "Segment",
+    "SigningKey",
     "Standing",
     "Start",
     "Started",
     "Status",
     "Store",
+    "Taken",
+    "Task",
+    "TaskQuery",
+    "TaskStatus",
+    "Tasked",
+    "TenantLimits",
     "Unknown",
     "Withdraw",
     "Withdrawn",
@@ -136,8 +203,14 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> Claim:
-        """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest."""
+    async def claim(
+        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: Limits | None = None
+    ) -> Claim:
+        """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest.
+
+        With ``limits``, root runs that have not begun are leased only as ``admission.admit`` says, after the others; no
+        two claims admit at the same time. ``next_wake_at`` also tells when a rate lets the next one begin.
+        """
         ...
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> WorkClaim:
@@ -206,6 +279,71 @@ class Store(Protocol):
 
     async def prune(self, ended_before: int, limit: int) -> int:
         """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many."""
+        ...
+
+    # -- what the gate keeps
+
+    async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
+        """The open receipts and live tasks of those runs; runs without any are left out."""
+        ...
+
+    async def receipt(self, tenant: str, id: str) -> Receipt | None:
+        """A receipt by its id."""
+        ...
+
+    async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
+        """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
+        ...
+
+    async def task(self, tenant: str, id: str) -> Task | None:
+        """A task by its id."""
+        ...
+
+    async def tasks(self, query: TaskQuery, limit: int, after: Task | None = None) -> list[Task]:
+        """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
+        ...
+
+    async def entries(self, query: AuditQuery, limit: int, after: Entry | None = None) -> list[Entry]:
+        """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
+        ...
+
+    async def unsealed(self, limit: int) -> list[Entry]:
+        """Entries of all tenants that are not sealed yet, by sequence."""
+        ...
+
+    async def blocks(self, tenant: str, first: int, limit: int) -> list[Block]:
+        """Blocks from number ``first`` on; a negative ``first`` gives the last ``-first`` blocks. In order."""
+        ...
+
+    async def seal(self, block: Block, sequences: Sequence[int]) -> bool:
+        """Append a block and give these entries their positions, in this order.
+
+        False, and nothing done, where the number is taken or one of the entries is sealed already.
+        """
+        ...
+
+    async def signing_keys(self) -> list[SigningKey]:
+        """The keys of the audit, in order; the last one signs."""
+        ...
+
+    async def add_signing_key(self, key: SigningKey) -> bool:
+        """Add the next key. False where its number is taken."""
+        ...
+
+    async def keep_artefact(self, artefact: Artefact, data: bytes) -> None:
+        """Keep a file of a run, instead of one of the same generation and name. Evidence shows in the run's row."""
+        ...
+
+    async def artefacts(self, key: Key) -> list[Artefact]:
+        """The files of a run, oldest first."""
+        ...
+
+    async def artefact(self, key: Key, generation: int, name: str) -> bytes | None:
+        """A file's bytes."""
+        ...
+
+    async def evidence_due(self, limit: int) -> list[Run]:
+        """Governed runs that have ended and have no evidence yet, oldest first."""
         ...
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:

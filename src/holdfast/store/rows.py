@@ -38,6 +38,14 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     created_at: int
     updated_at: int
     ended_at: int | None
+    workspace: str = ""
+    actor: str | None = None
+    trigger_type: str | None = None
+    trigger_ref: str | None = None
+    begun_at: int | None = None  # when it was first leased: it has passed its tenant's caps
+    governed: bool = False
+    writes: int = 0
+    evidence: bytes | None = None  # the sha256 of this generation's evidence
 
     @property
     def status(self) -> Status:

@@ -74,3 +74,24 @@ class Projection(msgspec.Struct, frozen=True, gc=False):
     cancelling: bool = False
     error: str | None = None
     pause: str | None = None
+    governed: bool = False  # it has proposed an action
+    writes: int = 0  # acts that write, so far
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Where a run came from: who asked for it, in which workspace, and what triggered it."""
+
+    workspace: str = ""
+    actor: str | None = None
+    trigger_type: str | None = None
+    trigger_ref: str | None = None
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Put a message into a run's inbox and make the run ready.
+
+    Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
+    """
+
+    key: Key
+    message: Message

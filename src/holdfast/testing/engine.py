@@ -14,12 +14,14 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidRequest
+from holdfast.gate.policy import Policy
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
@@ -98,6 +100,7 @@ async def virtual_engine(
     seed: int = 0,
     workflows: Iterable[Workflow[..., Any]] | None = None,
     options: WorkerOptions = PATIENT,
+    policy: str | Path | Policy | None = None,
 ) -> AsyncIterator[Holdfast]:
     """An engine with a worker on the running virtual loop. The same seed gives the same ids and the same jitter.
 
@@ -115,6 +118,7 @@ async def virtual_engine(
         pulse=_calm_pulse,
         threads=OnTheSpot(),
         workflows=workflows,
+        policy=policy,
     )
     async with app:
         assert app.worker is not None

@@ -23,11 +23,14 @@ from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
 from holdfast.worker.births import Birth
-from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, Done
+from holdfast.worker.committer import Committer, Done
 from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
+from holdfast.worker.gatehouse import Clearance
+from holdfast.worker.governor import Governor
 from holdfast.worker.held import Held
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.nursery import Nursery
 from holdfast.worker.parker import Parker
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
@@ -38,9 +41,6 @@ log = logging.getLogger("holdfast.worker")
 
 TURNS_PER_CALLBACK: Final = 64
 """After so many turns the user's own callbacks get their chance."""
-
-BIRTHS_AT_ONCE: Final = 250
-"""How many new runs are in memory before they exist: the rest of a crowd waits as the little that it is."""
 
 Ended = Callable[[p.Key, e.Event], None]
 
@@ -57,6 +57,7 @@ class Advancer:
         steps: Mapping[str, Step[..., Any]],
         ended: Ended,
         lease: LocalLease,
+        governor: Governor,
         *,
         warm_limit: int,
         crash_limit: int,
@@ -65,6 +66,7 @@ class Advancer:
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
         self.wake_claimer: Callable[[], None] = lambda: None
         self.wake_taker: Callable[[], None] = lambda: None
+        self.wake_sealer: Callable[[], None] = lambda: None
         self.doubt: Callable[[], None] = lambda: None
         self._store = store
         self._committer = committer
@@ -74,12 +76,13 @@ class Advancer:
         self._steps = steps
         self._ended = ended
         self._lease = lease
+        self._governor = governor
+        governor.stand_on(self)
+        executions.gate = governor
         self._crash_limit = crash_limit
         self._warm = WarmCache(warm_limit)
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
-        self._unborn: set[Held] = set()
-        self._births: deque[Callable[[], None]] = deque()
-        self._bearing = 0
+        self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
         self._ready: deque[Callable[[], None]] = deque()
         self._pumping = False
         self._loads: set[asyncio.Task[None]] = set()
@@ -94,11 +97,15 @@ class Advancer:
         self._warm.give(held, run)
         return held.execution is None
 
-    def loaded(self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
-        """Give a taken run its journal (None where it was warm) and its inbox, and let it go on."""
+    def loaded(
+        self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
+    ) -> None:
+        """Give a taken run its journal (None where it was warm), its inbox and what it has at the gate; it goes on."""
         held = self.held.get(run.key)
         if held is None or held.epoch != run.epoch or held.dropped:
             return
+        if governed is not None:
+            held.gate_of_run().learn(governed.receipts, governed.tasks)
         if run.crashes >= self._crash_limit:
             times = f"{run.crashes} times in a row the worker that held it died"
             self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
@@ -107,13 +114,7 @@ class Advancer:
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
-        self._births.append(partial(self._bear, birth, owner, done))
-        self._admit()
-
-    def _admit(self) -> None:
-        while self._births and self._bearing < BIRTHS_AT_ONCE:
-            self._bearing += 1
-            self._push(self._births.popleft())
+        self._nursery.begin(birth, owner, done)
 
     def arrive(self, held: Held, arrival: Arrival) -> None:
         """Something happened to a held run."""
@@ -135,16 +136,24 @@ class Advancer:
             held.pause = reason
             self._schedule(held)
 
+    def stir(self, held: Held) -> None:
+        """Something about a held run must be judged again."""
+        if not held.dropped:
+            self._schedule(held)
+
     @property
     def busy(self) -> bool:
         """Whether something that has happened here is not durable yet."""
-        return any(held.arrivals or held.scheduled or held.committing for held in self.held.values())
+        return any(
+            held.arrivals or held.scheduled or held.committing or (held.gate is not None and held.gate.closings)
+            for held in self.held.values()
+        )
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
-        for held in [*self.held.values(), *self._unborn]:
+        for held in [*self.held.values(), *self._nursery.unborn]:
             self._let_go(held)
-        self._unborn.clear()
+        self._nursery.unborn.clear()
 
     def close(self) -> None:
         """Forget everything, running none of it."""
@@ -215,8 +224,13 @@ class Advancer:
             self._set_alarm(held)
 
     def _stays(self, held: Held) -> bool:
-        """Whether something here will move the run soon: a step, or a timer."""
-        return bool(held.steps) or (held.pause is None and self._executions.is_due_soon(held))
+        """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
+        gate = held.gate
+        if gate is not None and (gate.restless or gate.is_expired(self._clock.now())):
+            return False
+        if held.steps or (gate is not None and gate.busy):
+            return True
+        return held.pause is None and self._executions.is_due_soon(held)
 
     def _commit(self, held: Held, work: Plan) -> None:
         held.committing = True
@@ -227,7 +241,11 @@ class Advancer:
     def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         """The turn is durable, or refused. Called from inside a task: no program runs here."""
         held.committing = False
+        if work.closings and not isinstance(answer, p.Advanced):
+            self._governor.acts.salvage(held, work.closings)
         if held.dropped:
+            if isinstance(answer, p.Advanced):  # acts that were cleared meanwhile are closed as not begun
+                _follow(work, answer)
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
@@ -240,10 +258,13 @@ class Advancer:
             held.version = change.segment.first + change.segment.count
             held.head = change.segment.head
         held.consumed = change.consumed
+        if work.passages or work.closings:
+            self.wake_sealer()
         if answer.pause is not None:
             held.pause = answer.pause
         if work.ending is not None:
             self._let_go(held)
+            _follow(work, answer)
             self._ended(held.key, work.ending)
             self._wake_others(work)
             return
@@ -252,12 +273,17 @@ class Advancer:
     def _carry_on(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
+            _follow(work, answer)  # behind it: nothing may take another turn of the generation that has ended
             return
         held.fresh = False
-        for errand, reply in zip(work.errands, answer.also, strict=True):
+        for errand, reply in zip(work.errands, answer.also, strict=False):
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
         self._wake_others(work)
+        if work.passages:
+            _follow(work, answer)
+            if held.dropped:  # its lease has lapsed
+                return
         if answer.released and not held.arrivals:
             self._give_back(held)
             return
@@ -272,7 +298,7 @@ class Advancer:
             self._perform(held, request)
         if answer.arrived > held.through and held.pause is None:
             self._fetch(held)
-        if held.arrivals or held.pause is not None:
+        if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.restless):
             self._schedule(held)
         else:
             self._set_alarm(held)
@@ -306,32 +332,10 @@ class Advancer:
 
     # -- new runs --------------------------------------------------------------------------------------------------
 
-    def _bear(self, birth: Birth, owner: str, done: Done) -> None:
-        """Take a new run's first turn before it exists; it exists only if the commit says so."""
-        held = Held(birth.row(owner, self._clock.now()))
-        try:
-            work = self._executions.plan(held, self._executions.begin(held, birth))
-        except Exception as error:  # it starts all the same, and is parked where that can be seen
-            log.debug("the first turn of %s failed: %s", birth.key, error)
-            work = None
-        if work is None or work.change.renewal is not None:
-            held.drop()
-            self._delivered_of()
-            self._committer.submit(birth.start(self._clock.now()), done, CALLER_PATIENCE_SECONDS)
-            self.wake_claimer()
-            return
-        start = birth.start_with(work.change, owner)
-        held.committing = True
-        self._unborn.add(held)
-        self._committer.submit(start, partial(self._born, held, work, start, done), CALLER_PATIENCE_SECONDS)
-
-    def _delivered_of(self) -> None:
-        self._bearing -= 1
-        self._admit()
-
     def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
-        self._unborn.discard(held)
-        self._delivered_of()
+        """The store has answered for a new run. Called from inside a task: no program runs here."""
+        if isinstance(answer, p.Started) and held.dropped:  # acts that were cleared meanwhile are closed as not begun
+            _follow(work, p.Advanced(0, None, False, answer.also))
         if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
             if not isinstance(answer, p.Exists):  # it may have been made all the same, and leased to this worker
@@ -369,6 +373,27 @@ class Advancer:
             step, held.key, promise, request.attempt, request.input, report, beat
         )
 
+    def perform_action(self, held: Held, clearance: Clearance) -> None:
+        """Begin an act whose receipt is open, or its probe; where the lease has lapsed, nothing is begun."""
+        if held.dropped:
+            return
+        if not self._lease.alive():
+            self._relinquish(held)
+            return
+        case = clearance.case
+        probe = case.action.probe if clearance.probing else None
+        clearance.performance = self._performer.perform(
+            case.action if probe is None else probe,
+            held.key,
+            case.promise,
+            case.request.attempt,
+            case.request.input,
+            partial(self._governor.acts.finish, held, clearance),
+            lambda _: None,
+            act=case.proposal.key,
+            uncut=probe is None,
+        )
+
     def _call_off(self, held: Held, promise: PromiseId) -> None:
         performance = held.steps.pop(promise, None)
         if performance is not None:
@@ -378,7 +403,8 @@ class Advancer:
 
     def _give_back(self, held: Held) -> None:
         """The lease was released with the turn: keep the execution warm for a while."""
-        self.held.pop(held.key, None)
+        if self.held.get(held.key) is held:  # it may be leased again here before this is answered
+            del self.held[held.key]
         self.freed.set()
         if held.pause is None and not self._closed:
             self._warm.keep(held)
@@ -389,6 +415,7 @@ class Advancer:
         if self.held.get(held.key) is held:
             del self.held[held.key]
         held.drop()
+        self._governor.acts.salvage(held)
         self.freed.set()
 
     def _relinquish(self, held: Held) -> None:
@@ -408,7 +435,7 @@ class Advancer:
     # -- time and inboxes ------------------------------------------------------------------------------------------
 
     def _set_alarm(self, held: Held) -> None:
-        due = None if held.execution is None else held.execution.next_due()
+        due = None if held.execution is None else held.next_due()
         if due is None or held.dropped or held.pause is not None:
             return
         delay = max(0.0, (due - self._clock.now()) / 1e6)
@@ -426,8 +453,17 @@ class Advancer:
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
         if not held.dropped and held.pause is None:
             held.take_in(inbox)
-            if held.arrivals:
+            if held.arrivals or held.through > held.consumed:
                 self._schedule(held)
+
+
+def _follow(work: Plan, answer: p.Advanced) -> None:
+    """Tell each passage how the first of its changes was answered."""
+    index = len(work.errands) + len(work.closings)
+    for passage in work.passages:
+        if passage.then is not None:
+            passage.then(answer.also[index] if passage.changes else None)
+        index += len(passage.changes)
 
 
 def _reason(error: HoldfastError) -> str:

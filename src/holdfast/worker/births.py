@@ -13,7 +13,7 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.store.protocol import Advance, Also, Blobs, Key, Projection, Run, Segment, Start
+from holdfast.store.protocol import Advance, Also, Blobs, Key, Origin, Projection, Run, Segment, Start
 from holdfast.worker.sealing import seal
 
 DEFAULT_TENANT: Final = "default"
@@ -52,6 +52,22 @@ def check_id(value: str, what: str) -> str:
     return value
 
 
+class Trigger(msgspec.Struct, frozen=True):
+    """What made someone start a run: its type (``webhook``) and its own reference there (``INC-42``)."""
+
+    type: str
+    ref: str
+
+    def run_id(self, workflow: str) -> str:
+        """The id of the run that this trigger starts: always the same one for a workflow."""
+        plain = f"{workflow}:{self.type}:{self.ref}"
+        plainly = ":" not in self.type and CHILD_MARK not in plain and plain.isprintable()
+        if len(plain) <= ID_LIMIT and plainly:
+            return plain
+        named = f"{len(self.type)}:{plain}"
+        return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
+
+
 class Birth(msgspec.Struct, kw_only=True):
     """A run to be started."""
 
@@ -63,6 +79,7 @@ class Birth(msgspec.Struct, kw_only=True):
     parent_id: PromiseId | None = None
     priority: int = 0
     attributes: Mapping[str, str] = {}
+    origin: Origin = Origin()
 
     @property
     def id(self) -> PromiseId:
@@ -105,6 +122,11 @@ class Birth(msgspec.Struct, kw_only=True):
             created_at=now,
             updated_at=now,
             ended_at=None,
+            workspace=self.origin.workspace,
+            actor=self.origin.actor,
+            trigger_type=self.origin.trigger_type,
+            trigger_ref=self.origin.trigger_ref,
+            begun_at=now,
         )
 
     def start(self, now: int) -> Start:
@@ -139,6 +161,7 @@ class Birth(msgspec.Struct, kw_only=True):
             parent_position=None if self.parent_id is None else self.parent_id.path[-1],
             priority=self.priority,
             attributes=self.attributes,
+            origin=self.origin,
             blobs=blobs,
             owner=owner,
             also=also,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -35,8 +35,10 @@ class Claimer(Role):
         workflows: Mapping[str, Workflow[..., Any]],
         capacity: int,
         lease: LocalLease,
+        limits: Callable[[], p.Limits | None] = lambda: None,
     ) -> None:
         super().__init__()
+        self._limits = limits
         self._store = store
         self._advancer = advancer
         self._clock = clock
@@ -65,7 +67,7 @@ class Claimer(Role):
         if self._doubts:
             await self._reconcile()
         self._doubts += 1  # until the answer is here: it may be lost on its way when the claim is made
-        claim = await self._store.claim(self._worker, list(self._workflows), room, now)
+        claim = await self._store.claim(self._worker, list(self._workflows), room, now, self._limits())
         self._doubts -= 1
         if claim.runs:
             await self._take(claim.runs)
@@ -92,14 +94,16 @@ class Claimer(Role):
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]
         warm = [run for run in runs if run not in cold]
+        keys = [run.key for run in runs if run.governed]
+        governed = await patiently(partial(self._store.governed, keys)) if keys else {}
         loaded = await patiently(partial(self._store.load, [run.key for run in cold])) if cold else {}
         for run in cold:
             journal = loaded.get(run.key)
             if journal is not None:
-                self._advancer.loaded(run, journal, journal.messages)
+                self._advancer.loaded(run, journal, journal.messages, governed.get(run.key))
         inboxes = await patiently(partial(self._store.messages, [run.key for run in warm])) if warm else {}
         for run in warm:
-            self._advancer.loaded(run, None, inboxes.get(run.key, []))
+            self._advancer.loaded(run, None, inboxes.get(run.key, []), governed.get(run.key))
 
     async def _mind_held(self) -> None:
         """Tell held runs of messages and pauses that came through other processes."""

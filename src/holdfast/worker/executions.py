@@ -13,7 +13,7 @@ from holdfast.worker.births import Birth
 from holdfast.worker.clock import Clock
 from holdfast.worker.held import Held
 from holdfast.worker.sealing import unseal
-from holdfast.worker.turns import Plan, plan
+from holdfast.worker.turns import Gate, Plan, plan
 from holdfast.worker.watchdog import Watchdog
 
 HOLD_MICROSECONDS: Final = 1_000_000
@@ -30,6 +30,7 @@ class Executions:
         self._workflows = workflows
         self._entropy = entropy
         self._watchdog = watchdog
+        self.gate: Gate | None = None
         self._digests = {name: workflow.digest for name, workflow in workflows.items()}
 
     def begin(self, held: Held, birth: Birth) -> Turn:
@@ -56,12 +57,13 @@ class Executions:
         finally:
             self._watchdog.end()
 
-    def plan(self, held: Held, turn: Turn) -> Plan:
-        """What to commit of a turn, and what to do then."""
+    def plan(self, held: Held, turn: Turn, *, judged: bool = True) -> Plan:
+        """What to commit of a turn, and what to do then. Where it is not ``judged``, no action is begun by it."""
         now = self.clock.now()
-        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, digest_of=self._digests)
+        gate = self.gate if judged else None
+        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, digest_of=self._digests, gate=gate)
 
     def is_due_soon(self, held: Held) -> bool:
         """Whether a timer here will move the run before it is worth handing back."""
-        due = held.live.next_due()
+        due = held.next_due()
         return due is not None and due <= self.clock.now() + HOLD_MICROSECONDS

@@ -12,6 +12,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.store.protocol import Key, Received, Renewal, Run
 from holdfast.worker import messages
 from holdfast.worker.births import lineage_of
+from holdfast.worker.gatehouse import Gatehouse
 from holdfast.worker.performer import Performance
 
 
@@ -41,6 +42,7 @@ class Held:
         "epoch",
         "execution",
         "fresh",
+        "gate",
         "generation",
         "head",
         "id",
@@ -50,6 +52,7 @@ class Held:
         "parent_position",
         "pause",
         "priority",
+        "row",
         "scheduled",
         "steps",
         "through",
@@ -58,6 +61,7 @@ class Held:
     )
 
     def __init__(self, run: Run) -> None:
+        self.row = run
         self.key: Key = run.key
         self.workflow = run.workflow
         self.id = PromiseId(run.root)
@@ -73,6 +77,7 @@ class Held:
         self.pause = run.pause
         self.through = run.consumed
         self.execution: Execution | None = None
+        self.gate = Gatehouse(run.writes) if run.governed else None
         self.lineage = 0
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
         self.arrivals: list[Arrival] = []
@@ -88,6 +93,18 @@ class Held:
         if self.execution is None:
             raise EngineError(f"run {self.key.run} is not in memory")
         return self.execution
+
+    def gate_of_run(self) -> Gatehouse:
+        """Its side of the gate, from its first action on."""
+        if self.gate is None:
+            self.gate = Gatehouse(0)
+        return self.gate
+
+    def next_due(self) -> int | None:
+        """When it next wants a turn without being told: a timer, a retry, or a task that expires."""
+        due = self.live.next_due()
+        expiry = None if self.gate is None else self.gate.next_expiry()
+        return due if expiry is None else expiry if due is None else min(due, expiry)
 
     def renew(self, renewal: Renewal) -> None:
         """Go on as the next generation, whose execution is yet to be made."""
@@ -108,9 +125,20 @@ class Held:
         for position, message in inbox:
             if position > self.through:
                 arrival = messages.read(message, self.id)
-                if arrival is not None:
+                if isinstance(arrival, messages.Stirred):
+                    self._stir(arrival)
+                elif arrival is not None:
                     self.arrivals.append(arrival)
                 self.through = position
+
+    def _stir(self, stirred: messages.Stirred) -> None:
+        gate = self.gate_of_run()
+        if stirred.task is not None:
+            gate.learn([], [stirred.task])
+        else:
+            gate.unsure.add(stirred.promise_id)
+        if (request := self.live.request_of(stirred.promise_id)) is not None:
+            gate.again[stirred.promise_id] = request
 
     def silence(self) -> None:
         """Forget the alarm."""

@@ -1,16 +1,17 @@
-"""What goes through a run's inbox: signals, cancellations, and the outcomes of work done elsewhere."""
+"""What goes through a run's inbox: signals, cancellations, answers, and the outcomes of work done elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import cbor2
+import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
-from holdfast.store.protocol import Message
+from holdfast.store.protocol import Message, Receipt, Task
 
 
 def signal(name: str, payload: Payload, at: int, id: str | None = None, expected_version: int | None = None) -> Message:
@@ -33,13 +34,31 @@ def settled(
     return Message("settled", _write(body), at, id)
 
 
+class Stirred(msgspec.Struct, frozen=True, gc=False):
+    """Something changed for a call at the gate, no matter of the kernel's: a task was answered, a receipt closed."""
+
+    promise_id: PromiseId
+    task: Task | None = None
+
+
+def answered(task: Task, at: int) -> Message:
+    """A task of the run was changed by a person."""
+    body = [task.root, task.position, msgspec.json.encode(task)]
+    return Message("answered", _write(body), at, f"task:{task.id}:{task.version}")
+
+
+def stirred(receipt: Receipt, at: int) -> Message:
+    """A receipt of the run was closed after its worker had lost the run."""
+    return Message("stirred", _write([receipt.root, receipt.position]), at)
+
+
 def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
     failure, promise = arrival.failure, arrival.promise_id
     body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
     return Message("failed", _write([*body, [failure.type, failure.message, failure.trace]]), at)
 
 
-def read(message: Message, run: PromiseId) -> Arrival | None:
+def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
     """The message as the kernel's arrival; None where it is about a promise of an earlier lineage of the run.
 
     Raises StoreCorrupt where it is no message.
@@ -51,7 +70,7 @@ def read(message: Message, run: PromiseId) -> Arrival | None:
                 return SignalArrived(fields[0], Payload(fields[1], fields[2]), fields[3])
             case "cancel":
                 return CancelArrived(fields[0])
-            case "settled" | "failed" if fields[0] != run.root:
+            case "settled" | "failed" | "answered" | "stirred" if fields[0] != run.root:
                 return None
             case "settled":
                 _, position, attempt, started_at, good, result = fields
@@ -60,9 +79,13 @@ def read(message: Message, run: PromiseId) -> Arrival | None:
             case "failed":
                 _, position, attempt, started_at, after, failure = fields
                 return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after)
+            case "answered":
+                return Stirred(run.child(fields[1]), msgspec.json.decode(fields[2], type=Task))
+            case "stirred":
+                return Stirred(run.child(fields[1]))
             case other:
                 raise ValueError(f"unknown kind {other!r}")
-    except (cbor2.CBORError, ValueError, TypeError, IndexError) as error:
+    except (cbor2.CBORError, msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
         raise StoreCorrupt(
             f"a message in the run's inbox cannot be read ({error}): it was damaged, or a newer Holdfast wrote it."
         ) from error

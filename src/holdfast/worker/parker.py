@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
 from holdfast.kernel.arrivals import Arrival
 from holdfast.store import protocol as p
 from holdfast.worker.committer import Committer
@@ -35,7 +37,7 @@ class Parker:
 
     def park(self, held: Held, reason: str) -> None:
         """Pause the run where its journal stands. Its inbox is left as it is."""
-        self._commit(held, reason, None, held.consumed, {})
+        self._commit(held, reason, None, held.consumed)
 
     def forget_turn(self, held: Held, arrivals: Sequence[Arrival]) -> None:
         """The code is at fault: nothing of the turn is kept but what arrived, which ``record`` is to save."""
@@ -60,14 +62,24 @@ class Parker:
             self.park(held, reason)
             return
         held.arrivals.clear()
-        change = self._executions.plan(held, turn).change
-        self._commit(held, reason, change.segment, held.through, change.blobs)
+        work = self._executions.plan(held, turn, judged=False)
+        self._commit(held, reason, work.change.segment, held.through, work.change.blobs, work.closings)
 
-    def _commit(self, held: Held, reason: str, segment: p.Segment | None, consumed: int, blobs: p.Blobs) -> None:
+    def _commit(
+        self,
+        held: Held,
+        reason: str,
+        segment: p.Segment | None,
+        consumed: int,
+        blobs: p.Blobs | None = None,
+        closings: tuple[p.CloseReceipt | p.Note, ...] = (),
+    ) -> None:
         held.pause = reason
         log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
         cancelling = held.execution is not None and held.execution.ledger.cancel_requested
         projection = p.Projection("waiting", pause=reason, cancelling=cancelling)
+        if held.gate is not None:
+            projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
         change = p.Advance(
             held.key,
             held.generation,
@@ -77,7 +89,8 @@ class Parker:
             projection,
             consumed,
             release=True,
-            blobs=blobs,
+            blobs=blobs or {},
+            also=closings,
         )
         held.committing = True
         self._committer.submit(change, lambda _answer: self._let_go(held))

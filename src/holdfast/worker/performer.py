@@ -33,6 +33,30 @@ Report = Callable[[Outcome], None]
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 
 
+_NO_ANSWER: Final = frozenset(
+    {
+        "BrokenPipeError",
+        "ChunkedEncodingError",
+        "ConnectionAbortedError",
+        "ConnectionResetError",
+        "IncompleteRead",
+        "IncompleteReadError",
+        "OutcomeUnknown",
+        "ReadError",
+        "ReadTimeout",
+        "ReadTimeoutError",
+        "RemoteDisconnected",
+        "RemoteProtocolError",
+        "ServerDisconnectedError",
+        "ServerTimeoutError",
+        "TimeoutError",
+        "WriteError",
+        "WriteTimeout",
+    }
+)
+"""Errors of the usual HTTP libraries, and Python's own, that leave open whether a request was carried out."""
+
+
 class StepInfo(msgspec.Struct, frozen=True, gc=False):
     """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key."""
 
@@ -49,8 +73,10 @@ class Performance:
 
     __slots__ = (
         "_beats",
+        "act",
         "attempt",
         "called_off",
+        "done",
         "expired",
         "key",
         "last_beat",
@@ -59,6 +85,8 @@ class Performance:
         "promise",
         "step",
         "task",
+        "uncut",
+        "unknown",
     )
 
     def __init__(
@@ -69,8 +97,14 @@ class Performance:
         attempt: int,
         beats: Callable[[bytes], None],
         loop: asyncio.AbstractEventLoop,
+        act: str | None = None,
+        uncut: bool = False,
     ) -> None:
         self.step = step
+        self.act = act  # the idempotency key of the act that it does, or looks for
+        self.uncut = uncut  # once begun, it is never called off
+        self.done = False  # the function returned, whatever came of its result
+        self.unknown = False  # it failed, and nobody can tell whether its act was done
         self.key = key
         self.promise = promise
         self.attempt = attempt
@@ -84,10 +118,13 @@ class Performance:
 
     @property
     def info(self) -> StepInfo:
-        return StepInfo(self.key.tenant, self.key.run, self.step, self.attempt, str(self.promise), self.progress)
+        key = str(self.promise) if self.act is None else self.act
+        return StepInfo(self.key.tenant, self.key.run, self.step, self.attempt, key, self.progress)
 
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
+        if self.uncut and self.task is not None:
+            return
         self.called_off = True
         if self.task is not None:
             self.task.cancel()
@@ -145,10 +182,16 @@ class Performer:
         input: Payload,
         report: Report,
         beats: Callable[[bytes], None],
+        act: str | None = None,
+        uncut: bool = False,
     ) -> Performance:
-        """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before."""
+        """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
+
+        ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
+        more once it has begun.
+        """
         loop = asyncio.get_running_loop()
-        performance = Performance(step.name, key, promise, attempt, beats, loop)
+        performance = Performance(step.name, key, promise, attempt, beats, loop, act, uncut)
 
         def begin() -> None:
             if not performance.called_off:
@@ -174,13 +217,16 @@ class Performer:
         outcome: Outcome | None = None
         try:
             value = await self._call(step, performance, input)
+            performance.done = True
             outcome = Settled(promise, Ok(step.signature.write_result(value)), attempt, started_at)
         except asyncio.CancelledError as error:
             if not performance.called_off:
+                performance.unknown = True
                 outcome = AttemptFailed(promise, describe(error), attempt, started_at)
         except (TerminalError, AuthorError) as error:
             outcome = Settled(promise, Err(describe(error)), attempt, started_at)
         except Exception as error:
+            performance.unknown = _is_unknown(error)
             outcome = _failed(error, promise, attempt, started_at)
         finally:
             self._running -= 1
@@ -245,6 +291,24 @@ def _failed(error: Exception, promise: PromiseId, attempt: int, started_at: int)
     if _is_terminal(error):
         return Settled(promise, Err(failure), attempt, started_at)
     return AttemptFailed(promise, failure, attempt, started_at, _retry_after(error))
+
+
+def _is_unknown(error: Exception) -> bool:
+    """Whether what was sent may have arrived although no answer came: told by its class, whichever library it is of.
+
+    Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error.
+    """
+    seen: set[int] = set()
+    found: list[object] = [error]
+    while found:
+        one = found.pop()
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if any(kind.__name__ in _NO_ANSWER for kind in type(one).__mro__):
+            return True
+        found += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
+    return False
 
 
 def _status(error: Exception) -> int | None:

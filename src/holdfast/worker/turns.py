@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import cbor2
 import msgspec
 
 from holdfast.errors import EngineError
+from holdfast.gate.actions import ACTION
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Err, Failure, Ok, Payload
@@ -19,10 +21,13 @@ from holdfast.programs.function.definitions import STEP, WORKFLOW
 from holdfast.store.protocol import (
     Advance,
     Also,
+    CloseReceipt,
     Deliver,
     Enqueue,
     Key,
     Message,
+    Note,
+    Origin,
     Projection,
     Renewal,
     Segment,
@@ -33,7 +38,9 @@ from holdfast.store.protocol import (
 )
 from holdfast.worker import messages
 from holdfast.worker.births import Birth, child_id, idempotency_key
+from holdfast.worker.gatehouse import Passage
 from holdfast.worker.held import Held
+from holdfast.worker.recording import ended
 from holdfast.worker.sealing import seal
 
 _STANDINGS: dict[type[e.Event], Standing] = {
@@ -52,13 +59,26 @@ class Errand(msgspec.Struct, gc=False):
 
 
 class Plan(msgspec.Struct, gc=False):
-    """What to do with a turn: a change to commit, then steps to begin or call off here, and errands to settle."""
+    """What to do with a turn: a change to commit, then steps to begin or call off here, errands and passages to settle.
+
+    The change carries what the errands ask, then the closings, then the passages.
+    """
 
     change: Advance
     invoke: list[Invoke]
     abandon: list[PromiseId]
     errands: list[Errand]
+    passages: list[Passage]
+    closings: tuple[CloseReceipt | Note, ...]
     ending: e.Event | None
+
+
+class Gate(Protocol):
+    """What a plan asks of the gate. See ``governor``."""
+
+    def due(self, held: Held, now: int) -> list[Request]: ...
+    def judge(self, held: Held, request: Invoke, now: int) -> Passage | None: ...
+    def abandon(self, held: Held, promise: PromiseId, now: int) -> Passage | None: ...
 
 
 def terminal_of(turn: Turn) -> e.Event | None:
@@ -72,33 +92,96 @@ def is_local(request: Request) -> bool:
     return request.kind == STEP and request.queue is None
 
 
-def plan(
-    held: Held, execution: Execution, turn: Turn, now: int, *, hold_until: int, digest_of: Mapping[str, str]
-) -> Plan:
-    """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``."""
-    requests: Sequence[Request] = turn.requests
-    if held.fresh and not execution.ended:
-        abandons = [request for request in turn.requests if type(request) is Abandon]
-        requests = [*execution.outstanding(), *abandons]
-    invoke: list[Invoke] = []
-    abandon: list[PromiseId] = []
-    errands: list[Errand] = []
-    for request in requests:
-        if not is_local(request):
-            errands.append(_errand(held, request, now, digest_of))
+class _Sorting:
+    """A turn's requests, each where it belongs."""
+
+    def __init__(self, held: Held, now: int, digest_of: Mapping[str, str], gate: Gate | None) -> None:
+        self.invoke: list[Invoke] = []
+        self.abandon: list[PromiseId] = []
+        self.errands: list[Errand] = []
+        self.passages: list[Passage] = []
+        self._held = held
+        self._now = now
+        self._digest_of = digest_of
+        self._gate = gate
+
+    def take_in(self, execution: Execution, turn: Turn) -> None:
+        """What the turn asks for; of a run that was just taken over, all that is outstanding."""
+        requests: Sequence[Request] = turn.requests
+        if self._held.fresh and not execution.ended:
+            abandons = [request for request in turn.requests if type(request) is Abandon]
+            requests = [*execution.outstanding(), *abandons]
+        for request in requests:
+            self._add(request)
+        if self._held.gate is not None and self._gate is not None:
+            for request in self._gate.due(self._held, self._now):
+                self._add(request)
+
+    def _add(self, request: Request) -> None:
+        if request.kind == ACTION:
+            self._pass(request)
+        elif not is_local(request):
+            self.errands.append(_errand(self._held, request, self._now, self._digest_of))
         elif type(request) is Abandon:
-            abandon.append(request.promise_id)
-        elif type(request) is Invoke and request.promise_id not in held.steps:
-            invoke.append(request)
+            self.abandon.append(request.promise_id)
+        elif type(request) is Invoke and request.promise_id not in self._held.steps:
+            self.invoke.append(request)
+
+    def _pass(self, request: Request) -> None:
+        if self._gate is None:
+            return
+        if type(request) is Invoke:
+            passage = self._gate.judge(self._held, request, self._now)
+        else:
+            passage = self._gate.abandon(self._held, request.promise_id, self._now)
+        if passage is not None:
+            self.passages.append(passage)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something here will move the run soon."""
+        held = self._held
+        return bool(
+            self.invoke
+            or held.steps.keys() - set(self.abandon)
+            or held.arrivals
+            or any(errand.promise_id is not None for errand in self.errands)
+            or any(passage.then is not None for passage in self.passages)
+            or (held.gate is not None and held.gate.busy)
+        )
+
+
+def plan(
+    held: Held,
+    execution: Execution,
+    turn: Turn,
+    now: int,
+    *,
+    hold_until: int,
+    digest_of: Mapping[str, str],
+    gate: Gate | None,
+) -> Plan:
+    """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
+
+    Without a ``gate`` nothing is judged: for a turn that only records what has happened.
+    """
+    sorting = _Sorting(held, now, digest_of, gate)
+    sorting.take_in(execution, turn)
     ending = terminal_of(turn)
     renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
         message = _to_parent(held, execution.started.parent_id, ending, now)
-        errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
+        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
-    busy = bool(invoke or (errands and _awaits_answer(errands)) or held.steps.keys() - set(abandon) or held.arrivals)
-    projection, release = _projection(held, execution, ending, renewal, busy, hold_until)
+    projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
+    also: tuple[Also, ...] = tuple(errand.change for errand in sorting.errands)
+    closings: tuple[CloseReceipt | Note, ...] = ()
+    if held.gate is not None:
+        closings, held.gate.closings = tuple(held.gate.closings), []
+        passed = [change for passage in sorting.passages for change in passage.changes]
+        also = (*also, *closings, *passed, *_ended(held, execution, ending, segment, renewal, projection))
+        projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
         held.key,
         held.generation,
@@ -109,14 +192,26 @@ def plan(
         held.through,
         release,
         blobs,
-        tuple(errand.change for errand in errands),
+        also,
         renewal,
     )
-    return Plan(change, invoke, abandon, errands, None if renewal is not None else ending)
+    carried_on = None if renewal is not None else ending
+    return Plan(change, sorting.invoke, sorting.abandon, sorting.errands, sorting.passages, closings, carried_on)
 
 
-def _awaits_answer(errands: list[Errand]) -> bool:
-    return any(errand.promise_id is not None for errand in errands)
+def _ended(
+    held: Held,
+    execution: Execution,
+    ending: e.Event | None,
+    segment: Segment | None,
+    renewal: Renewal | None,
+    projection: Projection,
+) -> Sequence[Note]:
+    """The note of a governed run's end, or of a generation's."""
+    if ending is None or segment is None:
+        return ()
+    standing = "continued" if renewal is not None else projection.standing
+    return (ended(held, execution.started, ending, segment, standing),)
 
 
 def _projection(
@@ -133,7 +228,7 @@ def _projection(
     if ending is not None:
         error = str(ending.error) if isinstance(ending, e.ExecutionFailed) else None
         return Projection(_STANDINGS[type(ending)], error=error), True
-    due = execution.next_due()
+    due = held.next_due()
     cancelling = execution.ledger.cancel_requested
     if busy:
         return Projection("running", due, cancelling=cancelling), False
@@ -147,6 +242,11 @@ def _projection(
 
 
 def _told(held: Held, wait: Wait) -> Wait:
+    if wait.kind == ACTION and held.gate is not None:
+        task = held.gate.task_of(held.id.child(wait.position))
+        return (
+            wait if task is None else msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
+        )
     if wait.kind != WORKFLOW:
         return wait
     return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))
@@ -202,6 +302,7 @@ def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) 
         parent=held.key.run,
         parent_id=request.promise_id,
         priority=held.priority,
+        origin=Origin(held.row.workspace, held.row.actor),
     ).start(now)
 
 
@@ -214,6 +315,7 @@ def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str
         digest=digest_of.get(workflow, ""),
         input=Payload(arguments),
         priority=held.priority,
+        origin=Origin(held.row.workspace, held.row.actor),
     ).start(now)
 
 

@@ -10,30 +10,39 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from holdfast.gate.policy import NO_POLICY
+from holdfast.gate.policy_keeper import PolicyKeeper
+from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.function.definitions import Step, Workflow
 from holdfast.store import protocol as p
 from holdfast.worker.advancer import Advancer, Ended
+from holdfast.worker.archivist import Archivist
 from holdfast.worker.births import Birth
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.executions import Executions
+from holdfast.worker.governor import Governor
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
+from holdfast.worker.policing import PolicyWatcher
 from holdfast.worker.pruner import Pruner
 from holdfast.worker.rescuer import Rescuer
 from holdfast.worker.role import Role
+from holdfast.worker.sealer import Sealer
 from holdfast.worker.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 
 log = logging.getLogger("holdfast.worker")
+
+FLUSH_SECONDS: Final = 2.0
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -42,12 +51,13 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     capacity: int = 1000  # runs leased at once
     step_limit: int = 1000  # steps under way at once
     threads: int = 32  # for plain functions
-    warm_limit: int = 128  # waiting runs kept in memory
+    warm_limit: int = 64  # waiting runs kept in memory
     lease_seconds: float = 15.0  # how long a silent worker keeps its leases
     retention_days: float | None = 30.0  # how long ended runs are kept; None for ever
     grace_seconds: float = 10.0  # how long a stop waits for steps to end
     crash_limit: int = 50  # leases lost in a row before a run is parked as poison
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
+    evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
 
@@ -67,6 +77,7 @@ class Worker:
         steps: Mapping[str, Step[..., Any]],
         ended: Ended,
         options: WorkerOptions,
+        keeper: PolicyKeeper,
         *,
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
@@ -80,6 +91,7 @@ class Worker:
         self._workflows = workflows
         self._steps = steps
         self._ended = ended
+        self._keeper = keeper
         self._pulse_factory = pulse
         self._given_threads = threads
         self._running = False
@@ -100,6 +112,9 @@ class Worker:
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.performer = Performer(self._store, self._clock, self._threads, options.step_limit)
+        governor = Governor(
+            self._store, self.committer, self._clock, self.id, lambda: self._keeper.current, self._steps
+        )
         executions = Executions(self._workflows, self._clock, self._entropy, self.watchdog)
         self.advancer = Advancer(
             self._store,
@@ -107,8 +122,9 @@ class Worker:
             self.performer,
             executions,
             self._steps,
-            self._ended,
+            self._over,
             self.lease,
+            governor,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
         )
@@ -124,7 +140,14 @@ class Worker:
     def _make_roles(self) -> list[Role]:
         options = self.options
         self.claimer = Claimer(
-            self._store, self.advancer, self._clock, self.id, self._workflows, options.capacity, self.lease
+            self._store,
+            self.advancer,
+            self._clock,
+            self.id,
+            self._workflows,
+            options.capacity,
+            self.lease,
+            self._limits,
         )
         queues = self._queues()
         self.taker = Taker(
@@ -141,10 +164,24 @@ class Worker:
         self.advancer.wake_taker = self.taker.wake
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
-        roles: list[Role] = [rescuer, *woken]
+        archivists = [Archivist(self._store, self._clock)] if options.evidence else []
+        self._sealer = Sealer(self._store, self._clock, archivists)
+        self.advancer.wake_sealer = self._sealer.wake
+        roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
+        if self._keeper.current is not NO_POLICY:
+            roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id))
         if options.retention_days is not None:
             roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
         return roles
+
+    def _over(self, key: p.Key, ending: e.Event) -> None:
+        """A run has ended here: where caps hold, its place is another's now."""
+        self._ended(key, ending)
+        if self._limits() is not None:
+            self.claimer.wake()
+
+    def _limits(self) -> p.Limits | None:
+        return self._keeper.current.limits
 
     def _queues(self) -> dict[str, int]:
         declared: dict[str, int] = {}
@@ -171,6 +208,8 @@ class Worker:
         """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
         if not self.running or self.claimer.room <= 0 or birth.workflow not in self._workflows:
             return False
+        if self._limits() is not None:  # whether it may begin is decided where all that wait are seen
+            return False
         self.advancer.begin(birth, self.id, done)
         return True
 
@@ -179,6 +218,7 @@ class Worker:
         if self._running:
             self.claimer.wake()
             self.taker.wake()
+            self._sealer.wake()
 
     def _lost(self) -> None:
         """The store has forgotten this worker, and others may have its runs: it drops all and registers again."""
@@ -212,6 +252,8 @@ class Worker:
         self._running = False
         self.advancer.close()
         self.taker.lose_all()
+        await self._flush()
+        await self._seal_last()
         await self._pulse.stop()
         await self._hand_back()
         if self._given_threads is None:
@@ -222,6 +264,20 @@ class Worker:
         self.performer.close()
         while self._unfinished() and time.monotonic() < deadline:  # noqa: ASYNC110  # three parts, none with an event
             await asyncio.sleep(0.01)
+
+    async def _flush(self) -> None:
+        """Give the receipts that were closed on the way out a moment to become durable."""
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while not self.committer.idle and time.monotonic() < deadline:  # noqa: ASYNC110  # the committer has no event
+            await asyncio.sleep(0.01)
+
+    async def _seal_last(self) -> None:
+        """Seal what was noted on the way out: the next sealer may be long in coming."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._sealer.seal()
+        except Exception as error:
+            log.debug("the last entries of the audit wait for another worker to seal them: %s", error)
 
     def _unfinished(self) -> bool:
         return bool(self.performer.running) or self.advancer.busy or not self.committer.idle

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from holdfast import Holdfast
 from holdfast.cli.main import main
 from holdfast.errors import RunFailed
-from tests.unit.cli import cli_shop
+from tests.unit.cli import cli_shop, gate_fixture
 
 Invoke = Callable[..., Result]
 
@@ -51,9 +51,34 @@ def database(filled: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def holdfast(database: str) -> Invoke:
     """Call a command on the copy."""
+    return _invoker(database)
 
+
+@pytest.fixture(scope="session")
+def governed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with governed runs; never changed by a test."""
+    path = tmp_path_factory.mktemp("cli") / "governed.db"
+    asyncio.run(gate_fixture.fill(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def bank_url(governed: Path, tmp_path: Path) -> str:
+    """A copy of it as a store's URL, for this test alone."""
+    copy = tmp_path / "bank.db"
+    copy.write_bytes(governed.read_bytes())
+    return f"sqlite:///{copy}"
+
+
+@pytest.fixture
+def bank(bank_url: str) -> Invoke:
+    """Call a command on that copy."""
+    return _invoker(bank_url)
+
+
+def _invoker(url: str) -> Invoke:
     def invoke(*args: str, input: str | None = None) -> Result:
-        result = CliRunner().invoke(main, args, env={"HOLDFAST_STORE": database}, input=input, prog_name="holdfast")
+        result = CliRunner().invoke(main, args, env={"HOLDFAST_STORE": url}, input=input, prog_name="holdfast")
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 

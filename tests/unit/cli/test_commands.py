@@ -121,6 +121,44 @@ def test_steering_answers_with_the_run(holdfast: Invoke) -> None:
     assert holdfast("cancel", *acme).exit_code == 0
 
 
+def _operators(holdfast: Invoke, tenant: str) -> list[tuple[str, str]]:
+    told = [entry["record"] for entry in lines(holdfast("audit", "--kind", "operator", "--tenant", tenant, "--json"))]
+    return [(record["act"], record["who"]) for record in told]
+
+
+def test_the_audit_says_who_steered(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--as` names them; without it, it is the user of the operating system."""
+    monkeypatch.setenv("LOGNAME", "eve")
+    for command in ("pause", "resume", "cancel"):
+        assert holdfast(command, "waiting", "--tenant", "acme", "--as", "ann").exit_code == 0
+    assert _operators(holdfast, "acme") == [("pause", "ann"), ("resume", "ann"), ("cancel", "ann")]
+    assert holdfast("retry", "failed").exit_code == 0
+    assert holdfast("fork", "done", "--from", "5").exit_code == 0
+    assert _operators(holdfast, "default") == [("retry", "eve"), ("fork", "eve")]
+
+
+def test_a_dry_run_leaves_nothing_in_the_audit(holdfast: Invoke) -> None:
+    """What was not done was done by nobody."""
+    holdfast("cancel", "waiting", "--tenant", "acme", "--dry-run", "--as", "ann")
+    holdfast("retry", "failed", "--dry-run", "--as", "ann")
+    assert _operators(holdfast, "acme") + _operators(holdfast, "default") == []
+
+
+def test_a_run_knows_who_started_it_where_and_why(holdfast: Invoke) -> None:
+    """Actor, workspace and trigger are kept, and the trigger is the key where no id is given."""
+    origin = ("--actor", "ann", "--workspace", "ops", "--trigger", "webhook:INC:42")
+    first = lines(holdfast("start", "cli_order", "9", *origin, "--json"))[0]
+    assert (first["actor"], first["workspace"], first["new"]) == ("ann", "ops", True)
+    assert first["trigger"] == {"type": "webhook", "ref": "INC:42"}
+    again = lines(holdfast("start", "cli_order", "10", *origin, "--json"))[0]
+    assert (again["id"], again["new"]) == (first["id"], False)
+    shown = [line.split() for line in holdfast("show", first["id"]).stdout.splitlines()]
+    for row in (["workspace", "ops"], ["actor", "ann"], ["trigger", "webhook:INC:42"]):
+        assert row in shown
+    assert holdfast("start", "cli_order", "9", "--trigger", "webhook").exit_code == 2
+    assert holdfast("start", "cli_order", "--kwargs", '{"actor": "ann"}').exit_code == 2
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -228,6 +266,18 @@ def test_doctor_does_not_mind_a_run_that_a_person_paused(holdfast: Invoke) -> No
     """A pause by request is no trouble."""
     holdfast("pause", "waiting", "--tenant", "acme", "--reason", "moving")
     assert holdfast("doctor").exit_code == 0
+
+
+def test_doctor_reads_the_policy_that_it_is_given(holdfast: Invoke, tmp_path: Path) -> None:
+    """A broken file is told with its place; a good one with its hash."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\nrules: []\n", encoding="utf-8")
+    checks = lines(holdfast("doctor", "--policy", str(file), "--json"))[0]["checks"]
+    assert (checks[-1]["name"], checks[-1]["good"], "sha256:" in checks[-1]["detail"]) == ("policy", True, True)
+    file.write_text("version: 1\nrules: [{name: x}]\n", encoding="utf-8")
+    result = holdfast("doctor", "--policy", str(file))
+    assert result.exit_code == 1
+    assert f"✗ policy     {file}:2:" in result.stdout
 
 
 @pytest.mark.parametrize(

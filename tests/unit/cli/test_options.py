@@ -77,3 +77,21 @@ def test_queues_have_names_and_perhaps_numbers() -> None:
     for text in ("a=x", "a=0", "=3", "a=-1"):
         with pytest.raises(click.BadParameter, match="is not a queue"):
             Queues().convert(text, None, None)
+
+
+def test_a_trigger_has_a_type_and_a_reference() -> None:
+    """The first colon parts them; the reference may have more of them."""
+    assert options.TypedReference().convert("webhook:INC:42", None, None) == ("webhook", "INC:42")
+    for text in ("webhook", "webhook:", ":INC-42", ""):
+        with pytest.raises(click.BadParameter, match="is not TYPE:REF"):
+            options.TypedReference().convert(text, None, None)
+
+
+def test_who_steers_is_the_systems_user_or_unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit always has a name, even where the system knows none."""
+    monkeypatch.setenv("LOGNAME", "ann")
+    assert options.operator() == "ann"
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)
+    assert options.operator() == options.UNNAMED

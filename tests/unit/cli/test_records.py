@@ -58,3 +58,17 @@ def test_a_payload_that_is_no_data_is_shown_as_its_bytes() -> None:
     assert records.payload_value(Payload(b"\xff\x00")) == {"$base64": "/wA="}
     assert records.payload_value(Payload(b"x", "zip")) == {"$base64": "eA==", "codec": "zip"}
     assert records.payload_value(Payload(b"", "cbor", b"\x11" * 32)) == {"$blob": "11" * 32}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("a\nstatus  approved", '"a\\nstatus  approved"'),
+        ({"a": [1]}, '{"a": [1]}'),
+        (3, "3"),
+    ],
+)
+def test_a_value_is_shown_on_one_line(value: object, shown: str) -> None:
+    """A line break in a field cannot make a line that looks like one of ours."""
+    assert records.shown(value) == shown

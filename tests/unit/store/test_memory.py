@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
+from holdfast.testing.stores.gate_samples import receipt, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -90,6 +91,7 @@ async def _end(store: MemoryStore) -> None:
         pytest.param(_held, lambda store: commit(store, start("two")), id="a run that nobody leases"),
         pytest.param(_held, _end, id="the end of a run"),
         pytest.param(_held, lambda store: commit(store, p.Enqueue(work())), id="work"),
+        pytest.param(_held, lambda store: commit(store, p.PutTask(task(), (deliver(),))), id="an answer to a task"),
         pytest.param(_ended, lambda store: commit(store, p.Renew(key(), 0, renewal(), COMPLETED, NOW)), id="a renewal"),
         pytest.param(_paused, lambda store: store.unpause(key(), NOW), id="unpausing"),
         pytest.param(_held, lambda store: store.unregister("ann", NOW), id="a worker that leaves"),
@@ -107,6 +109,8 @@ def test_watchers_hear_of_what_they_may_wait_for(prepare: Act, act: Act) -> None
         pytest.param(lambda store: commit(store, deliver("nobody")), id="a message to nobody"),
         pytest.param(lambda store: commit(store, start()), id="a start of what exists"),
         pytest.param(lambda store: commit(store, p.Beat(key(), 1, b"half", NOW)), id="progress"),
+        pytest.param(lambda store: commit(store, p.PutTask(task("task", 2), (deliver(),))), id="a late answer"),
+        pytest.param(lambda store: commit(store, p.OpenReceipt(receipt())), id="a receipt"),
         pytest.param(lambda store: store.beat("ann", 60), id="a heartbeat"),
         pytest.param(lambda store: store.workers(), id="a question"),
     ],

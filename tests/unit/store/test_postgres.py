@@ -15,14 +15,19 @@ import pytest
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.postgres.changes import SET_SIZE, Writer, apply
+from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import connect
+from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
+from holdfast.store.postgres.writer import SET_SIZE, Writer
+from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.stores.gate_samples import block, note, noted, receipt, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     RUNNING,
+    TENANT,
     WORKFLOW,
     begun,
     commit,
@@ -193,9 +198,33 @@ def test_workers_may_open_an_empty_database_together(url: str) -> None:
     async def judge() -> None:
         stores = [PostgresStore(url) for _ in range(4)]
         await asyncio.gather(*(store.open() for store in stores))
-        assert [row[0] for row in await raw(url, "SELECT number FROM holdfast_schema")] == [1]
+        known = [migration.number for migration in load_migrations("holdfast.store.postgres")]
+        assert [row[0] for row in await raw(url, "SELECT number FROM holdfast_schema")] == known
         for store in stores:
             await store.close()
+
+    asyncio.run(judge())
+
+
+def test_runs_of_the_first_schema_are_brought_forward(url: str) -> None:
+    """What had begun has begun when it was created; what is queued has still to pass its tenant's caps."""
+
+    async def judge() -> None:
+        first = load_migrations("holdfast.store.postgres")[0]
+        other = await connect(url)
+        await other.execute(first.sql)
+        await other.execute(SQL["make_schema"])
+        await other.execute(SQL["note_migration"], first.number, first.name)
+        await other.executemany(
+            "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, updated_at"
+            ") VALUES ($1, $2, 'greet', 'r', 1, 'h', $2, 'f', $3, $3)",
+            [(TENANT, "queued", NOW), (TENANT, "waiting", NOW + 1)],
+        )
+        await other.close()
+        async with opened(url) as (store,):
+            runs = await store.get([key("queued"), key("waiting")])
+            assert [run.begun_at for run in runs] == [None, NOW + 1]
+            assert [(run.workspace, run.actor, run.governed, run.writes) for run in runs] == [("", None, False, 0)] * 2
 
     asyncio.run(judge())
 
@@ -374,19 +403,24 @@ def test_batches_in_opposite_order_never_wait_in_a_circle(postgres: PostgresServ
 
             await asyncio.gather(send(0, stores[0]), send(1, stores[1]), advance())
             assert {run.arrived for run in await stores[0].get([run.key for run in runs])} == {50}
-        # The server counts a session's deadlocks when the session ends.
-        query = (
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database()"
-        )
-        await until(lambda: _alone(url, query))
-        ((deadlocks,),) = await raw(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-        assert deadlocks == 0
+        assert await _deadlocks(url) == 0
 
     asyncio.run(judge())
 
 
+async def _deadlocks(url: str) -> int:
+    """How many there were in a database. The server counts a session's deadlocks when the session ends."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database()"
+    await until(lambda: _alone(url, query))
+    ((deadlocks,),) = await raw(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(deadlocks)
+
+
 async def _alone(url: str, query: str) -> bool:
-    return (await raw(url, query))[0][0] == 1
+    return bool((await raw(url, query))[0][0] == 1)
+
+
+_WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 def test_a_message_that_comes_while_its_run_ends_leaves_nothing_behind(url: str) -> None:
@@ -399,11 +433,233 @@ def test_a_message_that_comes_while_its_run_ends_leaves_nothing_behind(url: str)
             async with other.transaction():
                 assert await apply(Writer(other, "channel", "other"), [deliver()]) == [p.Delivered(1)]
                 ending = asyncio.create_task(commit(store, turn(run, COMPLETED)))
-                waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-                await until(lambda: raw(url, waiting))
+                await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await ending == p.Advanced(1, None, True)
             assert await store.messages([key()]) == {key(): []}
+
+    asyncio.run(judge())
+
+
+# -- the gate ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_comes_through", [True, False])
+def test_of_two_transactions_that_meet_at_a_key_one_has_it(url: str, first_comes_through: bool) -> None:
+    """The second waits for the first, and is shown its receipt; where the first is rolled back, the key is free."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            run = await leased(store)
+            mine, late = receipt("shared"), receipt("shared", token="second", id="late")
+            also = (p.OpenReceipt(receipt("before")), p.OpenReceipt(late))
+            other = await connect(url)
+            first = other.transaction()
+            await first.start()
+            assert await apply(Writer(other, "channel", "other"), [p.OpenReceipt(mine)]) == [p.Opened()]
+            meeting = asyncio.create_task(commit(store, turn(run, also=also)))
+            await until(lambda: raw(url, _WAITING))
+            await (first.commit() if first_comes_through else first.rollback())
+            await other.close()
+            expected = p.Taken(mine) if first_comes_through else p.Opened()
+            assert await meeting == p.Advanced(0, None, False, (p.Opened(), expected))
+            holder = mine if first_comes_through else late
+            assert await store.receipt(TENANT, holder.id) == holder
+
+    asyncio.run(judge())
+
+
+def test_a_receipt_taken_over_while_it_is_closed_is_fenced(url: str) -> None:
+    """The closing waits for the takeover, and then judges the row that it left."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await commit(store, p.OpenReceipt(receipt()))
+            takeover = p.OpenReceipt(receipt(token="second"), instead_of="first")
+            other = await connect(url)
+            async with other.transaction():
+                assert await apply(Writer(other, "channel", "other"), [takeover]) == [p.Opened()]
+                closing = asyncio.create_task(commit(store, p.CloseReceipt(receipt(state="succeeded"), also=(note(),))))
+                await until(lambda: raw(url, _WAITING))
+            await other.close()
+            assert await closing == p.Fenced()
+            assert await store.unsealed(10) == []
+
+    asyncio.run(judge())
+
+
+def test_openings_in_opposite_order_never_wait_in_a_circle(postgres: PostgresServer) -> None:
+    """Receipts and tasks are locked in the order of their keys, whatever a batch does with them first."""
+
+    async def judge() -> None:
+        url = postgres.url()
+        async with opened(url, url) as stores:
+            names = [f"key {number:02}" for number in range(12)]
+
+            async def act(number: int, store: PostgresStore) -> None:
+                mine = names if number % 2 else names[::-1]
+                for attempt in range(15):
+                    token = f"{number} {attempt}"
+                    opening: list[p.Change] = [p.OpenReceipt(receipt(name, token=token)) for name in mine]
+                    answers = await store.commit([*opening, p.PutTask(task(f"task {number % 2}")), p.PutTask(task())])
+                    closing: list[p.Change] = [
+                        p.CloseReceipt(receipt(name, token=token, state="failed"))
+                        for name, answer in zip(mine, answers, strict=False)
+                        if answer == p.Opened()
+                    ]
+                    assert await store.commit(closing[::-1]) == [p.Closed()] * len(closing)
+
+            await asyncio.gather(*(act(number, stores[number % 2]) for number in range(4)))
+        assert await _deadlocks(url) == 0
+
+    asyncio.run(judge())
+
+
+def test_a_batch_that_waits_for_a_receipt_holds_none_behind_it(url: str) -> None:
+    """All receipts are locked before the first is changed: closing one and opening another is no way into a circle."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await store.commit([p.OpenReceipt(receipt(name)) for name in "ab"])
+            other = await connect(url)
+            async with other.transaction():
+                await other.execute("SELECT FROM receipts WHERE key = 'a' FOR UPDATE")
+                batch = [p.CloseReceipt(receipt("b", state="failed")), p.OpenReceipt(receipt("a", token="second"))]
+                waiting = asyncio.create_task(store.commit(batch))
+                await until(lambda: raw(url, _WAITING))
+                await other.execute("SELECT FROM receipts WHERE key = 'b' FOR UPDATE NOWAIT")
+            await other.close()
+            assert await waiting == [p.Closed(), p.Taken(receipt("a"))]
+
+    asyncio.run(judge())
+
+
+def test_sealers_that_race_make_one_chain(url: str) -> None:
+    """Every entry is sealed once, every number and position is given once, whoever comes first."""
+
+    async def judge() -> None:
+        async with opened(url, url, url) as stores:
+            await noted(stores[0], *(str(number) for number in range(60)))
+
+            async def seal(store: PostgresStore) -> int:
+                refused = 0
+                while entries := await store.unsealed(7):
+                    last = await store.blocks(TENANT, -1, 1)
+                    number, first = (last[0].number + 1, last[0].first + last[0].count) if last else (1, 1)
+                    made = block(number, first, len(entries))
+                    refused += not await store.seal(made, [entry.sequence for entry in entries])
+                return refused
+
+            refusals = await asyncio.gather(*(seal(store) for store in stores for _ in range(2)))
+            chain = await stores[0].blocks(TENANT, 1, 100)
+            assert [made.number for made in chain] == list(range(1, len(chain) + 1))
+            assert sum(made.count for made in chain) == 60
+            entries = await stores[0].entries(p.AuditQuery(TENANT), 100)
+            assert [entry.position for entry in entries] == list(range(1, 61))
+            assert sum(refusals) > 0
+
+    asyncio.run(judge())
+
+
+def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
+    """It learns that the number is taken once the first has committed, and leaves nothing behind."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            one, two = await noted(store, "one", "two")
+            other = await connect(url)
+            async with other.transaction():
+                await other.execute("INSERT INTO blocks VALUES ('acme', 1, 1, 1, '', '', '', 0, '', '')")
+                sealing = asyncio.create_task(store.seal(block(1, 1, 2), [one.sequence, two.sequence]))
+                await until(lambda: raw(url, _WAITING))
+            await other.close()
+            assert await sealing is False
+            assert await store.unsealed(10) == [one, two]
+
+    asyncio.run(judge())
+
+
+def test_claimers_within_limits_never_exceed_a_cap(url: str) -> None:
+    """However many ask at the same time, each sees what the others have begun."""
+
+    async def judge() -> None:
+        async with opened(url, url, url) as stores:
+            await stores[0].commit([start(f"run {number:02}") for number in range(40)])
+            limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=11)))
+
+            async def claim(number: int) -> list[str]:
+                claim = await stores[number % 3].claim(f"worker {number}", [WORKFLOW], 3, NOW, limits)
+                return [run.key.run for run in claim.runs]
+
+            shares = await asyncio.gather(*(claim(number) for number in range(12)))
+            assert sorted(run for share in shares for run in share) == [f"run {number:02}" for number in range(11)]
+
+    asyncio.run(judge())
+
+
+def test_a_governed_batch_costs_as_many_round_trips_as_one_turn(url: str) -> None:
+    """Openings, closings, tasks and notes are one statement each, however many turns bring them."""
+
+    async def judge() -> None:
+        async with opened(url, pool_size=1) as (store,):
+            # BEGIN, the locks, the turns, closings, openings, tasks, entries, the hint for the tasks, COMMIT.
+            assert [await _round_trips(store, count) for count in (1, 2, 30)] == [9, 9, 9]
+
+    asyncio.run(judge())
+
+
+async def _round_trips(store: PostgresStore, count: int) -> int:
+    """What it costs to commit so many governed turns, each of which ends one action, begins another and asks people."""
+    names = [f"{number} of {count}" for number in range(count)]
+    await store.commit([start(name, owner="ann") for name in names])
+    await store.commit([p.OpenReceipt(receipt(name)) for name in names])
+    batch: list[p.Change] = [
+        turn(
+            run,
+            also=(
+                p.CloseReceipt(receipt(run.key.run, state="succeeded"), also=(note(), note("more"))),
+                note("decided"),
+                p.OpenReceipt(receipt(f"{run.key.run}, next")),
+                p.PutTask(task(run.key.run), also=(note("asked"),)),
+            ),
+        )
+        for run in await store.get([key(name) for name in names])
+    ]
+    said: list[str] = []
+    async with store._pool.acquire() as connection:
+        under = connection._con
+
+    def log(record: Any) -> None:
+        said.append(record.query)
+
+    under.add_query_logger(log)
+    answers = await store.commit(batch)
+    # A query is logged in the loop's next turn.
+    await until(lambda: asyncio.sleep(0, any("COMMIT" in query for query in said)))
+    under.remove_query_logger(log)
+    expected = (p.Closed(), p.Noted(), p.Opened(), p.Tasked())
+    assert answers == [p.Advanced(0, None, False, expected)] * count
+    return len(said)
+
+
+def test_entries_keep_the_order_of_their_batch(url: str) -> None:
+    """They are written together, and numbered as if the changes that brought them had been made one by one."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            one, two = await leased(store, "one"), await leased(store, "two")
+            await commit(store, p.OpenReceipt(receipt("a")))
+            closing = p.CloseReceipt(receipt("a", state="failed"), also=(note("3"), note("4")))
+            fenced = p.CloseReceipt(receipt("b", state="failed"), also=(note("never"),))
+            batch: list[p.Change] = [
+                note("1"),
+                turn(one, also=(note("2"), p.OpenReceipt(receipt("c")))),
+                turn(two, also=(closing, fenced, note("5"))),
+                p.PutTask(task(), also=(deliver(), note("1"))),
+                note("7"),
+            ]
+            await store.commit(batch)
+            assert [entry.body for entry in await store.unsealed(10)] == [b"1", b"2", b"3", b"4", b"5", b"1", b"7"]
 
     asyncio.run(judge())
 
@@ -434,6 +690,47 @@ def test_a_plain_batch_is_one_statement(url: str, kind: str, batch: list[p.Chang
             await store.commit(batch if batch is not None else [turn(run, COMPLETED) for run in runs])
             await until(lambda: asyncio.sleep(0, bool(said)))
             assert len(said) == 1, said
+
+    asyncio.run(judge())
+
+
+class Explaining:
+    """A connection that asks for the plan of each statement before it runs it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.plans: list[str] = []
+
+    async def fetch(self, query: str, *values: Any) -> Any:
+        plan = await self._connection.fetch(f"EXPLAIN {query}", *values)
+        self.plans.append("\n".join(line[0] for line in plan))
+        return await self._connection.fetch(query, *values)
+
+
+def test_turns_find_their_runs_by_key_however_many_have_ended(url: str) -> None:
+    """Statistics of runs that nobody leases must not lead through all leases to each single one of a batch."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            old = [await leased(store, "old")]
+            await store.commit([turn(old[0], COMPLETED)])
+            every = "tenant, 'old ' || n, workflow, root, version, head, standing, fingerprint, created_at, updated_at"
+            await raw(
+                url,
+                "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, "
+                f"updated_at, ended_at) SELECT {every}, ended_at FROM runs, generate_series(1, 5000) AS n",
+            )
+            await raw(url, "ANALYZE runs")
+            await store.commit([start(f"run {number}", owner="ann") for number in range(100)])
+            runs = await store.get([key(f"run {number}") for number in range(100)])
+            connection = await connect(url)
+            explaining = Explaining(connection)
+            answers = await apply(Writer(explaining, "channel", "other"), [turn(run) for run in runs])
+            await connection.close()
+            assert {type(answer) for answer in answers} == {p.Advanced}
+            (plan,) = explaining.plans
+            assert plan.count("Index Scan using runs_pkey on runs") == 2, plan
+            assert "runs_owner" not in plan
 
     asyncio.run(judge())
 
@@ -485,6 +782,7 @@ def _any_change(chance: random.Random, rows: list[p.Run], *, also: bool = True) 
         p.Deliver(key(name), message),
         p.Enqueue(work(position, name, attempt=chance.randint(1, 3), body=str(chance.random()))),
         p.Withdraw(key(name), position),
+        *_gate_changes(chance, message, name),
     ]
     if also:
         choices += [
@@ -500,8 +798,25 @@ def _any_change(chance: random.Random, rows: list[p.Run], *, also: bool = True) 
     return chance.choice(choices)
 
 
+def _gate_changes(chance: random.Random, message: p.Message, name: str) -> list[p.Change]:
+    """Over few keys and tokens, so that they meet."""
+    said = note(str(chance.randint(0, 3)))
+    label, token, other = chance.choice("ab"), chance.choice("xy"), chance.choice(["x", "y", None])
+    state = chance.choice(("succeeded", "failed", "failed", "unknown"))
+    reverses = receipt(chance.choice("ab")).id if chance.random() < 0.3 else None
+    also = (p.Deliver(key(name), message), said)
+    return [
+        said,
+        p.OpenReceipt(receipt(label, token=token), other),
+        p.CloseReceipt(receipt(label, token=token, state=state, reverses=reverses), {b"d": b"data"}, (said, said)),
+        p.PutTask(task(label, chance.randint(1, 3), run=name), chance.choice([(), also])),
+    ]
+
+
 async def _everything(store: PostgresStore) -> tuple[object, ...]:
     keys = [key(name) for name in _NAMES]
     work_of = [await store.work_of(run) for run in keys]
     progress = [await store.progress_of(run) for run in keys]
-    return await store.get(keys), await store.load(keys), work_of, progress
+    receipts, tasks = await store.receipts(p.ReceiptQuery(), 100), await store.tasks(p.TaskQuery(), 100)
+    entries = [entry.body for entry in await store.entries(p.AuditQuery(TENANT), 1000)]
+    return await store.get(keys), await store.load(keys), work_of, progress, receipts, tasks, entries

@@ -25,6 +25,7 @@ from holdfast.errors import (
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import store as sqlite_store
 from holdfast.store.sqlite.connection import APPLICATION_ID
+from holdfast.store.sqlite.sql import GATE
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
 from holdfast.testing.stores.samples import NOW, begun, commit, deliver, key, leased, row, start, worker
@@ -131,6 +132,63 @@ def test_migrations_are_applied_once(path: str) -> None:
 
     on_store(path, first)
     on_store(path, second)
+
+
+def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
+    """Its runs stay; those that are not queued have begun when they were created; the gate's tables are there."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(load_migrations("holdfast.store.sqlite")[0].sql)
+        for name, standing, created_at in (
+            ("one", "running", NOW),
+            ("two", "queued", NOW + 1),
+            ("three", "failed", NOW),
+        ):
+            connection.execute(
+                "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at,"
+                " updated_at, ready_at) VALUES ('acme', ?, 'greet', x'00', 2, x'01', ?, x'02', ?, 0, ?)",
+                (name, standing, created_at, created_at if standing == "queued" else None),
+            )
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.commit()
+    assert "holdfast migrate" in opening_fails(path, UnsupportedStore, migrate=False)
+
+    async def body(store: SqliteStore) -> None:
+        assert [(await row(store, name)).begun_at for name in ("one", "two", "three")] == [NOW, None, NOW]
+        run = await row(store)
+        assert (run.workspace, run.governed, run.writes, run.evidence) == ("", False, 0, None)
+        limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=3)))
+        (claimed,) = (await store.claim("ann", ["greet"], 9, NOW + 5, limits)).runs
+        assert (claimed.key, claimed.begun_at) == (key("two"), NOW + 5)
+        assert await commit(store, p.Note("acme", "one", "decided", NOW, b"said")) == p.Noted()
+
+    on_store(path, body)
+    assert user_version(path) == NEWEST
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("open_receipts", "receipts_of_run"),
+        ("receipt", "receipts_by_id"),
+        ("live_tasks", "tasks_of_run"),
+        ("unsealed", "audit_unsealed"),
+        ("evidence_due", "runs_evidence_due"),
+        ("claim_going", "runs_going"),
+        ("next_line", "runs_queued"),
+        ("line", "runs_queued"),
+        ("under_way", "COVERING INDEX runs_under_way"),
+        ("begun_since", "runs_begun"),
+    ],
+)
+def test_a_statement_reads_by_its_index(path: str, name: str, index: str) -> None:
+    """What a claim or a takeover asks costs what it finds, not what the store holds."""
+    on_store(path, lambda store: store.facts())
+    with closing(sqlite3.connect(path)) as connection:
+        places = {f"{number}": 1 for number in range(1, 10)}
+        values = places if "?1" in GATE[name] else (1,) * GATE[name].count("?")
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {GATE[name]}", values).fetchall()
+    assert any(f"{index} " in f"{step[3]} " for step in plan), plan
 
 
 def test_handles_that_open_a_new_file_at_once_migrate_it_once(path: str) -> None:

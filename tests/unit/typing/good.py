@@ -8,10 +8,17 @@ from datetime import datetime
 from uuid import UUID
 
 from holdfast import (
+    Cost,
+    DidNotHappen,
+    Happened,
     Holdfast,
+    Policy,
+    Receipt,
     RetryPolicy,
     RunHandle,
     SyncHoldfast,
+    Trigger,
+    action,
     continue_as_new,
     join_set,
     now,
@@ -53,6 +60,48 @@ async def charge(order: Order, *, currency: str = "EUR") -> str:
     return f"{order.cents} {currency}"
 
 
+@action(connector="bank", operation="refund", target="{receipt.target}")
+async def take_back(receipt: Receipt) -> bool:
+    return receipt.state == "succeeded"
+
+
+async def look(order: Order, *, note: str = "") -> Happened | DidNotHappen:
+    return Happened(order.cents) if note else DidNotHappen()
+
+
+def price(cents: int) -> Cost:
+    return Cost("openbank", cents / 100, currency="EUR")
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="{order.item}",
+    risk="high",
+    idempotency_key="{order_hash}",
+    reverse=take_back,
+    cost=price,
+    probe=look,
+    secret=["note"],
+    retry=RetryPolicy(max_attempts=2),
+    timeout=5.0,
+)
+async def pay(order: Order, *, note: str = "") -> int:
+    return order.cents
+
+
+@action(connector="bank", operation="balance", writes=False, undo=refund)
+def balance(account: str) -> str:
+    return account
+
+
+@workflow
+async def governed(order: Order) -> str:
+    cents: int = await pay(order, note="x")
+    both: tuple[int, str] = await asyncio.gather(pay(order), balance("a-1"))
+    return f"{await balance(account='a-1')} {cents + both[0]}"
+
+
 @workflow
 async def child(number: int) -> int:
     return number
@@ -88,6 +137,17 @@ async def main() -> None:
         print(result)
         async for row in app.list(status="completed"):
             print(row.key.run)
+
+
+async def people(policy: Policy) -> None:
+    async with Holdfast("memory://", policy=policy) as app:
+        await app.start(governed, Order("book", 1), actor="ann", workspace="ops", trigger=Trigger("mail", "1"))
+        async for task in app.tasks.list(status="requested"):
+            await app.tasks.approve(task.id, by="bob")
+        async for receipt in app.receipts.list():
+            found: Receipt = receipt
+            reversal: RunHandle[object] = await app.receipts.reverse(found.id, by="ann")
+            print(await reversal.result())
 
 
 def script() -> None:

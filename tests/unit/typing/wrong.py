@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, RunHandle, WorkerOptions, receive, step, workflow
+from holdfast import Holdfast, Receipt, RunHandle, WorkerOptions, action, receive, step, workflow
 
 
 @step
@@ -27,6 +27,29 @@ async def checkout(cents: int) -> str:
     return number  # wrong: return-value
 
 
+@action(connector="bank", operation="pay", reverse=charge)  # wrong: arg-type
+async def pay(cents: int) -> str:
+    return str(cents)
+
+
+@action(connector="bank", operation="pay", risk="extreme")  # wrong: arg-type
+def risky(cents: int) -> int:
+    return cents
+
+
+@action(connector="bank")  # wrong: call-arg
+async def vague() -> None: ...
+
+
+@workflow
+async def governed(receipt: Receipt) -> int:
+    number: int = await pay(3)  # wrong: assignment
+    await pay("three")  # wrong: arg-type
+    await risky()  # wrong: call-arg
+    print(receipt.amount)  # wrong: attr-defined
+    return number
+
+
 @workflow  # wrong: arg-type
 def not_async(cents: int) -> int:
     return cents
@@ -41,3 +64,5 @@ async def main() -> None:
         run: RunHandle[int] = await app.start(checkout, 3)  # wrong: arg-type
         print(await run.signal("approval"))  # wrong: func-returns-value
         app.list(status="ended")  # wrong: arg-type
+        await app.tasks.approve("a-1")  # wrong: call-arg
+        app.tasks.list(status="open")  # wrong: arg-type

@@ -147,7 +147,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
             value: R_co = await result if self.is_async else result
             return value
         loop, program = current(self.name)
-        payload = await program.value(self.schedule(loop, args, kwargs), f"step {self.name}")
+        payload = await program.value(self.schedule(loop, args, kwargs), f"{self.kind} {self.name}")
         value = self.read_result(payload)
         self.done(program, value, args)
         return value
@@ -258,7 +258,7 @@ def step(
     """
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
-        _check_step(function, retry, retries, timeout, heartbeat_timeout, queue, concurrency, undo)
+        check_step(function, retry, retries, timeout, heartbeat_timeout, queue, concurrency, undo)
         policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
         definition: Step[..., Any] = Step(
             function,
@@ -289,7 +289,7 @@ class _Decorator:
         raise NotImplementedError
 
 
-def _check_step(
+def check_step(
     function: object,
     retry: RetryPolicy | None,
     retries: int | None,
@@ -298,13 +298,15 @@ def _check_step(
     queue: str | None,
     concurrency: int | None,
     undo: object,
+    what: str = STEP,
 ) -> None:
+    """Refuse a declaration that no worker could carry out. Raises InvalidDefinition."""
     name = getattr(function, "__name__", repr(function))
     problem = None
     if not callable(function) or not hasattr(function, "__name__"):
-        problem = "a step is a function"
+        problem = f"{_a(what)} is a function"
     elif inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        problem = "a step returns once; a generator does not"
+        problem = f"{_a(what)} returns once; a generator does not"
     elif retry is not None and retries is not None:
         problem = "give retry= or retries=, not both"
     elif retries is not None and retries < 0:
@@ -316,7 +318,11 @@ def _check_step(
     elif undo is not None and not isinstance(undo, Step):
         problem = "undo is a step: decorate it with @step"
     if problem is not None:
-        raise InvalidDefinition(f"step {name}: {problem}")
+        raise InvalidDefinition(f"{what} {name}: {problem}")
+
+
+def _a(what: str) -> str:
+    return f"an {what}" if what[0] in "aeiou" else f"a {what}"
 
 
 def _positional(function: Callable[..., object]) -> int:

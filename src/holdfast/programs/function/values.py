@@ -154,6 +154,19 @@ class Signature:
             for name, value in named.items()
         }
 
+    def by_name(self, payload: Payload) -> dict[str, Any]:
+        """A call's arguments by parameter, as plain data."""
+        positional, named = cbor2.loads(payload.data)
+        given: dict[str, Any] = dict(zip(self._positional, positional, strict=False))
+        if self._rest:
+            given[self._rest] = positional[len(self._positional) :]
+        for name, value in named.items():
+            if name in self._parameters.parameters:
+                given[name] = value
+            else:
+                given.setdefault(self._keywords, {})[name] = value
+        return given
+
     def _read_whole(self, positional: list[Any]) -> list[Any] | None:
         """All arguments in one conversion; None where they do not fit, and must be looked at one by one."""
         count = len(positional)

@@ -8,6 +8,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.memory import gating
 from holdfast.store.memory.tables import Tables
 
 
@@ -32,8 +33,25 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return p.Enqueued()
         case p.Renew():
             return _renew(tables, change)
+        case p.Note():
+            return gating.note(tables, change)
+        case p.OpenReceipt():
+            return gating.open_receipt(tables, change)
+        case p.CloseReceipt() | p.PutTask():
+            return _gate(tables, change)
         case _ as never:
             assert_never(never)
+
+
+def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask) -> p.Answer:
+    if isinstance(change, p.CloseReceipt):
+        answer, fresh = gating.close_receipt(tables, change)
+    else:
+        answer, fresh = gating.put_task(tables, change.task)
+    if fresh:
+        for also in change.also:
+            apply(tables, also)
+    return answer
 
 
 def _start(tables: Tables, change: p.Start) -> p.Answer:
@@ -73,6 +91,13 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             created_at=segment.at,
             updated_at=segment.at,
             ended_at=ended_at,
+            workspace=change.origin.workspace,
+            actor=change.origin.actor,
+            trigger_type=change.origin.trigger_type,
+            trigger_ref=change.origin.trigger_ref,
+            begun_at=None if projection.standing == "queued" else segment.at,
+            governed=projection.governed,
+            writes=projection.writes,
         )
     )
     _write(tables, change.key, 0, segment, change.blobs)
@@ -139,6 +164,8 @@ def _advanced_row(run: p.Run, change: p.Advance) -> p.Run:
         crashes=0,
         ready_at=None,
         pause=pause,
+        governed=run.governed or projection.governed,
+        writes=projection.writes,
         owner=None if (change.release or ends) and idle else run.owner,
     )
 
@@ -164,6 +191,8 @@ def _again(tables: Tables, change: p.Also) -> p.Answer:
             return p.Enqueued()
         case p.Deliver(message=p.Message(id=None)):
             return p.Repeated()
+        case p.Note():
+            return p.Noted()
         case _:
             return apply(tables, change)
 
@@ -191,6 +220,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         updated_at=change.at,
         ended_at=None,
         crashes=0,
+        evidence=None,
     )
     tables.put(following)
     _write(tables, run.key, following.generation, segment, change.renewal.blobs)

@@ -18,7 +18,9 @@ from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
+from holdfast.store.memory.admitting import admitted
 from holdfast.store.memory.changes import apply
+from holdfast.store.memory.governance import Governance
 from holdfast.store.memory.tables import Tables, Watcher
 
 SCHEMA: Final = 1
@@ -30,7 +32,7 @@ def _wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryStore:
+class MemoryStore(Governance):
     """Runs in this process alone. ``clock`` gives the store's own time in microseconds, by which workers expire."""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
@@ -103,20 +105,32 @@ class MemoryStore:
             self._tables.hint()
         return gone
 
-    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+    async def claim(
+        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+    ) -> p.Claim:
         known = frozenset(workflows)
         with self._transaction() as tables:
             _wake(tables, now)
             ready = [tables.runs[key] for key in tables.ready]
             wanted = [run for run in ready if run.pause is None and run.workflow in known]
+            wanted.sort(key=lambda run: (-run.priority, run.ready_at or 0, run.key))
+            chosen, next_at = wanted[:limit], None
+            if limits is not None:
+                chosen, next_at = admitted(tables, wanted, limits, limit, now)
             claimed = [
-                replace(run, owner=worker, epoch=run.epoch + 1, ready_at=None)
-                for run in heapq.nsmallest(limit, wanted, key=lambda run: (-run.priority, run.ready_at, run.key))
+                replace(
+                    run,
+                    owner=worker,
+                    epoch=run.epoch + 1,
+                    ready_at=None,
+                    begun_at=now if run.begun_at is None else run.begun_at,
+                )
+                for run in chosen
             ]
             for run in claimed:
                 tables.put(run)
-            wakes = [run.wake_at for run in map(tables.runs.__getitem__, tables.sleeping) if run.wake_at is not None]
-            return p.Claim(claimed, min(wakes, default=None))
+            wakes = [tables.runs[key].wake_at for key in tables.sleeping]
+            return p.Claim(claimed, min((at for at in (next_at, *wakes) if at is not None), default=None))
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         claimed: list[p.Work] = []
@@ -262,6 +276,8 @@ def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
             return release or bool(also) or projection.standing in p.ENDED
         case _, p.Delivered() | p.Renewed():
             return True
+        case p.PutTask(also=also), p.Tasked():
+            return bool(also)
         case p.Enqueue(), p.Enqueued():
             return True
         case _:

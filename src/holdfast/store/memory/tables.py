@@ -12,7 +12,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.store.protocol import Key, Message, Progress, Run, Segment, Work, Worker
+from holdfast.store.protocol import (
+    Artefact,
+    Block,
+    Entry,
+    Key,
+    Message,
+    Progress,
+    Receipt,
+    Run,
+    Segment,
+    SigningKey,
+    Task,
+    Work,
+    Worker,
+)
 
 
 class Offer(NamedTuple):
@@ -21,6 +35,13 @@ class Offer(NamedTuple):
     work: Work
     owner: str | None
     done: bool = False
+
+
+class File(NamedTuple):
+    """An artefact and its bytes."""
+
+    artefact: Artefact
+    data: bytes
 
 
 class Watcher(NamedTuple):
@@ -45,6 +66,12 @@ class Tables:
     blob_users: dict[tuple[str, bytes], set[Key]] = field(default_factory=dict)
     blob_uses: dict[Key, set[bytes]] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
+    receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)  # by tenant and idempotency key
+    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)  # by tenant and id
+    audit: list[Entry] = field(default_factory=list)  # the entry of sequence n stands at n - 1
+    blocks: dict[str, list[Block]] = field(default_factory=dict)
+    signing_keys: dict[int, SigningKey] = field(default_factory=dict)
+    artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     ready: dict[Key, None] = field(default_factory=dict)
     sleeping: dict[Key, None] = field(default_factory=dict)
     watchers: dict[int, Watcher] = field(default_factory=dict)
@@ -78,7 +105,7 @@ class Tables:
             table.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """Delete a run with all that belongs to it, and the blobs that no other run uses."""
+        """Delete a run with all that belongs to it, and the blobs that no other run uses. What the gate keeps stays."""
         self.clear(key)
         for digest in self.blob_uses.pop(key, set()):
             users = self.blob_users[key.tenant, digest]

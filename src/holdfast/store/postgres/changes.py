@@ -1,54 +1,21 @@
 """The changes of a batch as statements, each of which makes a whole set of changes.
 
 A batch of plain changes of one kind is one statement, which is its own transaction: one round trip. Anything else runs
-inside a transaction that first locks all runs it touches.
+inside a transaction that first locks all that it touches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres.layers import is_plain, keys_of, layers
-from holdfast.store.postgres.sql import SQL
-
-SET_SIZE: Final = 256
-"""More than this in one statement is no faster, and the joins between what it was given and what it found grow slow."""
-
-
-class Writer:
-    """One connection's statements, and the hint that goes out with the first one that can carry it."""
-
-    def __init__(self, connection: Any, channel: str, instance: str) -> None:
-        self._connection = connection
-        self._channel = channel
-        self._instance = instance
-        self.hinting = False
-
-    async def fetch(self, name: str, *values: Any) -> list[Any]:
-        found: list[Any] = await self._connection.fetch(SQL[name], *values)
-        return found
-
-    async def fetch_columns(self, name: str, rows: Iterable[tuple[Any, ...]], *, width: int) -> list[Any]:
-        """A statement over a set: its rows become one array per column."""
-        return await self.fetch(name, *columns(rows, width))
-
-    async def fetch_hinting(self, name: str, rows: Iterable[tuple[Any, ...]], *, width: int) -> list[Any]:
-        """The same for a statement that can carry the hint. It does so where it changes anything."""
-        hint = self._instance if self.hinting else None
-        return await self.fetch(name, *columns(rows, width), self._channel, hint)
-
-    async def hint(self) -> None:
-        await self.fetch("notify", self._channel, self._instance)
-
-
-def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
-    """Rows turned into columns, of which there are ``width`` even where there is no row."""
-    return list(zip(*rows, strict=True)) or [()] * width
+from holdfast.store.postgres import gating
+from holdfast.store.postgres.layers import is_plain, layers, rows_of
+from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
 
 def one_statement(batch: Sequence[p.Change]) -> bool:
@@ -61,6 +28,13 @@ def one_statement(batch: Sequence[p.Change]) -> bool:
 
 async def apply(writer: Writer, changes: Sequence[p.Change]) -> list[p.Answer]:
     """Make the changes, or those that are not refused, as if one after the other."""
+    answers = await _make(writer, changes, [(index,) for index in range(len(changes))])
+    if writer.noted:
+        await gating.write_notes(writer)
+    return answers
+
+
+async def _make(writer: Writer, changes: Sequence[p.Change], places: Sequence[Place]) -> list[p.Answer]:
     answers: dict[int, p.Answer] = {}
     for layer in layers(changes):
         kinds: dict[type[p.Change], list[int]] = {}
@@ -71,10 +45,14 @@ async def apply(writer: Writer, changes: Sequence[p.Change]) -> list[p.Answer]:
         for kind, indices in kinds.items():
             # In the order of the keys, so that rows are inserted and locked in an order that all batches share.
             # The sort is stable: what belongs to one run stays in the order given.
-            indices.sort(key=lambda index: next(keys_of(changes[index])))
+            indices.sort(key=lambda index: next(rows_of(changes[index]), ()))
             for begin in range(0, len(indices), SET_SIZE):
                 chosen = indices[begin : begin + SET_SIZE]
-                made = await _APPLY[kind](writer, [changes[index] for index in chosen])
+                given = [changes[index] for index in chosen]
+                if kind in _BRINGING:
+                    made = await _BRINGING[kind](writer, given, [places[index] for index in chosen])
+                else:
+                    made = await _APPLY[kind](writer, given)
                 answers.update(zip(chosen, made, strict=True))
     return [answers[index] for index in range(len(changes))]
 
@@ -98,27 +76,31 @@ async def _finish(
         kinds[p.Deliver] = sorted(kinds.get(p.Deliver, []) + held)
 
 
-async def _also(writer: Writer, owners: Sequence[tuple[int, Sequence[p.Change]]]) -> dict[int, tuple[p.Answer, ...]]:
+async def _also(
+    writer: Writer, owners: Sequence[tuple[int, Sequence[p.Change]]], places: Sequence[Place]
+) -> dict[int, tuple[p.Answer, ...]]:
     """What comes also with changes that were applied, by the index of each."""
-    answers = iter(await apply(writer, [also for _, alsos in owners for also in alsos]))
+    changes = [also for _, alsos in owners for also in alsos]
+    below = [(*places[index], number) for index, alsos in owners for number in range(len(alsos))]
+    answers = iter(await _make(writer, changes, below))
     return {index: tuple(next(answers) for _ in alsos) for index, alsos in owners}
 
 
 # -- starting and advancing ----------------------------------------------------------------------------------------
 
 
-async def _start(writer: Writer, changes: Sequence[p.Start]) -> list[p.Answer]:
+async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Place]) -> list[p.Answer]:
     rows = [_start_row(change) for change in changes]
-    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=24)}
+    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=31)}
     before, existing = await _started_before(writer, [change for change in changes if change.key not in started])
     applied = [(index, change) for index, change in enumerate(changes) if change.key in started]
-    await _add_blobs(writer, [(change.key, change.blobs) for _, change in applied])
+    await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
     owners = [
         (index, change.also if change.key in started else _again(change))
         for index, change in enumerate(changes)
         if change.key in started or change.key in before
     ]
-    also = await _also(writer, owners)
+    also = await _also(writer, owners, places)
     answers: list[p.Answer] = []
     for index, change in enumerate(changes):
         if change.key in started:
@@ -149,7 +131,7 @@ async def _started_before(
 
 
 def _start_row(change: p.Start) -> tuple[Any, ...]:
-    segment, projection = change.segment, change.projection
+    segment, projection, origin = change.segment, change.projection, change.origin
     ended_at = segment.at if projection.standing in p.ENDED else None
     ready_at = segment.at if change.owner is None and projection.standing == "queued" else None
     return (
@@ -176,12 +158,19 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
         segment.first,
         segment.count,
         segment.events,
+        origin.workspace,
+        origin.actor,
+        origin.trigger_type,
+        origin.trigger_ref,
+        None if projection.standing == "queued" else segment.at,
+        projection.governed,
+        projection.writes,
     )
 
 
-async def _advance(writer: Writer, changes: Sequence[p.Advance]) -> list[p.Answer]:
+async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequence[Place]) -> list[p.Answer]:
     rows = [_advance_row(change) for change in changes]
-    moved = {(row[0], row[1]): row for row in await writer.fetch_hinting("advance", rows, width=20)}
+    moved = {(row[0], row[1]): row for row in await writer.fetch_hinting("advance", rows, width=22)}
     fenced = [change for change in changes if change.key not in moved]
     before = await _advanced_before(writer, fenced) if fenced else {}
     applied = [(index, change) for index, change in enumerate(changes) if change.key in moved]
@@ -189,14 +178,14 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance]) -> list[p.Answe
     late = [change.key for _, change in applied if _ends(change) and moved[change.key][2] > change.consumed]
     if late:
         await writer.fetch_columns("clear_inbox", late, width=2)
-    await _add_blobs(writer, [(change.key, change.blobs) for _, change in applied])
+    await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
     await _renew_journals(writer, [change for _, change in applied if change.renewal is not None])
     owners = [
         (index, change.also if change.key in moved else _again(change))
         for index, change in enumerate(changes)
         if change.key in moved or change.key in before
     ]
-    also = await _also(writer, owners)
+    also = await _also(writer, owners, places)
     answers: list[p.Answer] = []
     for index, change in enumerate(changes):
         row = moved.get(change.key) or before.get(change.key)
@@ -240,6 +229,8 @@ def _advance_row(change: p.Advance) -> tuple[Any, ...]:
         first,
         count,
         events,
+        projection.governed,
+        projection.writes,
     )
 
 
@@ -267,12 +258,15 @@ def _restored(change: p.Advance | p.Start, answers: tuple[p.Answer, ...]) -> tup
 
 
 def _done_with_it(also: p.Also) -> p.Answer | None:
-    """The answer to what cannot be recognised when repeated: work may have been done, a nameless message consumed."""
+    """The answer to what cannot be recognised when repeated: work may have been done, a nameless message consumed, and
+    entries of the audit have no name."""
     match also:
         case p.Enqueue():
             return p.Enqueued()
         case p.Deliver() if also.message.id is None:
             return p.Repeated()
+        case p.Note():
+            return p.Noted()
         case _:
             return None
 
@@ -289,7 +283,7 @@ async def _renew_journals(writer: Writer, changes: Sequence[p.Advance]) -> None:
         segments.append(_segment_row(change.key, change.generation + 1, fresh))
     await writer.fetch_columns("next_generation", rows, width=5)
     await writer.fetch_columns("add_segment", segments, width=8)
-    await _add_blobs(writer, [(change.key, renewal.blobs) for change, renewal in renewals])
+    await writer.add_blobs([(change.key, renewal.blobs) for change, renewal in renewals])
 
 
 async def _renew(writer: Writer, changes: Sequence[p.Renew]) -> list[p.Answer]:
@@ -305,20 +299,12 @@ async def _renew(writer: Writer, changes: Sequence[p.Renew]) -> list[p.Answer]:
     renewed = [change for change in changes if change.key in found]
     segments = [_segment_row(change.key, found[change.key], change.renewal.segment) for change in renewed]
     await writer.fetch_columns("add_segment", segments, width=8)
-    await _add_blobs(writer, [(change.key, change.renewal.blobs) for change in renewed])
+    await writer.add_blobs([(change.key, change.renewal.blobs) for change in renewed])
     return [p.Renewed(found[change.key]) if change.key in found else p.Fenced() for change in changes]
 
 
 def _segment_row(key: p.Key, generation: int, segment: p.Segment) -> tuple[Any, ...]:
     return (*key, generation, segment.first, segment.count, segment.events, segment.head, segment.at)
-
-
-async def _add_blobs(writer: Writer, given: Sequence[tuple[p.Key, Any]]) -> None:
-    uses = sorted({(key.tenant, digest, key.run) for key, blobs in given for digest in blobs})
-    if uses:
-        data = {(key.tenant, digest): data for key, blobs in given for digest, data in blobs.items()}
-        await writer.fetch_columns("add_blob", [(*blob, data[blob]) for blob in sorted(data)], width=3)
-        await writer.fetch_columns("use_blob", uses, width=3)
 
 
 # -- messages and work ---------------------------------------------------------------------------------------------
@@ -361,12 +347,29 @@ async def _beat(writer: Writer, changes: Sequence[p.Beat]) -> list[p.Answer]:
     return [p.Enqueued() for _ in changes]
 
 
+# -- the gate ------------------------------------------------------------------------------------------------------
+
+
+async def _put_tasks(writer: Writer, changes: Sequence[p.PutTask], places: Sequence[Place]) -> list[p.Answer]:
+    answers, fresh = await gating.put_tasks(writer, changes)
+    await _also(writer, [(index, changes[index].also) for index in fresh], places)
+    return answers
+
+
 _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]] = {
-    p.Start: _start,
-    p.Advance: _advance,
     p.Renew: _renew,
     p.Deliver: _deliver,
     p.Enqueue: _enqueue,
     p.Withdraw: _withdraw,
     p.Beat: _beat,
+    p.OpenReceipt: gating.open_receipts,
+}
+
+# Those that may bring entries of the audit along: these keep the order of the batch, so their places are needed.
+_BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitable[list[p.Answer]]]] = {
+    p.Start: _start,
+    p.Advance: _advance,
+    p.CloseReceipt: gating.close_receipts,
+    p.PutTask: _put_tasks,
+    p.Note: gating.note,
 }

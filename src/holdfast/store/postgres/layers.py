@@ -1,28 +1,50 @@
 """Which changes of a batch can be made as one set, so that the outcome is as if all were made in order.
 
-Changes of different runs do not see each other, so only the order of those that touch the same run matters. A batch is
-laid out in layers: within one, every run is touched by one change, or by several that one statement handles in order.
+Changes of different runs, receipts and tasks do not see each other, so only the order of those that touch the same one
+matters. A batch is laid out in layers: within one, every run, receipt and task is touched by one change, or by several
+that one statement handles in order. Entries of the audit are put in order by themselves, see ``gating``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from holdfast.store import protocol as p
 
+Table = Literal["runs", "receipts", "receipt ids", "tasks"]
 
-def keys_of(change: p.Change) -> Iterator[p.Key]:
-    """The runs that a change touches, with all that comes also."""
+
+class Touched(NamedTuple):
+    """A row that a change touches. A receipt is touched by its key, and by its id where another one reverses it."""
+
+    table: Table
+    tenant: str
+    id: str
+
+
+def rows_of(change: p.Change) -> Iterator[Touched]:
+    """The rows that a change touches, its own first, then those of what comes also."""
     match change:
         case p.Start() | p.Advance():
-            yield change.key
+            yield Touched("runs", *change.key)
             for also in change.also:
-                yield from keys_of(also)
-        case p.Enqueue(work=work):
-            yield work.key
+                yield from rows_of(also)
         case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat():
-            yield change.key
+            yield Touched("runs", *change.key)
+        case p.Enqueue(work=work):
+            yield Touched("runs", *work.key)
+        case p.OpenReceipt(receipt=receipt) | p.CloseReceipt(receipt=receipt):
+            yield Touched("receipts", receipt.tenant, receipt.key)
+            yield Touched("receipt ids", receipt.tenant, receipt.id)
+            if receipt.reverses is not None:
+                yield Touched("receipt ids", receipt.tenant, receipt.reverses)
+        case p.PutTask(task=task):
+            yield Touched("tasks", task.tenant, task.id)
+            for also in change.also:
+                yield from rows_of(also)
+        case p.Note():
+            return
         case _ as never:
             assert_never(never)
 
@@ -30,7 +52,7 @@ def keys_of(change: p.Change) -> Iterator[p.Key]:
 def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     """The indices of the changes, layer by layer, each in ascending order."""
     found: list[list[int]] = []
-    last: dict[p.Key, tuple[int, str | None]] = {}
+    last: dict[Touched, tuple[int, str | None]] = {}
     taken: set[tuple[type[p.Change], p.Key, int]] = set()
     for index, change in enumerate(changes):
         family = _family(change)
@@ -39,12 +61,13 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
             family = None if work in taken else family
             taken.add(work)
         level = 0
-        for key in keys_of(change):
-            if key in last:
-                before, kind = last[key]
+        touched = tuple(rows_of(change))
+        for row in touched:
+            if row in last:
+                before, kind = last[row]
                 level = max(level, before if family is not None and family == kind else before + 1)
-        for key in keys_of(change):
-            last[key] = level, family
+        for row in touched:
+            last[row] = level, family
         while len(found) <= level:
             found.append([])
         found[level].append(index)
@@ -83,7 +106,7 @@ def is_plain(change: p.Change) -> bool:
             return not change.also and not change.blobs
         case p.Advance():
             return not change.also and not change.blobs and change.renewal is None
-        case p.Renew() | p.FinishWork():
+        case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask():
             return False
         case _:
             return True
@@ -97,7 +120,7 @@ def concerns_others(change: p.Change) -> bool:
         case p.Advance():
             ended = change.projection.standing in p.ENDED
             return ended or any(concerns_others(also) for also in change.also)
-        case p.Withdraw() | p.Beat():
+        case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note():
             return False
         case _:
             return True

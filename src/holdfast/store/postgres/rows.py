@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from holdfast.store.protocol import Key, Message, Query, Received, Run, Segment, Work, Worker
+from holdfast.store.protocol import (
+    Key,
+    Message,
+    Query,
+    Receipt,
+    ReceiptQuery,
+    Received,
+    Run,
+    Segment,
+    Task,
+    TaskQuery,
+    Work,
+    Worker,
+)
 
 _json = msgspec.json.Decoder(dict[str, str])
+_receipt = msgspec.json.Decoder(Receipt)
+_task = msgspec.json.Decoder(Task)
 
 
 def run(row: Sequence[Any]) -> Run:
@@ -18,7 +34,8 @@ def run(row: Sequence[Any]) -> Run:
         :12
     ]
     (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
-    (consumed, error, created_at, updated_at, ended_at) = row[22:27]
+    (consumed, error, created_at, updated_at, ended_at, workspace, actor, trigger_type, trigger_ref) = row[22:31]
+    (begun_at, governed, writes, evidence) = row[31:35]
     return Run(
         key=Key(tenant, id_),
         workflow=workflow,
@@ -46,6 +63,14 @@ def run(row: Sequence[Any]) -> Run:
         created_at=created_at,
         updated_at=updated_at,
         ended_at=ended_at,
+        workspace=workspace,
+        actor=actor,
+        trigger_type=trigger_type,
+        trigger_ref=trigger_ref,
+        begun_at=begun_at,
+        governed=governed,
+        writes=writes,
+        evidence=evidence,
     )
 
 
@@ -68,37 +93,80 @@ def worker(row: Sequence[Any]) -> Worker:
     return Worker(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at)
 
 
-def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:
-    """The WHERE clause of a listing, and its parameters."""
-    clauses: list[str] = ["true"]
-    values: list[Any] = []
+def receipt(row: Mapping[str, Any]) -> Receipt:
+    """Of a row's body, and of who has reversed it since."""
+    found = _receipt.decode(row["body"])
+    return found if row["reversed_by"] is None else replace(found, reversed_by=row["reversed_by"])
 
-    def add(clause: str, *more: Any) -> None:
-        clauses.append(clause.format(*(f"${len(values) + place}" for place in range(1, len(more) + 1))))
-        values.extend(more)
 
-    if query.tenant is not None:
-        add("tenant = {}", query.tenant)
-    if query.workflow is not None:
-        add("workflow = {}", query.workflow)
-    if query.parent is not None:
-        add("parent = {}", query.parent)
+def task(body: str) -> Task:
+    return _task.decode(body)
+
+
+class Clauses:
+    """The conditions of a listing, and their parameters."""
+
+    def __init__(self) -> None:
+        self._clauses: list[str] = ["true"]
+        self.values: list[Any] = []
+
+    def add(self, clause: str, *values: Any) -> None:
+        """A clause with a pair of braces for each value."""
+        self._clauses.append(clause.format(*(f"${len(self.values) + place}" for place in range(1, len(values) + 1))))
+        self.values.extend(values)
+
+    def equal(self, **columns: Any) -> None:
+        """Columns that must have these values; None is no condition."""
+        for column, value in columns.items():
+            if value is not None:
+                self.add(f"{column} = {{}}", value)
+
+    def __str__(self) -> str:
+        return " AND ".join(self._clauses)
+
+
+def run_clauses(query: Query, after: Run | None) -> Clauses:
+    clauses = Clauses()
+    clauses.equal(tenant=query.tenant, workflow=query.workflow, parent=query.parent)
     if query.created_after is not None:
-        add("created_at >= {}", query.created_after)
+        clauses.add("created_at >= {}", query.created_after)
     if query.created_before is not None:
-        add("created_at < {}", query.created_before)
+        clauses.add("created_at < {}", query.created_before)
     if query.status in ("completed", "failed", "cancelled"):
-        add("standing = {}", query.status)
+        clauses.add("standing = {}", query.status)
     elif query.status == "paused":
-        add("ended_at IS NULL AND pause IS NOT NULL")
+        clauses.add("ended_at IS NULL AND pause IS NOT NULL")
     elif query.status == "cancelling":
-        add("ended_at IS NULL AND pause IS NULL AND cancelling")
+        clauses.add("ended_at IS NULL AND pause IS NULL AND cancelling")
     elif query.status is not None:
-        add("standing = {} AND pause IS NULL AND NOT cancelling", query.status)
+        clauses.add("standing = {} AND pause IS NULL AND NOT cancelling", query.status)
     if query.attributes:
         # Runs without attributes are not in the index; saying so lets the planner use it.
-        clauses.append("attributes <> '{}'")
-        add("attributes @> {}::jsonb", msgspec.json.encode(query.attributes).decode())
+        clauses.add("attributes <> '{{}}'")
+        clauses.add("attributes @> {}::jsonb", msgspec.json.encode(query.attributes).decode())
     if after is not None:
-        add("(created_at, tenant, id) < ({}, {}, {})", after.created_at, after.key.tenant, after.key.run)
-    return " AND ".join(clauses), values
+        clauses.add("(created_at, tenant, id) < ({}, {}, {})", after.created_at, after.key.tenant, after.key.run)
+    return clauses
+
+
+def receipt_clauses(query: ReceiptQuery, after: Receipt | None) -> Clauses:
+    clauses = Clauses()
+    clauses.equal(tenant=query.tenant, run=query.run, state=query.state)
+    if query.connector is not None:
+        clauses.add("body::json ->> 'connector' = {}", query.connector)
+    if after is not None:
+        clauses.add("(opened_at, tenant, id) > ({}, {}, {})", after.opened_at, after.tenant, after.id)
+    return clauses
+
+
+def task_clauses(query: TaskQuery, after: Task | None) -> Clauses:
+    clauses = Clauses()
+    clauses.equal(tenant=query.tenant, run=query.run)
+    if query.status == "requested":
+        # Only said in so many words does it lead to the index of those.
+        clauses.add("status = 'requested'")
+    else:
+        clauses.equal(status=query.status)
+    if after is not None:
+        clauses.add("(created_at, tenant, id) > ({}, {}, {})", after.created_at, after.tenant, after.id)
+    return clauses

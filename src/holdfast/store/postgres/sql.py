@@ -4,4 +4,7 @@ from typing import Final
 
 from holdfast.store.statements import load_statements
 
-SQL: Final = load_statements("holdfast.store.postgres", "statements.sql")
+SQL: Final = {
+    **load_statements("holdfast.store.postgres", "statements.sql"),
+    **load_statements("holdfast.store.postgres", "governance.sql"),
+}

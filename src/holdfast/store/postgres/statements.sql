@@ -1,6 +1,9 @@
 -- The statements of the PostgreSQL store. Each works on a whole set, given as one array per column and sorted by key.
 -- What decides on a row that others may change meanwhile is read from that very row, under its lock: a statement's view
 -- of other tables may be older than the lock it has just won.
+-- A condition that is that of a partial index never stands beside a join with what was given. Where the statistics say
+-- that such an index is empty, because all runs of yesterday have ended, the planner would read today's whole index for
+-- every row given. It is asked of what was locked by key instead: that is the same row, and cannot change any more.
 
 -- name: lock_runs
 -- Batches lock the runs that they touch in the order of the keys, before anything else: none can wait for another in a circle.
@@ -16,17 +19,20 @@ WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
         $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bytea[], $15::text[], $16::bigint[],
-        $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[]
+        $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[],
+        $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[], $30::boolean[], $31::integer[]
     ) AS given (
         tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
-        parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, ended_at, first, count, events
+        parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, ended_at, first, count, events,
+        workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes
     )
 ), started AS (
     INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                       parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
-                      ended_at)
+                      ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes)
     SELECT tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes::jsonb, parent,
-           parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at
+           parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at,
+           workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes
     FROM given
     ON CONFLICT DO NOTHING
     RETURNING tenant, id
@@ -34,7 +40,7 @@ WITH given AS (
     INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
     SELECT tenant, id, 0, first, count, events, head, at FROM started JOIN given USING (tenant, id)
 )
-SELECT tenant, id, (SELECT pg_notify($25, $26) WHERE $26::text IS NOT NULL) FROM started;
+SELECT tenant, id, (SELECT pg_notify($32, $33) WHERE $33::text IS NOT NULL) FROM started;
 
 -- name: exists
 -- With ``same`` where the same start is committed again: recognised by its hash and its lease.
@@ -50,27 +56,28 @@ WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
         $9::boolean[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::boolean[],
-        $16::boolean[], $17::text[], $18::bigint[], $19::bigint[], $20::bytea[]
+        $16::boolean[], $17::text[], $18::bigint[], $19::bigint[], $20::bytea[], $21::boolean[], $22::integer[]
     ) AS given (
         tenant, id, epoch, version, generation, next_version, head, standing, cancelling, wake_at, waiting, error,
-        consumed, at, ended, release, pause, first, count, events
+        consumed, at, ended, release, pause, first, count, events, governed, writes
     )
 ), locked AS (
-    SELECT given.* FROM given JOIN runs USING (tenant, id) ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
+    SELECT given.*, runs.owner FROM given JOIN runs USING (tenant, id)
+    ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
 ), moved AS (
     UPDATE runs
     SET version = given.next_version, head = coalesce(given.head, runs.head), standing = given.standing,
         cancelling = given.cancelling, wake_at = given.wake_at, waiting = given.waiting, error = given.error,
         consumed = given.consumed, updated_at = coalesce(given.at, runs.updated_at),
         ended_at = CASE WHEN given.ended THEN given.at END, crashes = 0, ready_at = NULL,
-        pause = coalesce(given.pause, runs.pause),
+        pause = coalesce(given.pause, runs.pause), governed = runs.governed OR given.governed, writes = given.writes,
         owner = CASE WHEN NOT (given.release AND (
             runs.arrived <= given.consumed OR given.ended OR coalesce(given.pause, runs.pause) IS NOT NULL
         )) THEN runs.owner END
     FROM locked AS given
     WHERE runs.tenant = given.tenant AND runs.id = given.id
       AND runs.epoch = given.epoch AND runs.version = given.version AND runs.generation = given.generation
-      AND runs.owner IS NOT NULL
+      AND given.owner IS NOT NULL
     RETURNING given.tenant, given.id, given.generation, given.first, given.count, given.events, given.head, given.at,
               given.consumed, given.ended, runs.arrived, runs.pause, runs.owner
 ), journaled AS (
@@ -85,7 +92,7 @@ WITH given AS (
 ), forgotten AS (
     DELETE FROM progress USING moved WHERE moved.ended AND progress.tenant = moved.tenant AND progress.run = moved.id
 )
-SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($21, $22) WHERE $22::text IS NOT NULL) FROM moved;
+SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($23, $24) WHERE $24::text IS NOT NULL) FROM moved;
 
 -- name: advanced_before
 -- The same advance committed again: recognised by the hash that only it can have.
@@ -101,26 +108,37 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::big
 
 -- name: clear_inbox
 -- Messages that came while their run was ending: the statement that ended it could not see them yet.
-DELETE FROM inbox USING unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN runs USING (tenant, id)
-WHERE inbox.tenant = runs.tenant AND inbox.run = runs.id AND runs.ended_at IS NOT NULL;
+WITH found AS MATERIALIZED (
+    SELECT runs.tenant, runs.id, runs.ended_at
+    FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN runs USING (tenant, id)
+)
+DELETE FROM inbox USING found
+WHERE inbox.tenant = found.tenant AND inbox.run = found.id AND found.ended_at IS NOT NULL;
 
 -- name: next_generation
 -- The same run with a fresh journal, under the lease it has.
 UPDATE runs
 SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root, standing = 'running',
-    ended_at = NULL, error = NULL
+    ended_at = NULL, error = NULL, evidence = NULL
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bytea[]) AS given (tenant, id, version, head, root)
 WHERE runs.tenant = given.tenant AND runs.id = given.id;
 
 -- name: renew
+WITH locked AS (
+    SELECT given.*, runs.ended_at
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[])
+         AS given (tenant, id, generation, version, head, root, standing, at)
+    JOIN runs USING (tenant, id)
+    ORDER BY given.tenant, given.id FOR NO KEY UPDATE OF runs
+)
 UPDATE runs
 SET generation = runs.generation + 1, version = given.version, head = given.head, root = given.root,
     standing = given.standing, cancelling = false, pause = NULL, owner = NULL, epoch = epoch + 1, ready_at = given.at,
-    wake_at = NULL, waiting = NULL, error = NULL, updated_at = given.at, ended_at = NULL, crashes = 0
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[])
-     AS given (tenant, id, generation, version, head, root, standing, at)
+    wake_at = NULL, waiting = NULL, error = NULL, updated_at = given.at, ended_at = NULL, crashes = 0,
+    evidence = NULL
+FROM locked AS given
 WHERE runs.tenant = given.tenant AND runs.id = given.id AND runs.generation = given.generation
-  AND runs.ended_at IS NOT NULL
+  AND given.ended_at IS NOT NULL
 RETURNING runs.tenant, runs.id, runs.generation;
 
 -- name: deliver
@@ -297,7 +315,7 @@ WITH ready AS (
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE runs SET owner = $1, epoch = epoch + 1, ready_at = NULL
+    UPDATE runs SET owner = $1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, $4)
     FROM ready WHERE runs.tenant = ready.tenant AND runs.id = ready.id
     RETURNING runs.*, ready.ready_at AS since
 )
@@ -434,7 +452,8 @@ SELECT standing, count(*) FROM runs GROUP BY standing;
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
-           'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers'
+           'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
+           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'artefacts'
        ]) AS name)::bigint;
 
 -- name: surroundings

@@ -7,110 +7,28 @@ A connection pooler between store and server must pool by session: locks, LISTEN
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.postgres import rows
-from holdfast.store.postgres.changes import Writer, apply, columns, one_statement
-from holdfast.store.postgres.connection import (
-    COMMAND_SECONDS,
-    DEADLOCK,
-    SERIALIZATION,
-    Surroundings,
-    close,
-    failures,
-    make_pool,
-    prepare,
-    shown,
-    translate,
-)
-from holdfast.store.postgres.layers import concerns_others, keys_of
+from holdfast.store.postgres.admitting import claim_within
+from holdfast.store.postgres.changes import apply, one_statement
+from holdfast.store.postgres.connection import shown
+from holdfast.store.postgres.governance import Governance
+from holdfast.store.postgres.layers import Touched, concerns_others, rows_of
 from holdfast.store.postgres.sql import SQL
-from holdfast.store.postgres.vigil import Vigil
-
-POOL_SIZE: Final = 6
-TRIES: Final = 5
-TROUBLE_SECONDS: Final = 3.0
-"""So long after this handle itself lost the server, nobody is taken for dead for having lost it too."""
-
-T = TypeVar("T")
+from holdfast.store.postgres.writer import Writer, columns
 
 
-class PostgresStore:
+class PostgresStore(Governance):
     """Runs in one schema of one database."""
-
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE) -> None:
-        self.url = url
-        self._pool_size = pool_size
-        self._instance = uuid.uuid4().hex
-        self._pool: Any = None
-        self._vigil: Vigil | None = None
-        self._around = Surroundings("", {})
-        self._trouble_at = float("-inf")
 
     def twin(self) -> PostgresStore:
         return PostgresStore(self.url, pool_size=1)
 
-    async def open(self, *, migrate: bool = True) -> None:
-        if self._pool is not None:
-            return
-        around = await prepare(self.url, wanted=migrate)
-        self._pool = await make_pool(self.url, around.settings, most=self._pool_size)
-        self._around = around
-        self._vigil = Vigil(self.url, around.settings, around.channel, self._instance)
-
-    async def close(self) -> None:
-        vigil, pool = self._vigil, self._pool
-        self._vigil = self._pool = None
-        if vigil is not None:
-            await vigil.close()
-        if pool is not None:
-            await close(pool)
-
-    # -- transactions --------------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
-        """A connection of the pool; outside a transaction each statement is one. Errors come out translated."""
-        if self._pool is None:
-            raise StoreUnavailable(f"{shown(self.url)} is not open")
-        try:
-            async with self._pool.acquire(timeout=COMMAND_SECONDS) as connection:
-                yield connection
-        except failures() as error:
-            translated = translate(error, self.url)
-            if isinstance(translated, StoreUnavailable):
-                self._trouble_at = time.monotonic()
-            raise translated from error
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Any]:
-        async with self._connection() as connection, connection.transaction():
-            yield connection
-
-    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What was rolled back because of another transaction is simply done again."""
-        for number in range(1, TRIES + 1):
-            try:
-                return await attempt()
-            except StoreUnavailable as error:
-                state = getattr(error.__cause__, "sqlstate", None)
-                if state not in (DEADLOCK, SERIALIZATION) or number == TRIES:
-                    raise
-            await asyncio.sleep(random.uniform(0, 0.01 * number))
-        raise AssertionError("unreachable")
-
-    async def _read(self, name: str, *values: Any) -> list[Any]:
-        async with self._connection() as connection:
-            found: list[Any] = await connection.fetch(SQL[name], *values)
-            return found
+    # -- committing ----------------------------------------------------------------------------------------------
 
     def _hint(self) -> tuple[str, str]:
         return self._around.channel, self._instance
@@ -131,9 +49,7 @@ class PostgresStore:
     async def _commit_mixed(self, batch: Sequence[p.Change], hinting: bool) -> list[p.Answer]:
         async with self._transaction() as connection:
             writer = Writer(connection, *self._hint())
-            touched = sorted({key for change in batch for key in keys_of(change)})
-            if len(touched) > 1:
-                await writer.fetch_columns("lock_runs", touched, width=2)
+            await _lock(writer, {row for change in batch for row in rows_of(change)})
             answers = await apply(writer, batch)
             if hinting:
                 await writer.hint()
@@ -180,8 +96,7 @@ class PostgresStore:
     async def rescue(self, now: int) -> list[str]:
         async def attempt() -> list[str]:
             async with self._transaction() as connection:
-                settled = time.monotonic() - self._trouble_at > TROUBLE_SECONDS
-                gone = [row[0] for row in await connection.fetch(SQL["gone"], settled)]
+                gone = [row[0] for row in await connection.fetch(SQL["gone"], self._settled)]
                 strays = [row[0] for row in await connection.fetch(SQL["strays"])]
                 if gone or strays:
                     await self._take_back(connection, [*gone, *strays], now, died=True)
@@ -196,10 +111,15 @@ class PostgresStore:
         await connection.execute(SQL["take_back_work"], workers)
         await connection.execute(SQL["notify"], *self._hint())
 
-    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+    async def claim(
+        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+    ) -> p.Claim:
+        if limits is not None:
+            async with self._transaction() as connection:
+                return await claim_within(connection, worker, workflows, limit, now, limits)
         async with self._connection() as connection:
             await connection.execute(SQL["wake"], now)
-            found = await connection.fetch(SQL["claim"], worker, list(workflows), limit)
+            found = await connection.fetch(SQL["claim"], worker, list(workflows), limit, now)
         claimed = [rows.run(row) for row in found if row["tenant"] is not None]
         return p.Claim(claimed, found[0]["next_wake_at"])
 
@@ -250,12 +170,10 @@ class PostgresStore:
         return found[0][0] if found else None
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
-        where, values = rows.conditions(query, after)
+        clauses = rows.run_clauses(query, after)
         # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
         order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
-        statement = f"SELECT * FROM runs WHERE {where} ORDER BY {order} LIMIT {int(limit)}"  # noqa: S608  # our own clauses
-        async with self._connection() as connection:
-            return [rows.run(row) for row in await connection.fetch(statement, *values)]
+        return [rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in await self._read("work_of", *key)]
@@ -296,3 +214,14 @@ class PostgresStore:
         if self._vigil is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         return self._vigil.watch(hint)
+
+
+async def _lock(writer: Writer, touched: set[Touched]) -> None:
+    """Lock what a batch touches before anything else, in an order that all batches share. A single row needs none."""
+    runs, receipts, tasks = (
+        sorted((row.tenant, row.id) for row in touched if row.table == table) for table in ("runs", "receipts", "tasks")
+    )
+    if len(receipts) + len(tasks) > 1:
+        await writer.fetch("lock_governed", *columns(runs, 2), *columns(receipts, 2), *columns(tasks, 2))
+    elif len(runs) > 1:
+        await writer.fetch_columns("lock_runs", runs, width=2)

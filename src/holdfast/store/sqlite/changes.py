@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 
 from holdfast.store import protocol as p
+from holdfast.store.sqlite import gating
 from holdfast.store.sqlite.sql import SQL
 
 
@@ -49,8 +50,28 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Enqueued()
         case p.Renew():
             return _renew(cursor, change)
+        case p.Note():
+            return gating.note(cursor, change)
+        case p.OpenReceipt():
+            return gating.open_receipt(cursor, change)
+        case p.CloseReceipt() | p.PutTask():
+            return _gate(cursor, change)
         case _ as never:
             assert_never(never)
+
+
+def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask) -> p.Answer:
+    if isinstance(change, p.CloseReceipt):
+        answer, fresh = gating.close_receipt(cursor, change.receipt)
+        if fresh:
+            # A use that is no run's: so pruning the run does not delete them.
+            _add_blobs(cursor, p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs)
+    else:
+        answer, fresh = gating.put_task(cursor, change.task)
+    if fresh:
+        for also in change.also:
+            apply(cursor, also)
+    return answer
 
 
 def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
@@ -82,6 +103,13 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
             segment.at,
             segment.at,
             ended_at,
+            change.origin.workspace,
+            change.origin.actor,
+            change.origin.trigger_type,
+            change.origin.trigger_ref,
+            None if projection.standing == "queued" else segment.at,
+            projection.governed,
+            projection.writes,
         ),
     )
     if cursor.rowcount != 1:
@@ -146,6 +174,8 @@ def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> tuple[int, str | 
             projection.pause,
             change.generation,
             ended,
+            projection.governed,
+            projection.writes,
         ),
     ).fetchone()
     return found
@@ -176,6 +206,8 @@ def _again(cursor: sqlite3.Cursor, change: p.Also) -> p.Answer:
             return p.Enqueued()
         case p.Deliver(message=p.Message(id=None)):
             return p.Repeated()
+        case p.Note():
+            return p.Noted()
         case _:
             return apply(cursor, change)
 

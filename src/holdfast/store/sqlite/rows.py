@@ -17,7 +17,8 @@ def run(row: tuple[Any, ...]) -> Run:
         :12
     ]
     (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
-    (consumed, error, created_at, updated_at, ended_at) = row[22:]
+    (consumed, error, created_at, updated_at, ended_at) = row[22:27]
+    (workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, evidence) = row[27:]
     return Run(
         key=Key(tenant, id_),
         workflow=workflow,
@@ -45,6 +46,14 @@ def run(row: tuple[Any, ...]) -> Run:
         created_at=created_at,
         updated_at=updated_at,
         ended_at=ended_at,
+        workspace=workspace,
+        actor=actor,
+        trigger_type=trigger_type,
+        trigger_ref=trigger_ref,
+        begun_at=begun_at,
+        governed=bool(governed),
+        writes=writes,
+        evidence=evidence,
     )
 
 

@@ -4,8 +4,8 @@
 -- Nothing happens where the id is taken.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
-                  ended_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                  ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
 -- name: exists
@@ -21,7 +21,7 @@ SELECT 1 FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = 1 AND g
 UPDATE runs
 SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
     consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10, crashes = 0, ready_at = NULL,
-    pause = coalesce(?16, pause),
+    pause = coalesce(?16, pause), governed = governed OR ?19, writes = ?20,
     owner = CASE WHEN ?11 AND (arrived <= ?8 OR ?18 OR coalesce(?16, pause) IS NOT NULL) THEN NULL ELSE owner END
 WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17 AND owner IS NOT NULL
 RETURNING arrived, pause, owner;
@@ -44,7 +44,7 @@ WHERE tenant = ?1 AND id = ?2;
 UPDATE runs
 SET generation = generation + 1, version = ?4, head = ?5, root = ?6, standing = ?7, cancelling = 0, pause = NULL,
     owner = NULL, epoch = epoch + 1, ready_at = ?8, wake_at = NULL, waiting = NULL, error = NULL, updated_at = ?8,
-    ended_at = NULL, crashes = 0
+    ended_at = NULL, crashes = 0, evidence = NULL
 WHERE tenant = ?1 AND id = ?2 AND generation = ?3 AND ended_at IS NOT NULL
 RETURNING generation;
 
@@ -136,7 +136,7 @@ WHERE wake_at <= ? AND owner IS NULL AND ended_at IS NULL;
 
 -- name: claim
 -- Workflows come as a JSON array.
-UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL
+UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, ?4)
 WHERE (tenant, id) IN (
     SELECT tenant, id FROM runs
     WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL

@@ -21,9 +21,10 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import presence, rows
+from holdfast.store.sqlite import admitting, presence, rows
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
+from holdfast.store.sqlite.governance import Governance
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -42,7 +43,7 @@ PRUNED: Final = (
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Governance):
     """Runs in one file."""
 
     def __init__(self, path: str) -> None:
@@ -193,13 +194,20 @@ class SqliteStore:
                 presence.withdraw(self.path, worker_id)
         return gone
 
-    async def claim(self, worker: str, workflows: Sequence[str], limit: int, now: int) -> p.Claim:
+    async def claim(
+        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+    ) -> p.Claim:
         names = msgspec.json.encode(list(workflows)).decode()
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
-            claimed = connection.execute(SQL["claim"], (worker, names, limit)).fetchall()
+            if limits is None:
+                claimed = connection.execute(SQL["claim"], (worker, names, limit, now)).fetchall()
+                next_start_at = None
+            else:
+                claimed, next_start_at = admitting.claim(connection, worker, workflows, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
-        return p.Claim([rows.run(row) for row in claimed], next_wake_at)
+        moments = [at for at in (next_wake_at, next_start_at) if at is not None]
+        return p.Claim([rows.run(row) for row in claimed], min(moments, default=None))
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         async with self._transaction() as connection:

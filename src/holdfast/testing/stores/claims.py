@@ -27,10 +27,10 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 class Claims(Topic):
     @on_fresh_store
     async def test_a_claim_leases_a_ready_run(self, store: p.Store) -> None:
-        """The run is given as its row now is: owned, at a raised epoch, not ready any more."""
+        """The run is given as its row now is: owned, at a raised epoch, begun, not ready any more."""
         before = await begun(store, start())
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
-        expected = replace(before, owner="ann", epoch=before.epoch + 1, ready_at=None)
+        claim = await store.claim("ann", [WORKFLOW], 10, NOW + 5)
+        expected = replace(before, owner="ann", epoch=before.epoch + 1, ready_at=None, begun_at=NOW + 5)
         assert claim.runs == [expected]
         assert await row(store) == expected
         await advanced(store, turn(expected))

@@ -120,6 +120,7 @@ class Commits(Topic):
             created_at=NOW,
             updated_at=NOW,
             ended_at=None,
+            begun_at=NOW,
         )
 
     @on_fresh_store

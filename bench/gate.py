@@ -1,0 +1,138 @@
+"""What the gate costs: the same function as a step and as an action under an allowing policy, side by side.
+
+Two functions: one that does nothing, so that the gate is compared with the engine alone, and one that makes an HTTP
+request to a server in another process, as an action does at the least. Rounds alternate, so that a noisy machine
+disturbs both alike; the figure is CPU time of the whole process per call, of the best round of each. Sealing is part of
+it. Evidence is made once per run, at its end, and is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+import urllib.request
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from holdfast import Holdfast, WorkerOptions, action, step, workflow
+from holdfast.gate.policy import parse
+
+RUNS, CALLS, ROUNDS = 20, 100, 5
+
+POLICY = """
+version: 1
+rules:
+  - {name: reading is free, when: "!action.writes", effect: allow}
+  - {name: nobody deletes, when: 'action.operation == "delete"', effect: deny}
+  - {name: eve is out, when: 'actor.name == "eve"', effect: deny}
+  - {name: dear things want a person, when: action.cost_estimate > 10.0, effect: needs_approval, tier: high}
+  - {name: the bench, when: 'action.connector == "bench" && action.risk in ["low", "med"]', effect: allow}
+"""
+
+
+async def _nothing(number: int, other: int, address: str) -> int:  # noqa: ARG001  # the same signature
+    return number + other
+
+
+def _request(number: int, other: int, address: str) -> int:
+    body = json.dumps({"number": number, "other": other}).encode()
+    with urllib.request.urlopen(urllib.request.Request(address, body)) as answer:
+        return int(json.load(answer)["sum"])
+
+
+WAYS = {
+    "nothing": {
+        "step": step(name="nothing_step")(_nothing),
+        "action": action(connector="bench", operation="add", target="{number}", name="nothing_action")(_nothing),
+    },
+    "request": {
+        "step": step(name="request_step")(_request),
+        "action": action(connector="bench", operation="add", target="{number}", name="request_action")(_request),
+    },
+}
+
+
+@workflow
+async def calling(what: str, way: str, calls: int, address: str) -> int:
+    """Call the function one time after the other."""
+    total = 0
+    for _ in range(calls):
+        total = await WAYS[what][way](total, 1, address)
+    return total
+
+
+class _Server(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"sum": asked["number"] + asked["other"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class _Listener(http.server.ThreadingHTTPServer):
+    request_queue_size = 256
+
+
+def serve(told: Connection) -> None:
+    """Answer requests, in a process of its own."""
+    server = _Listener(("127.0.0.1", 0), _Server)
+    told.send(f"http://127.0.0.1:{server.server_port}/")
+    server.serve_forever()
+
+
+async def cost(app: Holdfast, what: str, way: str, address: str) -> tuple[float, int]:
+    """CPU seconds and commits that so many runs take, from their start until the audit is sealed."""
+    commits, begun = app.committer.commits, time.process_time()
+    handles = [await app.start(calling, what, way, CALLS, address) for _ in range(RUNS)]
+    for handle in handles:
+        assert await handle.result() == CALLS
+    while await app.store.unsealed(1):  # noqa: ASYNC110  # another role seals
+        await asyncio.sleep(0.02)
+    return time.process_time() - begun, app.committer.commits - commits
+
+
+async def compare(url: str, address: str) -> dict[str, dict[str, float]]:
+    """For each function: microseconds of CPU per call, as a step and as an action, their ratio, and the commits."""
+    found: dict[str, dict[str, float]] = {}
+    options = WorkerOptions(retention_days=None, evidence=False)
+    async with Holdfast(url, policy=parse(POLICY, "the bench"), options=options) as app:
+        for what, ways in WAYS.items():
+            best: dict[str, float] = {}
+            figures = found[what] = {}
+            for _ in range(ROUNDS):
+                for way in ways:
+                    seconds, figures[f"{way}_commits"] = await cost(app, what, way, address)
+                    best[way] = min(best.get(way, seconds), seconds)
+            for way, seconds in best.items():
+                figures[f"{way}_microseconds"] = round(seconds / (RUNS * CALLS) * 1e6, 1)
+            figures["ratio"] = round(best["action"] / best["step"], 2)
+    return found
+
+
+def main() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder) / 'gate.db'}"
+            print(json.dumps(asyncio.run(compare(url, ours.recv())), indent=2))
+    finally:
+        server.terminate()
+
+
+if __name__ == "__main__":
+    main()

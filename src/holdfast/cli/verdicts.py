@@ -1,0 +1,56 @@
+"""How the claims of a check are written, and how the public keys that it needs are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from holdfast.cli import exits, output
+from holdfast.cli.output import Cell
+from holdfast.errors import InvalidRequest
+from holdfast.gate.claims import Verdict
+from holdfast.gate.keys import read_pem
+
+trusted_keys = click.option(
+    "--key", "key_files", multiple=True, metavar="FILE", help="Public keys that you trust (PEM); may be repeated."
+)
+
+_MARKS: Final = {
+    "proved": Cell("✓ proved      ", "green"),
+    "consistent": Cell("○ consistent  ", "cyan"),
+    "not proved": Cell("? not proved  ", "yellow"),
+    "broken": Cell("✗ broken      ", "red"),
+}
+
+
+def public_keys(files: Sequence[str]) -> list[bytes] | None:
+    """The keys in those files; None where no file is named."""
+    found: list[bytes] = []
+    for name in files:
+        try:
+            found += read_pem(Path(name).read_bytes())
+        except OSError as error:
+            raise click.UsageError(f"{name} cannot be read: {error.strerror or error}") from error
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{name}: {error}") from error
+    return found or None
+
+
+def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool) -> int:
+    """Write what was found, and give the exit code."""
+    if as_json:
+        claims = [{"state": claim.state, "about": claim.about, "text": claim.text} for claim in verdict.claims]
+        output.emit({**about, "good": verdict.good, "trusted": verdict.trusted, "claims": claims})
+        return exits.GOOD if verdict.good else exits.NO
+    for claim in verdict.claims:
+        output.say(_MARKS[claim.state], claim.text)
+    if not verdict.good:
+        output.say(Cell("✗ ", "red"), f"{what} is not what it claims to be")
+    elif verdict.trusted:
+        output.say(Cell("✓ ", "green"), f"{what} is good, and a key that you trust vouches for it")
+    else:
+        output.say(Cell("○ ", "cyan"), f"{what} fits together, and nothing says who made it: give --key to know")
+    return exits.GOOD if verdict.good else exits.NO

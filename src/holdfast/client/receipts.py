@@ -1,0 +1,82 @@
+"""Receipts: what actions did, and how it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.client.handle import RunHandle
+from holdfast.errors import NotReversible, ReceiptNotFound
+from holdfast.gate.receipts import Receipt, view
+from holdfast.gate.reversal import reverse
+from holdfast.store import protocol as p
+from holdfast.worker.births import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+PAGE = 100
+
+
+class Receipts:
+    """The receipts of one engine."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    async def list(
+        self,
+        *,
+        tenant: str | None = None,
+        run: str | None = None,
+        state: p.ReceiptState | None = None,
+        connector: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Receipt]:
+        """The receipts that match, oldest first."""
+        query, after, left = p.ReceiptQuery(tenant, run, state, connector), None, limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = await self._app.store.receipts(query, size, after)
+            for row in page:
+                yield await self._view(row)
+            if len(page) < size:
+                return
+            after, left = page[-1], None if left is None else left - len(page)
+
+    async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Receipt:
+        """One receipt. Raises ReceiptNotFound."""
+        row = await self._app.store.receipt(tenant, id)
+        if row is None:
+            raise ReceiptNotFound(f"there is no receipt {id!r} in tenant {tenant!r}: look with `holdfast receipts`.")
+        return await self._view(row)
+
+    async def _view(self, row: p.Receipt) -> Receipt:
+        result = row.result
+        if result is None and row.result_blob is not None:
+            result = await self._app.store.blob(row.tenant, row.result_blob)
+        return view(row, result)
+
+    async def reverse(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
+        """Take an act back: a run that calls the action which the receipt names, through the gate.
+
+        Asked twice it is done once; asked again after it failed, it is tried again. Raises ReceiptNotFound or
+        NotReversible.
+        """
+        receipt = await self.get(id, tenant=tenant)
+        if receipt.state != "succeeded":
+            raise NotReversible(f"receipt {id} is {receipt.state}: only what succeeded can be taken back")
+        if receipt.reverse is None:
+            raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
+        details = {"receipt": id, "action": receipt.action, "target": receipt.target}
+        await self._app.note(tenant, "reverse", by, receipt.run, reason, details)
+        # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
+        asked = msgspec.structs.replace(receipt, reversed_by=None)
+        handle: RunHandle[Any] = await self._app.start(
+            reverse, asked, id=f"reverse:{id}", tenant=tenant, actor=by, attributes={"reverses": id}
+        )
+        if (await handle.info()).standing in ("failed", "cancelled"):
+            await handle.retry(by=by)
+        return handle

@@ -1,0 +1,82 @@
+"""Tasks and receipts for code without an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.client.loop_thread import LoopThread
+from holdfast.client.receipts import Receipts
+from holdfast.client.tasks import Tasks
+from holdfast.gate.receipts import Receipt
+from holdfast.store import protocol as p
+from holdfast.worker.births import DEFAULT_TENANT
+
+
+class SyncTasks:
+    """Tasks: each method is that of ``Tasks``, waited for."""
+
+    def __init__(self, loop: LoopThread, tasks: Tasks) -> None:
+        self._loop = loop
+        self._tasks = tasks
+
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        status: p.TaskStatus | None = "requested",
+        run: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[p.Task]:
+        return self._loop.each(self._tasks.list(tenant=tenant, status=status, run=run, limit=limit))
+
+    def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.get(id, tenant=tenant))
+
+    def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.approve(id, by=by, reason=reason, tenant=tenant))
+
+    def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.reject(id, by=by, reason=reason, tenant=tenant))
+
+    def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.delegate(id, by=by, to=to, reason=reason, tenant=tenant))
+
+    def happened(
+        self, id: str, *, by: str, result: Any = None, reason: str = "", tenant: str = DEFAULT_TENANT
+    ) -> p.Task:
+        return self._loop.call(self._tasks.happened(id, by=by, result=result, reason=reason, tenant=tenant))
+
+    def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.did_not_happen(id, by=by, reason=reason, tenant=tenant))
+
+    def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        return self._loop.call(self._tasks.give_up(id, by=by, reason=reason, tenant=tenant))
+
+
+class SyncReceipts:
+    """Receipts: each method is that of ``Receipts``, waited for."""
+
+    def __init__(self, loop: LoopThread, receipts: Receipts) -> None:
+        self._loop = loop
+        self._receipts = receipts
+
+    def list(
+        self,
+        *,
+        tenant: str | None = None,
+        run: str | None = None,
+        state: p.ReceiptState | None = None,
+        connector: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Receipt]:
+        return self._loop.each(
+            self._receipts.list(tenant=tenant, run=run, state=state, connector=connector, limit=limit)
+        )
+
+    def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Receipt:
+        return self._loop.call(self._receipts.get(id, tenant=tenant))
+
+    def reverse(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> str:
+        """Take an act back; gives the id of the run that does it."""
+        return self._loop.call(self._receipts.reverse(id, by=by, reason=reason, tenant=tenant)).id

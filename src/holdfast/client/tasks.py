@@ -1,0 +1,114 @@
+"""Tasks: what people are asked, and how they answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import TaskClosed, TaskNotFound
+from holdfast.gate import tasks
+from holdfast.programs.function.values import encode
+from holdfast.store import protocol as p
+from holdfast.worker import messages
+from holdfast.worker.asking import put
+from holdfast.worker.births import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+PAGE = 100
+
+
+class Tasks:
+    """The tasks of one engine. An answer is durable when its call returns, and counts once, whoever else answers."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    async def list(
+        self,
+        *,
+        tenant: str | None = None,
+        status: p.TaskStatus | None = "requested",
+        run: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[p.Task]:
+        """The tasks that match, oldest first; by default the open ones."""
+        query, after, left = p.TaskQuery(tenant, status, run), None, limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = await self._app.store.tasks(query, size, after)
+            for task in page:
+                yield task
+            if len(page) < size:
+                return
+            after, left = page[-1], None if left is None else left - len(page)
+
+    async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.Task:
+        """One task. Raises TaskNotFound."""
+        task = await self._app.store.task(tenant, id)
+        if task is None:
+            raise TaskNotFound(f"there is no task {id!r} in tenant {tenant!r}: look with `holdfast tasks`.")
+        return task
+
+    async def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        """Approve the proposed action. Raises TaskClosed, TaskForbidden or TaskNotFound."""
+        return await self._say(id, tenant, by, tasks.APPROVED, reason)
+
+    async def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        """Reject the proposed action: its call fails. Raises as ``approve`` does."""
+        return await self._say(id, tenant, by, tasks.REJECTED, reason)
+
+    async def happened(
+        self, id: str, *, by: str, result: Any = None, reason: str = "", tenant: str = DEFAULT_TENANT
+    ) -> p.Task:
+        """Say that an act of unknown outcome was done, and what it gave: its run goes on with that."""
+        value = encode(result, "the result").data
+        return await self._say(id, tenant, by, tasks.HAPPENED, reason, value)
+
+    async def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        """Say that an act of unknown outcome was not done: it goes through the gate again."""
+        return await self._say(id, tenant, by, tasks.DID_NOT_HAPPEN, reason)
+
+    async def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        """Leave open what became of an act: its call fails, and its receipt stays unknown."""
+        return await self._say(id, tenant, by, tasks.GIVEN_UP, reason)
+
+    async def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+        """Let another person answer instead. Raises as ``approve`` does."""
+        return await self._change(
+            id, tenant, "delegated", by, reason, lambda task, now: tasks.delegate(task, by, to, reason, now)
+        )
+
+    async def _say(
+        self, id: str, tenant: str, by: str, verdict: str, reason: str, value: bytes | None = None
+    ) -> p.Task:
+        return await self._change(
+            id, tenant, verdict, by, reason, lambda task, now: tasks.answer(task, by, verdict, reason, now, value)
+        )
+
+    async def _change(
+        self,
+        id: str,
+        tenant: str,
+        verdict: str,
+        by: str,
+        reason: str,
+        change: Callable[[p.Task, int], p.Task],
+    ) -> p.Task:
+        """Make the next version of a task; where someone else made one first, look again and judge anew."""
+        while True:
+            now = self._app.clock.now()
+            task = change(await self.get(id, tenant=tenant), now)
+            asked = put(task, verdict, now, by, reason)
+            key = p.Key(task.tenant, task.run)
+            told = p.Deliver(key, messages.answered(task, now))
+            closed = task.status != "requested"
+            answer = await self._app.committer.commit(p.PutTask(task, (*asked.also, told) if closed else asked.also))
+            if isinstance(answer, p.Tasked):
+                if closed:
+                    self._app.delivered(key)
+                self._app.wake_sealer()
+                return task
+            if not isinstance(answer, p.Fenced):
+                raise TaskClosed(f"task {id} could not be answered: {answer!r}")

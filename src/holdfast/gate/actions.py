@@ -1,0 +1,263 @@
+"""Actions: steps that touch the outside world, and declare what they do before they do it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+import cbor2
+import msgspec
+
+from holdfast.errors import InvalidDefinition, NotInWorkflow
+from holdfast.gate.proposals import Proposal, Risk
+from holdfast.gate.receipts import Receipt
+from holdfast.gate.secrets import Secrets
+from holdfast.gate.templates import Template
+from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.programs.function.definitions import STEPS, Step, check_step
+from holdfast.programs.function.loop import durable_loop
+from holdfast.programs.function.values import encode
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+ACTION: Final = "action"
+KEY_LIMIT: Final = 500
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What an act cost, as its provider bills it."""
+
+    provider: str
+    amount: float
+    model: str = ""
+    currency: str = "USD"
+
+
+class Happened(msgspec.Struct, frozen=True, tag=True):
+    """A probe's answer: the act was done, and gave this."""
+
+    value: Any = None
+
+
+class DidNotHappen(msgspec.Struct, frozen=True, tag=True):
+    """A probe's answer: the act was not done, and may be done now."""
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action says of itself."""
+
+    connector: str
+    operation: str
+    target: str = ""
+    writes: bool = True
+    risk: Risk | None = None
+    idempotency_key: str | None = None
+    reverse: Action[..., Any] | None = None
+    cost: Callable[[Any], Cost] | None = None
+    cost_estimate: float = 0.0
+    safe_to_retry: bool | None = None
+    probe: Callable[..., Any] | None = None
+    secret: Sequence[str] = ()
+
+
+class Action(Step[P, R_co], Generic[P, R_co]):
+    """A step that goes through the gate: judged, perhaps approved, done once, receipted."""
+
+    kind = ACTION
+
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        declaration: Declaration,
+        *,
+        name: str | None,
+        retry: RetryPolicy,
+        timeout: float | None,
+        undo: Step[..., Any] | None,
+    ) -> None:
+        super().__init__(
+            function,
+            name=name,
+            retry=retry,
+            timeout=timeout,
+            heartbeat_timeout=None,
+            queue=None,
+            concurrency=None,
+            undo=undo,
+        )
+        self.connector = declaration.connector
+        self.operation = declaration.operation
+        self.writes = declaration.writes
+        self.risk: Risk = declaration.risk or ("med" if declaration.writes else "low")
+        self.reverse = declaration.reverse
+        self.cost = declaration.cost
+        self.cost_estimate = float(declaration.cost_estimate)
+        self.safe_to_retry = not self.writes if declaration.safe_to_retry is None else declaration.safe_to_retry
+        arguments = list(inspect.signature(function).parameters)
+        self.secrets = Secrets(declaration.secret, arguments, self.name)
+        self.probe = None if declaration.probe is None else self._probing(declaration.probe)
+        told = f"action {self.name}:"
+        self._target = Template(declaration.target, arguments, declaration.secret, f"{told} target=")
+        key = declaration.idempotency_key
+        if key is None:
+            key = f"{_literal(self.connector)}:{_literal(self.operation)}:{{promise}}"
+        self._key = Template(key, arguments, declaration.secret, f"{told} idempotency_key=")
+        self._defaults = _defaults(function)
+        self.takes_receipt = bool(arguments) and get_type_hints(function).get(arguments[0]) is Receipt
+        self.first_argument = arguments[0] if arguments else ""
+
+    async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        if durable_loop() is None:
+            raise NotInWorkflow(
+                f"{self.name} is an action: it goes through the gate, so only a workflow can call it. In a test of the "
+                f"function alone, call {self.name}.function(…)."
+            )
+        return await super().begin(args, kwargs)
+
+    def arguments(self, input: Payload) -> dict[str, Any]:
+        """A call's arguments by name, as plain data, with the defaults of those not given."""
+        return {**self._defaults, **self.signature.by_name(input)}
+
+    def propose(self, arguments: Mapping[str, Any], promise: str) -> Proposal:
+        """What the call of this promise would do."""
+        key = self._key.render(arguments, promise)
+        return Proposal(
+            self.name,
+            self.connector,
+            self.operation,
+            self._target.render(arguments, promise),
+            self.secrets.mask(arguments) if self.secrets else arguments,
+            self.writes,
+            self.risk,
+            key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key)}",
+            None if self.reverse is None else self.reverse.name,
+            self.cost_estimate,
+        )
+
+    def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
+        """The probe as something that the performer can run; no workflow can call it, and no journal names it."""
+        if list(inspect.signature(probe).parameters) != list(inspect.signature(self.function).parameters):
+            raise InvalidDefinition(f"action {self.name}: probe= takes the same arguments as the action")
+        return Step(
+            probe,
+            name=f"{self.name} (probe)",
+            retry=ONCE,
+            timeout=self.timeout,
+            heartbeat_timeout=None,
+            queue=None,
+            concurrency=None,
+            undo=None,
+        )
+
+
+class _Decorator:
+    """The type of ``action(…)``: async and plain functions both become actions of their result."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Action[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Action[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        raise NotImplementedError
+
+
+def action(
+    *,
+    connector: str,
+    operation: str,
+    target: str = "",
+    writes: bool = True,
+    risk: Risk | None = None,
+    idempotency_key: str | None = None,
+    reverse: Action[..., Any] | None = None,
+    cost: Callable[[Any], Cost] | None = None,
+    cost_estimate: float = 0.0,
+    safe_to_retry: bool | None = None,
+    probe: Callable[..., Any] | None = None,
+    secret: Sequence[str] = (),
+    name: str | None = None,
+    retry: RetryPolicy | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    undo: Step[..., Any] | None = None,
+) -> _Decorator:
+    """Make a function an action.
+
+    ``connector`` and ``operation`` say what it does, ``target`` to what; ``writes`` whether it changes anything there,
+    ``risk`` how much is at stake (low, med or high; by default low for reading, med for writing). ``target`` and
+    ``idempotency_key`` are templates over the arguments; the default key contains the call's promise id. ``reverse`` is
+    an action that takes this one's Receipt and undoes it. ``cost`` tells the Cost from the result, ``cost_estimate`` a
+    number that policy may judge before. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry``
+    (by default: reading is, writing is not), or after ``probe``, a function of the same arguments that only looks, gave
+    ``Happened(value)`` or ``DidNotHappen()``. ``secret`` names arguments (``"token"``, ``"fields.password"``) that are
+    kept out of receipts, audit, evidence, tasks and error messages. The rest is as for a step.
+    """
+    declaration = Declaration(
+        connector=connector,
+        operation=operation,
+        target=target,
+        writes=writes,
+        risk=risk,
+        idempotency_key=idempotency_key,
+        reverse=reverse,
+        cost=cost,
+        cost_estimate=cost_estimate,
+        safe_to_retry=safe_to_retry,
+        probe=probe,
+        secret=(secret,) if isinstance(secret, str) else tuple(secret),
+    )
+
+    def decorate(function: Callable[..., Any]) -> Action[..., Any]:
+        check_step(function, retry, retries, timeout, None, None, None, undo, what="action")
+        _check(function, declaration)
+        policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
+        definition: Action[..., Any] = Action(
+            function, declaration, name=name, retry=policy, timeout=timeout, undo=undo
+        )
+        STEPS.add(definition)
+        return definition
+
+    return decorate  # type: ignore[return-value]  # the type that tells async functions from plain ones
+
+
+def _check(function: Callable[..., Any], declaration: Declaration) -> None:
+    problem = None
+    reverse: object = declaration.reverse
+    risk: object = declaration.risk
+    probe: object = declaration.probe
+    if not declaration.connector or not declaration.operation:
+        problem = "connector= and operation= say what it does: give both"
+    elif risk not in (None, "low", "med", "high"):
+        problem = f"risk is low, med or high, not {risk!r}"
+    elif reverse is not None and not isinstance(reverse, Action):
+        problem = "reverse= is an action: decorate it with @action"
+    elif isinstance(reverse, Action) and not reverse.takes_receipt:
+        problem = f"reverse= is an action whose first argument is a Receipt: {reverse.name} takes none"
+    elif probe is not None and not callable(probe):
+        problem = "probe= is a function of the same arguments"
+    elif declaration.cost_estimate < 0:
+        problem = "cost_estimate= is 0 or more"
+    if problem is not None:
+        raise InvalidDefinition(f"action {getattr(function, '__name__', function)}: {problem}")
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    return {
+        parameter.name: cbor2.loads(encode(parameter.default).data)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

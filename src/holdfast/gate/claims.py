@@ -1,0 +1,60 @@
+"""What a check found, claim by claim, in plain words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+State = Literal["proved", "consistent", "not proved", "broken"]
+"""``consistent`` would be proved if the signing key were known to be the right one."""
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """One thing that was looked at; ``about`` is a word for programs."""
+
+    state: State
+    about: str
+    text: str
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """All that was found. It is good where nothing is broken, and trusted where a given key vouches for it too."""
+
+    claims: tuple[Claim, ...]
+    trusted: bool
+
+    @property
+    def good(self) -> bool:
+        return not any(claim.state == "broken" for claim in self.claims)
+
+
+class Findings:
+    """Claims as they are gathered."""
+
+    def __init__(self) -> None:
+        self._claims: list[Claim] = []
+
+    def proved(self, about: str, text: str) -> None:
+        self._claims.append(Claim("proved", about, text))
+
+    def not_proved(self, about: str, text: str) -> None:
+        self._claims.append(Claim("not proved", about, text))
+
+    def broken(self, about: str, text: str) -> None:
+        self._claims.append(Claim("broken", about, text))
+
+    def judge(self, about: str, problem: str | None, text: str) -> bool:
+        """Broken where there is a problem, else proved."""
+        if problem is None:
+            self.proved(about, text)
+        else:
+            self.broken(about, problem)
+        return problem is None
+
+    def verdict(self, *, trusted: bool) -> Verdict:
+        """What was found. Without a key that vouches for it, nothing is proved: it only fits together."""
+        if trusted:
+            return Verdict(tuple(self._claims), trusted=True)
+        claims = (Claim("consistent", c.about, c.text) if c.state == "proved" else c for c in self._claims)
+        return Verdict(tuple(claims), trusted=False)

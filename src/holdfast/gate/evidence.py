@@ -1,0 +1,257 @@
+"""Evidence: everything that proves what a governed run did, in one file that needs nothing else to be checked.
+
+The bundle is a zip (see ``bundles``) of:
+
+- ``manifest.json``: what it is about, who made it when, and every other file with its size and hash;
+- ``manifest.sig``: the Ed25519 signature of ``"holdfast.evidence.1" || 0 || manifest.json``, 64 bytes;
+- ``journal.json``: the journals in outline, without values;
+- ``entries.jsonl``: the run's audit entries as they were written, with their positions in the tenant's chain;
+- ``blocks.json``: the signed blocks that hold them;
+- ``keys.json``: the public keys, each endorsed by the one before it;
+- ``costs.json``: what it cost, summed from the receipts;
+- ``summary.html``: all that for people;
+- with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads.
+
+The same inputs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.gate import records, summary
+from holdfast.gate.bundles import pack
+from holdfast.gate.chain import DIGEST_BYTES, digests_of
+from holdfast.gate.facts import Cost, RunLine
+from holdfast.gate.keys import PublicKey, Signer
+from holdfast.gate.outline import outline
+from holdfast.store.governance import Block, Entry
+from holdfast.store.rows import Run
+from holdfast.store.values import ENDED, Segment
+
+FORMAT: Final = "holdfast.evidence.1"
+MANIFEST: Final = "manifest.json"
+SIGNATURE: Final = "manifest.sig"
+
+
+class FileLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A file of the bundle."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What the bundle is about, and what is in it."""
+
+    format: str
+    made_at: int
+    signer: str
+    values: bool
+    run: RunLine
+    files: list[FileLine]
+
+
+class EntryLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An entry of the audit; ``body`` is its JSON as it was written, byte for byte."""
+
+    position: int
+    tenant: str
+    run: str | None
+    kind: str
+    at: int
+    body: str
+
+
+class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A block; hashes and signature are hexadecimal."""
+
+    tenant: str
+    number: int
+    first: int
+    count: int
+    previous: str
+    head: str
+    digests: list[str]
+    sealed_at: int
+    signer: str
+    signature: str
+
+
+class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A public key; its bytes and its endorsement are hexadecimal."""
+
+    number: int
+    id: str
+    public: str
+    created_at: int
+    endorsement: str
+
+
+class Journal(msgspec.Struct, frozen=True, gc=False):
+    """The journal of one generation, as it is stored."""
+
+    generation: int
+    segments: list[Segment]
+
+
+class Inputs(msgspec.Struct, frozen=True, gc=False):
+    """What a bundle is made of. ``entries`` are sealed, by position; ``blocks`` hold them all."""
+
+    run: Run
+    generation: int
+    journals: list[Journal]
+    entries: list[Entry]
+    blocks: list[Block]
+    blobs: Mapping[bytes, bytes] = {}
+    values: bool = False
+
+
+def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
+    """The bundle. Raises StoreCorrupt where a journal cannot be read, InvalidRequest where it is too large."""
+    told = [(entry.position or 0, records.decode(entry.body)) for entry in inputs.entries]
+    hidden = secretive(record for _, record in told)
+    journals = [outline(journal.generation, journal.segments, hidden) for journal in inputs.journals]
+    facts = _facts(inputs, told)
+    spent = costs(record for _, record in told)
+    files = {
+        "journal.json": _json(journals),
+        "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
+        "blocks.json": _json([_block_line(block) for block in inputs.blocks]),
+        "keys.json": _json([_key_line(key) for key in keys]),
+        "costs.json": _json(spent),
+        "summary.html": summary.page(facts, told, journals, spent).encode(),
+        **_values(inputs),
+    }
+    lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
+    manifest = _json(Manifest(FORMAT, made_at, signer.id, inputs.values, facts, lines))
+    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest))})
+
+
+def signed_message(manifest: bytes) -> bytes:
+    """What the signature of a manifest is over."""
+    return FORMAT.encode() + b"\0" + manifest
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _values(inputs: Inputs) -> dict[str, bytes]:
+    if not inputs.values:
+        return {}
+    raw = {journal_name(j.generation): b"".join(segment.events for segment in j.segments) for j in inputs.journals}
+    return {**raw, **{f"blobs/{digest.hex()}": data for digest, data in inputs.blobs.items()}}
+
+
+def journal_name(generation: int) -> str:
+    """The file of a generation's raw segments."""
+    return f"journal/{generation}.cbor"
+
+
+def _facts(inputs: Inputs, told: Sequence[tuple[int, records.Record]]) -> RunLine:
+    run = inputs.run
+    present = inputs.generation == run.generation
+    ends = [r for _, r in told if isinstance(r, records.Ended) and r.generation == inputs.generation]
+    return RunLine(
+        id=run.key.run,
+        tenant=run.key.tenant,
+        workflow=run.workflow,
+        generation=inputs.generation,
+        standing=run.standing if present else ends[-1].standing if ends else "renewed",
+        ended=run.standing in ENDED if present else bool(ends),
+        governed=run.governed,
+        workspace=run.workspace,
+        actor=run.actor,
+        trigger_type=run.trigger_type,
+        trigger_ref=run.trigger_ref,
+        parent=run.parent,
+        forked_from=run.attributes.get("forked_from"),
+        created_at=run.created_at,
+        ended_at=run.ended_at if present else ends[-1].at if ends else None,
+    )
+
+
+def secretive(told: Iterable[records.Record]) -> set[str]:
+    """The promises whose inputs hold secrets."""
+    return {
+        record.promise for record in told if isinstance(record, records.Decided) and "secret" in record.fields.values()
+    }
+
+
+def costs(told: Iterable[records.Record]) -> list[Cost]:
+    """What the receipts cost: numbers are added up for each provider, model and whatever else is a word.
+
+    An attempt counts once, as it was last receipted; a receipt that was used again costs nothing.
+    """
+    attempts: dict[tuple[str, int], Mapping[str, float | str]] = {}
+    for record in told:
+        if isinstance(record, records.Receipted) and record.cost and record.state != "reused":
+            attempts[record.receipt, record.attempt] = record.cost
+    sums: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = {}
+    for cost in attempts.values():
+        words = tuple(sorted((name, value) for name, value in cost.items() if isinstance(value, str)))
+        numbers = sums.setdefault(words, {"receipts": []})
+        numbers["receipts"].append(1)
+        for name, value in cost.items():
+            if not isinstance(value, str):
+                numbers.setdefault(name, []).append(value)
+    return [Cost(dict(words), {n: math.fsum(v) for n, v in sorted(sums[words].items())}) for words in sorted(sums)]
+
+
+def _entry_line(entry: Entry) -> EntryLine:
+    return EntryLine(entry.position or 0, entry.tenant, entry.run, entry.kind, entry.at, entry.body.decode())
+
+
+def entry_of(line: EntryLine) -> Entry:
+    """The entry that a line tells."""
+    return Entry(0, line.tenant, line.run, line.kind, line.at, line.body.encode(), line.position)
+
+
+def _block_line(block: Block) -> BlockLine:
+    return BlockLine(
+        tenant=block.tenant,
+        number=block.number,
+        first=block.first,
+        count=block.count,
+        previous=block.previous.hex(),
+        head=block.head.hex(),
+        digests=[digest.hex() for digest in digests_of(block)],
+        sealed_at=block.sealed_at,
+        signer=block.signer,
+        signature=block.signature.hex(),
+    )
+
+
+def block_of(line: BlockLine) -> Block:
+    """The block that a line tells. Raises ValueError."""
+    digests = [bytes.fromhex(digest) for digest in line.digests]
+    if any(len(digest) != DIGEST_BYTES for digest in digests):
+        raise ValueError(f"a digest of block {line.number} has not {DIGEST_BYTES} bytes")
+    return Block(
+        line.tenant,
+        line.number,
+        line.first,
+        line.count,
+        bytes.fromhex(line.previous),
+        bytes.fromhex(line.head),
+        b"".join(digests),
+        line.sealed_at,
+        line.signer,
+        bytes.fromhex(line.signature),
+    )
+
+
+def _key_line(key: PublicKey) -> KeyLine:
+    return KeyLine(key.number, key.id, key.public.hex(), key.created_at, key.endorsement.hex())
+
+
+def key_of(line: KeyLine) -> PublicKey:
+    """The key that a line tells. Raises ValueError."""
+    return PublicKey(line.number, line.id, bytes.fromhex(line.public), line.created_at, bytes.fromhex(line.endorsement))

@@ -1,0 +1,172 @@
+"""The gate's judgement of one proposed action: what to do next, from what is known and nothing else.
+
+The order is the law: an earlier attempt whose outcome is unknown comes before everything (a denial must not hide an act
+that may have been done); then the caps, the policy, the approval.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import msgspec
+
+from holdfast.gate.policy import Approval, Policy, Ruling
+from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.gate.tasks import APPROVED, DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, is_about, is_expired, verdict_of
+from holdfast.store.governance import Receipt, Task
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a call before it is judged: an attempt of unknown outcome, its task, its approval."""
+
+    receipt: Receipt | None = None
+    outcome: Task | None = None
+    approval: Task | None = None
+    probed: bool = False
+
+
+class Act(msgspec.Struct, frozen=True, gc=False):
+    """Do it. ``instead_of`` is the token of an attempt of unknown outcome that it repeats."""
+
+    ruling: Ruling
+    task: Task | None = None
+    instead_of: str | None = None
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Do not, and tell the workflow why. ``expired`` is the task whose time is over, to be noted."""
+
+    error: Literal["ActionDenied", "ApprovalRejected", "ApprovalExpired"]
+    stage: str
+    reason: str
+    rule: str | None = None
+    policy: str | None = None
+    expired: Task | None = None
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """Ask for an approval, instead of one that was over another proposal or is not enough."""
+
+    ruling: Ruling
+    superseded: Task | None = None
+
+
+class Await(msgspec.Struct, frozen=True, gc=False):
+    """A task is open: wait for its answer."""
+
+    task: Task
+
+
+class Probe(msgspec.Struct, frozen=True, gc=False):
+    """Ask the outside what became of this attempt."""
+
+    receipt: Receipt
+
+
+class AskOutcome(msgspec.Struct, frozen=True, gc=False):
+    """Ask a person what became of this attempt."""
+
+    receipt: Receipt
+
+
+class Recall(msgspec.Struct, frozen=True, gc=False):
+    """A person knows that this attempt was done, and what it gave."""
+
+    receipt: Receipt
+    task: Task
+
+
+Verdict = Act | Refuse | Ask | Await | Probe | AskOutcome | Recall
+
+
+def judge(
+    proposal: Proposal,
+    run: RunFacts,
+    policy: Policy,
+    known: Known,
+    now: int,
+    *,
+    safe_to_retry: bool,
+    has_probe: bool,
+    attempt: int = 1,
+) -> Verdict:
+    """What to do about this call now."""
+    instead_of = None
+    if known.receipt is not None:
+        unknown = _unknown(known, safe_to_retry=safe_to_retry, has_probe=has_probe)
+        if unknown is not None:
+            return unknown
+        instead_of = known.receipt.token
+    counts = proposal.writes and attempt == 1 and instead_of is None
+    most = policy.max_writes(run.tenant, run.workflow) if counts else None
+    if most is not None and run.writes >= most:
+        told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
+        return Refuse("ActionDenied", "caps", told)
+    ruling = policy.decide(proposal, run, now)
+    match ruling.effect:
+        case "allow":
+            return Act(ruling, None, instead_of)
+        case "needs_approval":
+            return _approval(proposal, ruling, known.approval, instead_of, now)
+        case _:
+            return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
+
+
+def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Verdict | None:
+    """What to do about an attempt of unknown outcome; None where it is repeated."""
+    receipt, task = known.receipt, known.outcome
+    assert receipt is not None
+    if receipt.state in ("succeeded", "failed"):  # it became known in another way: opening it anew gives what it is
+        return None
+    if task is not None and is_about(task, receipt):
+        verdict = verdict_of(task)
+        if task.status == "requested":
+            return Await(task)
+        if verdict == HAPPENED:
+            return Recall(receipt, task)
+        if verdict == GIVEN_UP:
+            told = f"{task.answers[-1].who} gave it up: {task.answers[-1].reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "outcome", told)
+        if verdict == DID_NOT_HAPPEN:
+            return None
+    if has_probe and not known.probed:
+        return Probe(receipt)
+    return None if safe_to_retry else AskOutcome(receipt)
+
+
+def _approval(proposal: Proposal, ruling: Ruling, task: Task | None, instead_of: str | None, now: int) -> Verdict:
+    wanted = ruling.approval
+    assert wanted is not None
+    if task is None:
+        return Ask(ruling)
+    if task.proposal != proposal.digest() or not _is_enough(task, wanted):
+        return Ask(ruling, task if task.status == "requested" else None)
+    if is_expired(task, now) or task.status == "expired":
+        told = f"nobody answered approval {task.id} in time"
+        expired = task if task.status == "requested" else None
+        return Refuse("ApprovalExpired", "approval", told, ruling.rule, ruling.policy, expired)
+    match task.status:
+        case "approved":
+            return Act(ruling, task, instead_of)
+        case "rejected":
+            said = task.answers[-1]
+            told = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "approval", told, ruling.rule, ruling.policy)
+        case "cancelled":
+            return Ask(ruling)
+        case _:
+            return Await(task)
+
+
+_TIERS = {"low": 0, "med": 1, "high": 2}
+
+
+def _is_enough(task: Task, wanted: Approval) -> bool:
+    """Whether the approval that was asked for is at least the one that policy wants now, by people it wants now."""
+    if _TIERS.get(task.tier, 0) < _TIERS.get(wanted.tier, 2) or (wanted.two_person and not task.two_person):
+        return False
+    if task.status != "approved" or task.delegated_to is not None or not wanted.candidates:
+        return True
+    people = [said.who for said in task.answers if said.verdict == APPROVED]
+    return all(any(fnmatchcase(who, pattern) for pattern in wanted.candidates) for who in people)

@@ -1,0 +1,162 @@
+"""The keys that sign the audit: Ed25519, numbered from 1, each endorsed by the one before it.
+
+A key's id is the first half of the hash of its public bytes. Who knows any one public key can follow the endorsements
+from it to all later ones, and to no earlier one. The private half is PKCS8 PEM, encrypted where there was a passphrase
+when the key was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from holdfast.errors import InvalidRequest, KeyLocked
+from holdfast.journal.cbor import canonical
+from holdfast.store.governance import SigningKey
+
+PASSPHRASE_VARIABLE: Final = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105  # a name, not a secret
+FIRST_NUMBER: Final = 1
+
+_ENDORSEMENT: Final = "holdfast.audit.key.1"
+_PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
+
+
+class PublicKey(msgspec.Struct, frozen=True, gc=False):
+    """What others may know of a key."""
+
+    number: int
+    id: str
+    public: bytes
+    created_at: int
+    endorsement: bytes = b""
+
+
+class Signer:
+    """An opened key."""
+
+    def __init__(self, id: str, private: Ed25519PrivateKey) -> None:
+        self.id = id
+        self._private = private
+
+    def sign(self, message: bytes) -> bytes:
+        return self._private.sign(message)
+
+
+def key_id(public: bytes) -> str:
+    """A key's id, from its public bytes."""
+    return hashlib.sha256(public).digest()[:16].hex()
+
+
+def generate(now: int, passphrase: str | None, previous: tuple[SigningKey, Signer] | None = None) -> SigningKey:
+    """A new key: the first, or the one after ``previous``, endorsed by it."""
+    private = Ed25519PrivateKey.generate()
+    public = private.public_key().public_bytes_raw()
+    encryption = (
+        serialization.BestAvailableEncryption(passphrase.encode()) if passphrase else serialization.NoEncryption()
+    )
+    pem = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+    if previous is None:
+        return SigningKey(FIRST_NUMBER, key_id(public), public, pem, now)
+    before, signer = previous
+    number = before.number + 1
+    return SigningKey(number, key_id(public), public, pem, now, signer.sign(_endorsement(before.id, number, public)))
+
+
+def unlock(key: SigningKey, passphrase: str | None) -> Signer:
+    """Open a key for signing. Raises KeyLocked where it cannot be opened here."""
+    if key.private is None:
+        raise KeyLocked(f"the private half of signing key {key.id} is not kept in this store: seal where it is.")
+    is_encrypted = b"ENCRYPTED" in key.private.partition(b"\n")[0]
+    if is_encrypted and not passphrase:
+        raise KeyLocked(f"signing key {key.id} is encrypted: set {PASSPHRASE_VARIABLE} to its passphrase.")
+    secret = passphrase.encode() if is_encrypted and passphrase else None
+    try:
+        private = serialization.load_pem_private_key(key.private, secret)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        remedy = f"set {PASSPHRASE_VARIABLE} to the one it was made with" if is_encrypted else "restore it"
+        raise KeyLocked(f"signing key {key.id} cannot be opened ({error}): {remedy}.") from error
+    if not isinstance(private, Ed25519PrivateKey) or private.public_key().public_bytes_raw() != key.public:
+        raise KeyLocked(f"the private half of signing key {key.id} does not belong to its public half: restore it.")
+    return Signer(key.id, private)
+
+
+def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether this key made this signature over this message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def published(key: SigningKey) -> PublicKey:
+    """The key without its private half."""
+    return PublicKey(key.number, key.id, key.public, key.created_at, key.endorsement)
+
+
+def check_line(line: Sequence[PublicKey]) -> str | None:
+    """What is wrong with a line of keys, if anything: numbers, ids and endorsements must follow from each other."""
+    if not line:
+        return "there is no key."
+    before: PublicKey | None = None
+    for key in line:
+        expected = FIRST_NUMBER if before is None else before.number + 1
+        if key.number != expected:
+            return f"key {expected} is missing: key {key.number} stands in its place."
+        if key.id != key_id(key.public):
+            return f"key {key.number} is called {key.id}, and its public bytes say {key_id(key.public)}."
+        if before is not None and not _is_endorsed(key, before):
+            return f"key {key.number} ({key.id}) is not endorsed by key {before.number} ({before.id})."
+        before = key
+    return None
+
+
+def follow(line: Sequence[PublicKey], given: Collection[bytes]) -> dict[str, bytes]:
+    """The keys that can be trusted, by id: those whose public bytes were given, and all that they endorse onwards."""
+    trusted: dict[str, bytes] = {}
+    before: PublicKey | None = None
+    for key in line:
+        follows = before is not None and before.id in trusted and _is_endorsed(key, before)
+        if key.public in given or follows:
+            trusted[key.id] = key.public
+        before = key
+    return trusted
+
+
+def _is_endorsed(key: PublicKey, by: PublicKey) -> bool:
+    return is_signed(by.public, key.endorsement, _endorsement(by.id, key.number, key.public))
+
+
+def _endorsement(by: str, number: int, public: bytes) -> bytes:
+    return canonical([_ENDORSEMENT, by, number, public])
+
+
+def to_pem(public: bytes) -> bytes:
+    """A public key as others read it."""
+    key = Ed25519PublicKey.from_public_bytes(public)
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_pem(text: bytes) -> list[bytes]:
+    """The public keys in a PEM file, in order; text between them is passed over. Raises InvalidRequest."""
+    found: list[bytes] = []
+    for pem in _PEM.findall(text):
+        try:
+            key = serialization.load_pem_public_key(pem)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise InvalidRequest(
+                f"a public key cannot be read: {error}. `holdfast keys export` writes them."
+            ) from error
+        if not isinstance(key, Ed25519PublicKey):
+            raise InvalidRequest("a public key is not an Ed25519 key. `holdfast keys export` writes the right ones.")
+        found.append(key.public_bytes_raw())
+    if not found:
+        raise InvalidRequest("there is no PEM public key in it. `holdfast keys export` writes them.")
+    return found

@@ -1,0 +1,147 @@
+"""Reads YAML as plain data that remembers where each part stands, so that every problem can be told by its place.
+
+Stricter than YAML: no aliases (a few lines of them can unfold to gigabytes), no tags, no key twice, keys are text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+Path = tuple[str | int, ...]
+
+LONGEST: Final = 1_000_000
+DEEPEST: Final = 30
+
+_TEXT: Final = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
+_PLAIN: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null"))
+_ESCAPES: Final = {"x": 4, "u": 6, "U": 10}
+_BLANK: Final = " \t\r\n"
+
+
+class Problem(NamedTuple):
+    """A place in the file, from 1, and what is wrong there. Line 0 is the file as a whole."""
+
+    line: int
+    column: int
+    what: str
+
+
+class Document:
+    """What a text says. Where it has problems, ``data`` is only what could be read."""
+
+    def __init__(self, text: str) -> None:
+        self.problems: list[Problem] = []
+        self.data: Any = None
+        self._text = text
+        self._values: dict[Path, yaml.Node] = {}
+        self._keys: dict[Path, yaml.Node] = {}
+        try:
+            if self._is_sound():
+                loader = yaml.SafeLoader(text)
+                node = loader.get_single_node()
+                self.data = None if node is None else self._read(node, (), loader)
+        except yaml.MarkedYAMLError as error:
+            self._complain(error.problem_mark or error.context_mark, _syntax(error))
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            self.problems.append(Problem(line, 1, f"a character that YAML does not allow: {error.reason}"))
+
+    def place(self, path: Path, *, key: bool = False) -> tuple[int, int]:
+        """Where the value at a path begins, or its key; where there is none, what it would be in."""
+        while path and path not in self._values:
+            path = path[:-1]
+        node = self._keys.get(path, self._values.get(path)) if key else self._values.get(path)
+        return (1, 1) if node is None else (node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def place_within(self, path: Path, line: int, column: int) -> tuple[int, int]:
+        """Where a character of a text stands in the file; ``line`` and ``column`` are within the text, from 1."""
+        node = self._values.get(path)
+        if not isinstance(node, yaml.ScalarNode):
+            return self.place(path)
+        lines = node.value.split("\n")
+        wanted = sum(len(part) + 1 for part in lines[: line - 1]) + column - 1
+        raw = self._text[node.start_mark.index : node.end_mark.index]
+        offsets = list(_offsets(raw, node.value, node.style))
+        if wanted < len(offsets):
+            at = offsets[wanted]
+        else:  # it ends too early: point just behind its last character
+            seen = [offset for offset, char in zip(offsets, node.value, strict=False) if char not in _BLANK]
+            at = seen[-1] + 1 if seen else 0
+        before = self._text[: node.start_mark.index + at]
+        return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+
+    def report(self, path: Path, what: str, *, key: bool = False) -> None:
+        self.problems.append(Problem(*self.place(path, key=key), what))
+
+    def _complain(self, mark: Any, what: str) -> None:
+        line, column = (0, 0) if mark is None else (mark.line + 1, mark.column + 1)
+        self.problems.append(Problem(line, column, what))
+
+    def _is_sound(self) -> bool:
+        """Whether it can be composed without unfolding or sinking without end."""
+        depth = 0
+        for event in yaml.parse(self._text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                self._complain(event.start_mark, f"`*{event.anchor}` is an alias: write out what it stands for")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                self._complain(event.start_mark, "this is nested too deeply")
+                break
+        return not self.problems
+
+    def _read(self, node: yaml.Node, path: Path, loader: yaml.SafeLoader) -> Any:
+        self._values[path] = node
+        if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
+            return self._mapping(node, path, loader)
+        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return [self._read(item, (*path, index), loader) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            if node.tag in _TEXT:
+                return node.value
+            if node.tag in _PLAIN:
+                return loader.construct_object(node)
+        self._complain(
+            node.start_mark,
+            f"a text that begins with ! is a tag in YAML, here `{node.tag}`: put the text in quotes, like "
+            '"!action.writes"',
+        )
+        return f"{node.tag} {node.value}" if isinstance(node, yaml.ScalarNode) else None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, loader: yaml.SafeLoader) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in _TEXT:
+                name = key.value if isinstance(key, yaml.ScalarNode) else "this"
+                self._complain(key.start_mark, f'`{name}` is not text: put the key in quotes, like "{name}"')
+            elif key.value in found:
+                self._complain(key.start_mark, f"`{key.value}` stands here for the second time: remove one of them")
+            else:
+                self._keys[*path, key.value] = key
+                found[key.value] = self._read(value, (*path, key.value), loader)
+        return found
+
+
+def _syntax(error: yaml.MarkedYAMLError) -> str:
+    told = "; ".join(part for part in (error.context, error.problem) if part)
+    return f"this is not YAML: {told} (text with ': ', '#' or a leading '!', '&', '*', '{{' or '[' must be in quotes)"
+
+
+def _offsets(raw: str, value: str, style: str | None) -> Iterator[int]:
+    """For each character of a scalar, where it stands in what was written, past quotes, escapes and folds."""
+    at = raw.find("\n") + 1 if style in ("|", ">") else 1 if style in ("'", '"') else 0
+    for char in value:
+        while at < len(raw) and char not in _BLANK and raw[at] in _BLANK:
+            at += 1
+        if style == '"':
+            while raw.startswith("\\\n", at):
+                at += 2 + len(raw[at + 2 :]) - len(raw[at + 2 :].lstrip(_BLANK))
+        yield at
+        if style == "'" and raw.startswith("''", at):
+            at += 2
+        elif style == '"' and raw.startswith("\\", at):
+            at += _ESCAPES.get(raw[at + 1 : at + 2], 2)
+        elif char not in _BLANK or (at < len(raw) and raw[at] in _BLANK):
+            at += 1

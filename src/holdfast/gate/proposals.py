@@ -1,0 +1,62 @@
+"""What an action proposes to do, before it does it: the thing that policy judges and people approve."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from holdfast.journal.cbor import canonical
+
+Risk = Literal["low", "med", "high"]
+
+
+class Proposal(msgspec.Struct, frozen=True, gc=False):
+    """One proposed act. ``fields`` are the arguments as plain data; secret ones are masked."""
+
+    name: str
+    connector: str
+    operation: str
+    target: str
+    fields: Mapping[str, Any]
+    writes: bool
+    risk: Risk
+    key: str
+    reverse: str | None = None
+    cost_estimate: float = 0.0
+
+    def request(self) -> bytes:
+        """The fields as canonical CBOR."""
+        return canonical(dict(self.fields))
+
+    def digest(self, request: bytes | None = None) -> bytes:
+        """What an approval is over: change anything of the proposal and it is another one."""
+        texts = (
+            self.name,
+            self.connector,
+            self.operation,
+            self.target,
+            "writes" if self.writes else "reads",
+            self.risk,
+            self.key,
+            self.reverse or "",
+            repr(self.cost_estimate),
+        )
+        # Each with its length before it: no two proposals are written alike.
+        told = "".join([f"{len(text)}:{text}" for text in texts])
+        return hashlib.sha256(told.encode() + (self.request() if request is None else request)).digest()
+
+
+class RunFacts(msgspec.Struct, frozen=True, gc=False):
+    """What a rule may know of the run that proposes."""
+
+    tenant: str
+    run: str
+    workflow: str
+    workspace: str = ""
+    actor: str | None = None
+    attributes: Mapping[str, str] = {}
+    writes: int = 0
+    trigger: str | None = None

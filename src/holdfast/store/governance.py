@@ -1,0 +1,248 @@
+"""What the gate keeps in the store: receipts, tasks, the audit's entries and blocks, signing keys, artefacts.
+
+The laws, judged with the others by ``holdfast.testing.stores``:
+
+- A receipt is unique per tenant and idempotency key. Only the holder of its token may close it; one that failed may be
+  opened anew by anyone, one that is pending only by whoever names its token.
+- A task changes only from the version before: of two answers to one version the first is applied, the other refused.
+- An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
+  other without a gap.
+- Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.store.values import Blobs, Deliver, Key
+
+ReceiptState = Literal["pending", "succeeded", "failed", "unknown"]
+TaskKind = Literal["approval", "outcome"]
+TaskStatus = Literal["requested", "approved", "rejected", "expired", "cancelled"]
+
+EVIDENCE: Final = "evidence.zip"
+"""The artefact of this name is a generation's evidence: its hash shows in the run's row."""
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What an action attempted and what came of it. ``request`` and ``result`` are canonical CBOR, secrets masked."""
+
+    tenant: str
+    key: str
+    id: str
+    run: str
+    root: bytes
+    position: int
+    attempt: int
+    token: str
+    state: ReceiptState
+    action: str
+    connector: str
+    operation: str
+    target: str
+    writes: bool
+    risk: str
+    proposal: bytes
+    request: bytes
+    opened_at: int
+    actor: str | None = None
+    reverse: str | None = None
+    reverses: str | None = None
+    reversed_by: str | None = None
+    task: str | None = None
+    result: bytes | None = None
+    result_blob: bytes | None = None  # the digest of a result that is too large to be kept here
+    error: str | None = None
+    cost: dict[str, float | str] | None = None
+    closed_at: int | None = None
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What a person said to a task."""
+
+    who: str
+    verdict: str
+    reason: str
+    at: int
+    value: bytes | None = None  # what the act gave, where the person knows
+
+
+class Task(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Work for a person: to approve an action, or to say what became of one. ``version`` counts its changes from 1."""
+
+    tenant: str
+    id: str
+    run: str
+    generation: int
+    root: bytes
+    position: int
+    kind: TaskKind
+    status: TaskStatus
+    version: int
+    proposal: bytes  # the hash of the proposed action: an answer is over exactly this
+    summary: str
+    details: bytes  # canonical CBOR of what the person must see
+    tier: str
+    two_person: bool
+    candidates: tuple[str, ...]
+    starter: str | None  # who started the run
+    policy: str
+    rule: str | None
+    created_at: int
+    expires_at: int | None
+    answers: tuple[Said, ...] = ()
+    delegated_to: str | None = None
+    closed_at: int | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One entry of a tenant's audit. ``position`` is its place in the chain, None until it is sealed."""
+
+    sequence: int
+    tenant: str
+    run: str | None
+    kind: str
+    at: int
+    body: bytes
+    position: int | None = None
+
+
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """A sealed stretch of a tenant's audit: a signed checkpoint. ``digests`` are its entries' hashes, end to end."""
+
+    tenant: str
+    number: int
+    first: int
+    count: int
+    previous: bytes
+    head: bytes
+    digests: bytes
+    sealed_at: int
+    signer: str
+    signature: bytes
+
+
+class SigningKey(msgspec.Struct, frozen=True, gc=False):
+    """A key of the audit. ``private`` is None where it is kept elsewhere. Each is endorsed by the one before it."""
+
+    number: int
+    id: str
+    public: bytes
+    private: bytes | None
+    created_at: int
+    endorsement: bytes = b""
+
+
+class Artefact(msgspec.Struct, frozen=True, gc=False):
+    """A file that belongs to a run, by its name."""
+
+    key: Key
+    generation: int
+    name: str
+    sha256: bytes
+    size: int
+    at: int
+
+
+class Governed(msgspec.Struct, frozen=True, gc=False):
+    """What a worker that takes a run over must know: its pending and unknown receipts, and the tasks of its present
+    generation that are not cancelled."""
+
+    receipts: list[Receipt]
+    tasks: list[Task]
+
+
+class TaskQuery(msgspec.Struct, frozen=True, gc=False):
+    """Which tasks to list: all conditions hold. Oldest first."""
+
+    tenant: str | None = None
+    status: TaskStatus | None = None
+    run: str | None = None
+
+
+class ReceiptQuery(msgspec.Struct, frozen=True, gc=False):
+    """Which receipts to list: all conditions hold. Oldest first."""
+
+    tenant: str | None = None
+    run: str | None = None
+    state: ReceiptState | None = None
+    connector: str | None = None
+
+
+class AuditQuery(msgspec.Struct, frozen=True, gc=False):
+    """Which entries to list: all conditions hold. In the order of the chain, those not sealed yet last."""
+
+    tenant: str
+    run: str | None = None
+    kind: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """Append an entry to a tenant's audit. Answered ``Noted``."""
+
+    tenant: str
+    run: str | None
+    kind: str
+    at: int
+    body: bytes
+
+
+class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
+    """Reserve an idempotency key before acting. Answered ``Opened``, or ``Taken`` with the receipt that is in the way.
+
+    A failed receipt gives way. A pending or unknown one gives way only to an opening that names its token in
+    ``instead_of``. An opening repeated with the same token is answered ``Opened`` again while it is not closed.
+    """
+
+    receipt: Receipt
+    instead_of: str | None = None
+
+
+class CloseReceipt(msgspec.Struct, frozen=True, gc=False):
+    """Keep what came of an act. Answered ``Closed``, or ``Fenced`` where no pending or unknown receipt of that key has
+    this token. Repeated, it is ``Closed`` again, and what comes also is not made twice.
+
+    Where the receipt ``reverses`` another and succeeded, that one's ``reversed_by`` is set.
+    """
+
+    receipt: Receipt
+    blobs: Blobs = {}
+    also: tuple[Note, ...] = ()
+
+
+class PutTask(msgspec.Struct, frozen=True, gc=False):
+    """Make a task (version 1) or change it from the version before. Answered ``Tasked``, or ``Fenced`` where it has
+    another version already. Repeated as it was, it is ``Tasked`` again, and what comes also is not made twice.
+    """
+
+    task: Task
+    also: tuple[Deliver | Note, ...] = ()
+
+
+class Noted(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Opened(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Taken(msgspec.Struct, frozen=True, gc=False):
+    """The key belongs to this receipt."""
+
+    receipt: Receipt
+
+
+class Closed(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Tasked(msgspec.Struct, frozen=True, gc=False):
+    pass

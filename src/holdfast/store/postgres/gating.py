@@ -1,0 +1,143 @@
+"""The changes of the gate as statements over sets: receipts, tasks, entries of the audit.
+
+What a statement refuses is looked at afterwards, in the same transaction, where the refusal has locked it: it may be in
+the way, or it may be what this very change made when it was first committed. Entries are only gathered here; they are
+written with the last statement of the batch, in the order of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.store.postgres import rows
+from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
+
+
+async def note(writer: Writer, changes: Sequence[p.Note], places: Sequence[Place]) -> list[p.Answer]:
+    writer.noted.extend(zip(places, changes, strict=True))
+    return [p.Noted() for _ in changes]
+
+
+async def write_notes(writer: Writer) -> None:
+    """Write the entries that were gathered, in the order of the batch."""
+    writer.noted.sort(key=lambda noted: noted[0])
+    given = [(entry.tenant, entry.run, entry.kind, entry.at, entry.body) for _, entry in writer.noted]
+    writer.noted.clear()
+    for begin in range(0, len(given), SET_SIZE):
+        await writer.fetch_columns("note", given[begin : begin + SET_SIZE], width=5)
+
+
+# -- receipts ------------------------------------------------------------------------------------------------------
+
+
+async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt]) -> list[p.Answer]:
+    given = [(*_receipt_row(change.receipt), change.instead_of) for change in changes]
+    opened = {tuple(row) for row in await writer.fetch_columns("open_receipt", given, width=12)}
+    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened])
+    answers: list[p.Answer] = []
+    for change in changes:
+        found = there.get(_key(change))
+        if found is None or (found.state == "pending" and found.token == change.receipt.token):
+            answers.append(p.Opened())
+        else:
+            answers.append(p.Taken(found))
+    return answers
+
+
+async def close_receipts(writer: Writer, changes: Sequence[p.CloseReceipt], places: Sequence[Place]) -> list[p.Answer]:
+    given = []
+    for change in changes:
+        receipt = change.receipt
+        given.append(
+            (*_key(change), receipt.token, receipt.state, _receipt_body(receipt), receipt.id, receipt.reverses)
+        )
+    closed = {tuple(row) for row in await writer.fetch_columns("close_receipt", given, width=7)}
+    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in closed])
+    fresh = [index for index, change in enumerate(changes) if _key(change) in closed]
+    await writer.add_blobs([_blobs_of(changes[index]) for index in fresh])
+    for index in fresh:
+        writer.noted.extend(((*places[index], number), entry) for number, entry in enumerate(changes[index].also))
+    return [p.Closed() if _key(change) in closed or _same(there, change.receipt) else p.Fenced() for change in changes]
+
+
+def _key(change: p.OpenReceipt | p.CloseReceipt) -> tuple[str, str]:
+    return change.receipt.tenant, change.receipt.key
+
+
+def _blobs_of(change: p.CloseReceipt) -> tuple[p.Key, p.Blobs]:
+    """A receipt uses its blobs as a run would, under a name that no run can have."""
+    return p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs
+
+
+def _same(there: dict[tuple[str, str], p.Receipt], receipt: p.Receipt) -> bool:
+    """Whether it had been closed so before."""
+    found = there.get((receipt.tenant, receipt.key))
+    return found is not None and replace(found, reversed_by=None) == replace(receipt, reversed_by=None)
+
+
+async def _receipts_at(writer: Writer, keys: list[tuple[str, str]]) -> dict[tuple[str, str], p.Receipt]:
+    if not keys:
+        return {}
+    found = await writer.fetch_columns("receipts_at", keys, width=2)
+    return {(row["tenant"], row["key"]): rows.receipt(row) for row in found}
+
+
+def _receipt_row(receipt: p.Receipt) -> tuple[Any, ...]:
+    return (
+        receipt.tenant,
+        receipt.key,
+        receipt.id,
+        receipt.run,
+        receipt.root,
+        receipt.position,
+        receipt.state,
+        receipt.token,
+        receipt.opened_at,
+        receipt.reversed_by,
+        _receipt_body(receipt),
+    )
+
+
+def _receipt_body(receipt: p.Receipt) -> str:
+    """The receipt without what is said of it later, by which a repetition would no longer be recognised."""
+    return msgspec.json.encode(replace(receipt, reversed_by=None)).decode()
+
+
+# -- tasks ---------------------------------------------------------------------------------------------------------
+
+
+async def put_tasks(writer: Writer, changes: Sequence[p.PutTask]) -> tuple[list[p.Answer], list[int]]:
+    """The answers, and the indices of those that were made or changed just now: only what comes also with them is."""
+    given = [_task_row(change.task) for change in changes]
+    put = {tuple(row) for row in await writer.fetch_columns("put_task", given, width=8)}
+    refused = [key for change in changes if (key := _task_key(change)) not in put]
+    found = await writer.fetch_columns("tasks_at", refused, width=2) if refused else []
+    there = {(row["tenant"], row["id"]): rows.task(row["body"]) for row in found}
+    answers: list[p.Answer] = [
+        p.Tasked() if _task_key(change) in put or there.get(_task_key(change)) == change.task else p.Fenced()
+        for change in changes
+    ]
+    return answers, [index for index, change in enumerate(changes) if _task_key(change) in put]
+
+
+def _task_key(change: p.PutTask) -> tuple[str, str]:
+    return change.task.tenant, change.task.id
+
+
+def _task_row(task: p.Task) -> tuple[Any, ...]:
+    body = msgspec.json.encode(task).decode()
+    return (
+        task.tenant,
+        task.id,
+        task.run,
+        task.generation,
+        task.status,
+        task.version,
+        task.created_at,
+        body,
+    )

@@ -1,0 +1,272 @@
+-- The statements of what the gate keeps: receipts, tasks, the audit, keys, artefacts; and of admission within limits.
+-- As in ``statements.sql``, sets come as one array per column, sorted by key.
+
+-- name: lock_governed
+-- As lock_runs, for batches that touch several receipts or tasks: runs first, then receipts, then tasks, each by key.
+WITH locked_runs AS (
+    SELECT FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
+    ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs
+), locked_receipts AS (
+    SELECT FROM receipts JOIN unnest($3::text[], $4::text[]) AS given (tenant, key) USING (tenant, key)
+    ORDER BY receipts.tenant, receipts.key FOR NO KEY UPDATE OF receipts
+), locked_tasks AS (
+    SELECT FROM tasks JOIN unnest($5::text[], $6::text[]) AS given (tenant, id) USING (tenant, id)
+    ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks
+)
+SELECT (SELECT count(*) FROM locked_runs), (SELECT count(*) FROM locked_receipts), (SELECT count(*) FROM locked_tasks);
+
+-- name: note
+-- Entries are numbered in the order given.
+INSERT INTO audit (tenant, run, kind, at, body)
+SELECT tenant, run, kind, at, body
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+     WITH ORDINALITY AS given (tenant, run, kind, at, body, ordinal)
+ORDER BY ordinal;
+
+-- name: open_receipt
+-- Gives the keys that are reserved now. A receipt that does not give way stays locked, to be looked at by receipts_at.
+-- Whoever meets a transaction that is opening the same key waits for it, and then judges what that one has left.
+WITH given AS (
+    SELECT * FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::text[], $9::bigint[],
+        $10::text[], $11::text[], $12::text[]
+    ) AS given (tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body, instead_of)
+)
+INSERT INTO receipts AS there (tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body)
+SELECT tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body FROM given ORDER BY tenant, key
+ON CONFLICT (tenant, key) DO UPDATE
+SET id = excluded.id, run = excluded.run, root = excluded.root, position = excluded.position, state = excluded.state,
+    token = excluded.token, opened_at = excluded.opened_at, reversed_by = excluded.reversed_by, body = excluded.body
+WHERE there.state = 'failed' OR there.state IN ('pending', 'unknown') AND there.token = (
+    SELECT instead_of FROM given WHERE given.tenant = excluded.tenant AND given.key = excluded.key
+) AND NOT (there.state = 'pending' AND there.token = excluded.token)
+RETURNING there.tenant, there.key;
+
+-- name: receipts_at
+SELECT receipts.tenant, receipts.key, token, state, body, reversed_by
+FROM unnest($1::text[], $2::text[]) AS given (tenant, key) JOIN receipts USING (tenant, key);
+
+-- name: close_receipt
+-- Gives the keys whose receipts are closed by this very statement, not those that had been closed so before.
+WITH given AS (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+    AS given (tenant, key, token, state, body, id, reverses)
+), locked AS (
+    SELECT given.* FROM given JOIN receipts USING (tenant, key)
+    ORDER BY given.tenant, given.key FOR NO KEY UPDATE OF receipts
+), closed AS (
+    UPDATE receipts SET state = given.state, body = given.body
+    FROM locked AS given
+    WHERE receipts.tenant = given.tenant AND receipts.key = given.key AND receipts.token = given.token
+      AND receipts.state IN ('pending', 'unknown') AND receipts.body <> given.body
+    RETURNING receipts.tenant, receipts.key, given.state, given.id, given.reverses
+), reversed AS (
+    UPDATE receipts SET reversed_by = closed.id
+    FROM closed
+    WHERE closed.state = 'succeeded' AND receipts.tenant = closed.tenant AND receipts.id = closed.reverses
+)
+SELECT tenant, key FROM closed;
+
+-- name: put_task
+-- Gives the tasks made or changed by this very statement.
+INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body)
+SELECT tenant, id, run, generation, status, version, created_at, body
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[])
+     AS given (tenant, id, run, generation, status, version, created_at, body)
+WHERE version = 1 OR EXISTS (SELECT FROM tasks WHERE tasks.tenant = given.tenant AND tasks.id = given.id)
+ORDER BY tenant, id
+ON CONFLICT (tenant, id) DO UPDATE
+SET run = excluded.run, generation = excluded.generation, status = excluded.status, version = excluded.version,
+    created_at = excluded.created_at, body = excluded.body
+WHERE there.version = excluded.version - 1
+RETURNING there.tenant, there.id;
+
+-- name: tasks_at
+SELECT tasks.tenant, tasks.id, body FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
+
+-- name: governed
+-- Open receipts, and live tasks of the present generation.
+WITH given AS (
+    SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
+)
+SELECT tenant, run, true AS is_receipt, body, reversed_by, opened_at AS since, receipts.id
+FROM given JOIN receipts USING (tenant, run) WHERE state IN ('pending', 'unknown')
+UNION ALL
+SELECT given.tenant, given.run, false, body, NULL, tasks.created_at, tasks.id
+FROM given
+JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
+JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation
+WHERE tasks.status <> 'cancelled'
+ORDER BY since, tenant, id;
+
+-- name: receipt
+SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2;
+
+-- name: task
+SELECT body FROM tasks WHERE tenant = $1 AND id = $2;
+
+-- name: entries
+-- Sealed entries by their position, then the others by their sequence, each from an index of its own. The entry $7 from
+-- which the page goes on may have been sealed since it was read: what counts is where it stands now.
+WITH after AS (
+    SELECT sequence, position FROM audit WHERE sequence = $7
+), sealed AS (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE tenant = $1 AND position IS NOT NULL
+      AND ($2::text IS NULL OR run = $2) AND ($3::text IS NULL OR kind = $3)
+      AND ($4::bigint IS NULL OR at >= $4) AND ($5::bigint IS NULL OR at < $5)
+      AND ($7::bigint IS NULL OR position > (SELECT position FROM after))
+    ORDER BY position LIMIT $6
+), others AS (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE tenant = $1 AND position IS NULL
+      AND ($2::text IS NULL OR run = $2) AND ($3::text IS NULL OR kind = $3)
+      AND ($4::bigint IS NULL OR at >= $4) AND ($5::bigint IS NULL OR at < $5)
+      AND ($7::bigint IS NULL OR sequence > coalesce((SELECT sequence FROM after WHERE position IS NULL), 0))
+    ORDER BY sequence LIMIT $6
+)
+SELECT * FROM sealed UNION ALL SELECT * FROM others ORDER BY position NULLS LAST, sequence LIMIT $6;
+
+-- name: unsealed
+SELECT sequence, tenant, run, kind, at, body, position FROM audit WHERE position IS NULL ORDER BY sequence LIMIT $1;
+
+-- name: blocks
+-- From number $2 on; where that is negative, of the last blocks, so many.
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
+    SELECT min(number) FROM (
+        SELECT number FROM blocks WHERE tenant = $1 ORDER BY number DESC LIMIT greatest(-$2, 0)
+    ) AS last
+) END
+ORDER BY number LIMIT $3;
+
+-- name: add_block
+-- Nothing happens where the number is taken or the block does not follow the last.
+WITH last AS (
+    SELECT number, first + count AS following FROM blocks WHERE tenant = $1 ORDER BY number DESC LIMIT 1
+)
+INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature)
+SELECT $1, $2::bigint, $3::bigint, $4, $5, $6, $7, $8, $9, $10
+WHERE NOT EXISTS (SELECT FROM last WHERE number <> $2 - 1 OR following <> $3)
+ON CONFLICT DO NOTHING
+RETURNING number;
+
+-- name: seal
+-- The entries take positions from $2 on, in the order given. Two that seal the same ones lock them in one order.
+WITH given AS (
+    SELECT * FROM unnest($3::bigint[]) WITH ORDINALITY AS given (sequence, ordinal)
+), locked AS (
+    SELECT given.*, audit.position FROM given JOIN audit USING (sequence)
+    WHERE audit.tenant = $1
+    ORDER BY given.sequence FOR NO KEY UPDATE OF audit
+)
+UPDATE audit SET position = $2::bigint + locked.ordinal - 1
+FROM locked WHERE audit.sequence = locked.sequence AND locked.position IS NULL
+RETURNING audit.sequence;
+
+-- name: signing_keys
+SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
+
+-- name: add_signing_key
+INSERT INTO signing_keys (number, id, public, private, created_at, endorsement)
+VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING number;
+
+-- name: keep_artefact
+-- $9: it is the evidence of its generation, and shows in the run's row while that is the present one.
+WITH kept AS (
+    INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    ON CONFLICT (tenant, run, generation, name) DO UPDATE
+    SET sha256 = excluded.sha256, size = excluded.size, at = excluded.at, data = excluded.data
+)
+UPDATE runs SET evidence = $5 WHERE $9 AND tenant = $1 AND id = $2 AND generation = $3;
+
+-- name: artefacts
+SELECT tenant, run, generation, name, sha256, size, at FROM artefacts
+WHERE tenant = $1 AND run = $2 ORDER BY at, generation, name;
+
+-- name: artefact
+SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
+
+-- name: evidence_due
+SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;
+
+-- name: lock_admission
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast admission ' || current_schema(), 0));
+
+-- name: claim_begun
+-- As claim, without the root runs that have not begun.
+WITH ready AS (
+    SELECT tenant, id, ready_at FROM runs
+    WHERE (begun_at IS NOT NULL OR parent IS NOT NULL)
+      AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND workflow = ANY ($2::text[])
+    ORDER BY priority DESC, ready_at, tenant, id
+    LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE runs SET owner = $1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, $4)
+    FROM ready WHERE runs.tenant = ready.tenant AND runs.id = ready.id
+    RETURNING runs.*, ready.ready_at AS since
+)
+SELECT claimed.*, (
+    SELECT min(wake_at) FROM runs
+    WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL
+      AND NOT EXISTS (SELECT FROM claimed WHERE claimed.tenant = runs.tenant AND claimed.id = runs.id)
+) AS next_wake_at
+FROM (SELECT) AS always LEFT JOIN claimed ON true
+ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
+
+-- name: candidates
+-- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workflow: a workflow at
+-- its cap must not hide the others behind it. Lines are found by leaps through the index, whatever their length.
+WITH RECURSIVE lines AS (
+    (
+        SELECT tenant, workflow FROM runs
+        WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
+          AND ended_at IS NULL
+        ORDER BY tenant, workflow LIMIT 1
+    )
+    UNION ALL
+    SELECT following.tenant, following.workflow FROM lines CROSS JOIN LATERAL (
+        SELECT tenant, workflow FROM runs
+        WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
+          AND ended_at IS NULL AND (tenant, workflow) > (lines.tenant, lines.workflow)
+        ORDER BY tenant, workflow LIMIT 1
+    ) AS following
+)
+SELECT waiting.tenant, waiting.id, lines.workflow FROM lines CROSS JOIN LATERAL (
+    SELECT tenant, id, priority, ready_at FROM runs
+    WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
+      AND ended_at IS NULL AND tenant = lines.tenant AND workflow = lines.workflow
+    ORDER BY priority DESC, ready_at, id LIMIT $2
+) AS waiting
+WHERE lines.workflow = ANY ($1::text[])
+ORDER BY waiting.tenant, waiting.priority DESC, waiting.ready_at, waiting.id;
+
+-- name: loads
+-- What the tenants $1 have under way, and when the runs of tenants $2, who have a rate, began after $3.
+SELECT coalesce(alive.tenant, recent.tenant), coalesce(alive.workflow, recent.workflow), coalesce(alive.count, 0),
+       coalesce(recent.begun, '{}')
+FROM (
+    SELECT tenant, workflow, count(*) AS count FROM runs
+    WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
+    GROUP BY tenant, workflow
+) AS alive
+FULL JOIN (
+    SELECT tenant, workflow, array_agg(begun_at ORDER BY begun_at) AS begun FROM runs
+    WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
+    GROUP BY tenant, workflow
+) AS recent ON recent.tenant = alive.tenant AND recent.workflow = alive.workflow;
+
+-- name: claim_admitted
+-- In the order given. One that is locked at this moment is about to change, and is looked at next time.
+WITH locked AS (
+    SELECT runs.tenant, runs.id, ordinal,
+           begun_at IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AS free
+    FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS given (tenant, id, ordinal) JOIN runs USING (tenant, id)
+    FOR NO KEY UPDATE OF runs SKIP LOCKED
+), claimed AS (
+    UPDATE runs SET owner = $1, epoch = epoch + 1, ready_at = NULL, begun_at = $4
+    FROM locked WHERE runs.tenant = locked.tenant AND runs.id = locked.id AND locked.free
+    RETURNING runs.*, ordinal
+)
+SELECT * FROM claimed ORDER BY ordinal;

@@ -1,0 +1,67 @@
+"""Which runs a claim may have where tenants have limits, inside a transaction that the store has begun.
+
+What has begun goes on, and children do; a root run that is queued must be admitted. The queue is read by lines, one for
+each tenant and workflow: runs of one line differ in nothing that a cap asks for, so the first few of each are enough,
+however many of a workflow at its cap stand in front of the others.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.store import protocol as p
+from holdfast.store.admission import MINUTE, Candidate, Load, admit
+from holdfast.store.sqlite.sql import GATE
+
+
+def claim(
+    connection: sqlite3.Connection, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits
+) -> tuple[list[tuple[Any, ...]], int | None]:
+    """The rows leased, and when a rate lets the next run begin."""
+    names = msgspec.json.encode(list(workflows)).decode()
+    claimed = connection.execute(GATE["claim_going"], (worker, names, limit, now)).fetchall()
+    room = limit - len(claimed)
+    if room <= 0:
+        return claimed, None
+    line = _line(connection, frozenset(workflows), room)
+    loads: dict[tuple[str, str], Load] = {}
+    for tenant in {candidate.key.tenant for candidate in line}:
+        loads |= _loads(connection, tenant, limits.of(tenant), now)
+    admitted = admit(line, loads, limits, room, now)
+    for key in admitted.keys:
+        claimed += connection.execute(GATE["begin"], (*key, worker, now)).fetchall()
+    return claimed, admitted.next_at
+
+
+def _line(connection: sqlite3.Connection, known: frozenset[str], room: int) -> list[Candidate]:
+    found: list[tuple[int, int, p.Key, str]] = []
+    for tenant, workflow in _lines(connection):
+        if workflow in known:
+            for priority, ready_at, run in connection.execute(GATE["line"], (tenant, workflow, room)).fetchall():
+                found.append((-priority, ready_at, p.Key(tenant, run), workflow))
+    return [Candidate(key, workflow) for _, _, key, workflow in sorted(found)]
+
+
+def _lines(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    last = ("", "")
+    while (last := connection.execute(GATE["next_line"], last).fetchone()) is not None:
+        yield last
+
+
+def _loads(
+    connection: sqlite3.Connection, tenant: str, limits: p.TenantLimits, now: int
+) -> dict[tuple[str, str], Load]:
+    """What a tenant has under way; when runs began is read only where a rate asks for it."""
+    counts = dict(connection.execute(GATE["under_way"], (tenant,)).fetchall())
+    begun: dict[str, list[int]] = {}
+    if any(cap.max_runs_per_min is not None for cap in (limits.cap, *limits.workflows.values())):
+        for workflow, at in connection.execute(GATE["begun_since"], (tenant, now - MINUTE)):
+            begun.setdefault(workflow, []).append(at)
+    return {
+        (tenant, workflow): Load(counts.get(workflow, 0), tuple(begun.get(workflow, ())))
+        for workflow in counts.keys() | begun.keys()
+    }

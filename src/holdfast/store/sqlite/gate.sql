@@ -1,0 +1,140 @@
+-- What the gate writes and reads. Opening and closing a receipt and noting an entry are one statement each: every
+-- action makes them.
+
+-- name: note
+INSERT INTO audit (tenant, run, kind, at, body) VALUES (?, ?, ?, ?, ?);
+
+-- name: open_receipt
+-- Nothing happens where the key is taken. ?11 is the token of the receipt that this one is to take over.
+INSERT INTO receipts (tenant, key, id, run, state, token, connector, opened_at, reversed_by, body)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+ON CONFLICT (tenant, key) DO UPDATE
+SET id = excluded.id, run = excluded.run, state = excluded.state, token = excluded.token,
+    connector = excluded.connector, opened_at = excluded.opened_at, reversed_by = excluded.reversed_by,
+    body = excluded.body
+WHERE receipts.state = 'failed' OR (receipts.state IN ('pending', 'unknown') AND receipts.token = ?11);
+
+-- name: close_receipt
+-- An unknown outcome told again as it was is not closed anew.
+UPDATE receipts SET state = ?4, body = ?5
+WHERE tenant = ?1 AND key = ?2 AND token = ?3 AND state IN ('pending', 'unknown') AND body <> ?5;
+
+-- name: reverse_receipt
+UPDATE receipts SET reversed_by = ?3 WHERE tenant = ?1 AND id = ?2;
+
+-- name: receipt_of_key
+SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
+
+-- name: receipt
+SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
+
+-- name: open_receipts
+SELECT body, reversed_by FROM receipts INDEXED BY receipts_of_run
+WHERE tenant = ? AND run = ? AND state IN ('pending', 'unknown') ORDER BY opened_at, id;
+
+-- name: make_task
+INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- name: change_task
+UPDATE tasks SET run = ?3, generation = ?4, status = ?5, version = ?6, created_at = ?7, body = ?8
+WHERE tenant = ?1 AND id = ?2 AND version = ?6 - 1;
+
+-- name: task
+SELECT body FROM tasks WHERE tenant = ? AND id = ?;
+
+-- name: live_tasks
+-- Of the run's present generation.
+SELECT tasks.body FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
+WHERE runs.tenant = ? AND runs.id = ? AND tasks.generation = runs.generation
+  AND tasks.status <> 'cancelled'
+ORDER BY tasks.created_at, tasks.id;
+
+-- name: unsealed
+SELECT sequence, tenant, run, kind, at, body, position FROM audit INDEXED BY audit_unsealed
+WHERE position IS NULL ORDER BY sequence LIMIT ?;
+
+-- name: last_block
+SELECT number, first + count FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT 1;
+
+-- name: blocks
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+WHERE tenant = ? AND number >= ? ORDER BY number LIMIT ?;
+
+-- name: last_blocks
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+WHERE tenant = ? ORDER BY number DESC LIMIT ?;
+
+-- name: count_sealable
+-- Sequences come as a JSON array.
+SELECT count(*) FROM audit
+WHERE sequence IN (SELECT value FROM json_each(?)) AND tenant = ? AND position IS NULL;
+
+-- name: add_block
+INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: seal
+UPDATE audit SET position = ? WHERE sequence = ?;
+
+-- name: signing_keys
+SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
+
+-- name: add_signing_key
+INSERT INTO signing_keys (number, id, public, private, created_at, endorsement) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- name: keep_artefact
+INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, run, generation, name) DO UPDATE
+SET sha256 = excluded.sha256, size = excluded.size, at = excluded.at, data = excluded.data;
+
+-- name: show_evidence
+UPDATE runs SET evidence = ?4 WHERE tenant = ?1 AND id = ?2 AND generation = ?3;
+
+-- name: artefacts
+SELECT generation, name, sha256, size, at FROM artefacts WHERE tenant = ? AND run = ? ORDER BY at, generation, name;
+
+-- name: artefact
+SELECT data FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND name = ?;
+
+-- name: evidence_due
+SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at LIMIT ?;
+
+-- name: claim_going
+-- What needs no place: runs that have begun, and children. Workflows come as a JSON array.
+UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, ?4)
+WHERE (tenant, id) IN (
+    SELECT tenant, id FROM runs
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+      AND (parent IS NOT NULL OR begun_at IS NOT NULL)
+      AND workflow IN (SELECT value FROM json_each(?2))
+    ORDER BY priority DESC, ready_at
+    LIMIT ?3
+)
+RETURNING *;
+
+-- name: next_line
+-- The tenant and workflow behind these of which runs are queued: a step through the index from one to the next.
+SELECT tenant, workflow FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+  AND parent IS NULL AND begun_at IS NULL AND (tenant, workflow) > (?, ?)
+ORDER BY tenant, workflow LIMIT 1;
+
+-- name: line
+SELECT priority, ready_at, id FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+  AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workflow = ?
+ORDER BY priority DESC, ready_at LIMIT ?;
+
+-- name: under_way
+SELECT workflow, count(*) FROM runs
+WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ? GROUP BY workflow;
+
+-- name: begun_since
+SELECT workflow, begun_at FROM runs
+WHERE parent IS NULL AND begun_at IS NOT NULL AND tenant = ? AND begun_at > ? ORDER BY begun_at;
+
+-- name: begin
+UPDATE runs SET owner = ?3, epoch = epoch + 1, ready_at = NULL, begun_at = ?4 WHERE tenant = ?1 AND id = ?2
+RETURNING *;

@@ -1,0 +1,87 @@
+"""The changes of the gate as statements, and their rows as structs.
+
+Receipts and tasks are kept whole in a ``body``; beside it stand only the columns that statements ask for.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.store.sqlite.sql import GATE
+
+# Deterministic: a change committed again is recognised by its body.
+_encoder = msgspec.json.Encoder(order="deterministic")
+_receipts = msgspec.json.Decoder(p.Receipt)
+_tasks = msgspec.json.Decoder(p.Task)
+
+
+def read_receipt(body: str, reversed_by: str | None) -> p.Receipt:
+    receipt = _receipts.decode(body)
+    return receipt if reversed_by is None else replace(receipt, reversed_by=reversed_by)
+
+
+def read_task(body: str) -> p.Task:
+    return _tasks.decode(body)
+
+
+def _write(value: p.Receipt | p.Task) -> str:
+    return _encoder.encode(value).decode()
+
+
+def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
+    cursor.execute(GATE["note"], (change.tenant, change.run, change.kind, change.at, change.body))
+    return p.Noted()
+
+
+def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
+    receipt = change.receipt
+    cursor.execute(
+        GATE["open_receipt"],
+        (
+            receipt.tenant,
+            receipt.key,
+            receipt.id,
+            receipt.run,
+            receipt.state,
+            receipt.token,
+            receipt.connector,
+            receipt.opened_at,
+            receipt.reversed_by,
+            _write(receipt),
+            change.instead_of,
+        ),
+    )
+    if cursor.rowcount == 1:
+        return p.Opened()
+    there = read_receipt(*cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone())
+    repeated = there.state == "pending" and there.token == receipt.token
+    return p.Opened() if repeated else p.Taken(there)
+
+
+def close_receipt(cursor: sqlite3.Cursor, receipt: p.Receipt) -> tuple[p.Answer, bool]:
+    """The answer, and whether the receipt was closed by this very change: only then may what comes also be made."""
+    body = _write(receipt if receipt.reversed_by is None else replace(receipt, reversed_by=None))
+    cursor.execute(GATE["close_receipt"], (receipt.tenant, receipt.key, receipt.token, receipt.state, body))
+    if cursor.rowcount != 1:
+        there = cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone()
+        return (p.Closed() if there is not None and there[0] == body else p.Fenced()), False
+    if receipt.reverses is not None and receipt.state == "succeeded":
+        cursor.execute(GATE["reverse_receipt"], (receipt.tenant, receipt.reverses, receipt.id))
+    return p.Closed(), True
+
+
+def put_task(cursor: sqlite3.Cursor, task: p.Task) -> tuple[p.Answer, bool]:
+    """The answer, and whether the task was changed by this very change."""
+    body = _write(task)
+    cursor.execute(
+        GATE["make_task" if task.version == 1 else "change_task"],
+        (task.tenant, task.id, task.run, task.generation, task.status, task.version, task.created_at, body),
+    )
+    if cursor.rowcount == 1:
+        return p.Tasked(), True
+    there = cursor.execute(GATE["task"], (task.tenant, task.id)).fetchone()
+    return (p.Tasked() if there == (body,) else p.Fenced()), False

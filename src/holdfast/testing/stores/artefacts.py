@@ -1,0 +1,128 @@
+"""Artefacts: the files of a run, its evidence among them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    COMPLETED,
+    NOW,
+    advanced,
+    begun,
+    commit,
+    ended,
+    key,
+    leased,
+    renewal,
+    row,
+    start,
+    turn,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+GOVERNED = replace(COMPLETED, governed=True)
+
+
+def artefact(
+    name: str = "report.txt", data: bytes = b"data", *, run: str = "one", generation: int = 0, at: int = NOW
+) -> p.Artefact:
+    return p.Artefact(key(run), generation, name, hashlib.sha256(data).digest(), len(data), at)
+
+
+async def governed_end(store: p.Store, run: str = "one", *, at: int = NOW) -> p.Run:
+    """Let a run that has proposed an action complete."""
+    await advanced(store, turn(await leased(store, run), GOVERNED, at=at))
+    return await row(store, run)
+
+
+async def due(store: p.Store, limit: int = 10) -> list[str]:
+    return [run.key.run for run in await store.evidence_due(limit)]
+
+
+class Artefacts(Topic):
+    @on_fresh_store
+    async def test_a_file_is_read_as_it_was_kept(self, store: p.Store) -> None:
+        """Its bytes by run, generation and name, and nothing under any other."""
+        data = bytes(range(256)) * 300
+        await store.keep_artefact(artefact("a.bin", data), data)
+        assert await store.artefact(key(), 0, "a.bin") == data
+        assert await store.artefacts(key()) == [artefact("a.bin", data)]
+        for run, generation, name in (("two", 0, "a.bin"), ("one", 1, "a.bin"), ("one", 0, "b.bin")):
+            assert await store.artefact(key(run), generation, name) is None
+        assert await store.artefacts(key("two")) == []
+
+    @on_fresh_store
+    async def test_files_are_listed_oldest_first(self, store: p.Store) -> None:
+        """Those of all generations of one run, and of no other."""
+        for name, generation, at in (("a", 1, 3), ("b", 0, 1), ("c", 0, 2), ("b", 1, 4)):
+            await store.keep_artefact(artefact(name, generation=generation, at=NOW + at), b"data")
+        await store.keep_artefact(artefact("d", run="two"), b"data")
+        found = [(kept.name, kept.generation) for kept in await store.artefacts(key())]
+        assert found == [("b", 0), ("c", 0), ("a", 1), ("b", 1)]
+
+    @on_fresh_store
+    async def test_a_file_of_the_same_name_takes_the_place_of_the_other(self, store: p.Store) -> None:
+        """Within its generation; that of another generation stays."""
+        await store.keep_artefact(artefact(data=b"old"), b"old")
+        await store.keep_artefact(artefact(data=b"next", generation=1, at=NOW + 1), b"next")
+        await store.keep_artefact(artefact(data=b"newer", at=NOW + 2), b"newer")
+        assert [await store.artefact(key(), number, "report.txt") for number in (0, 1)] == [b"newer", b"next"]
+        kept = await store.artefacts(key())
+        assert kept == [artefact(data=b"next", generation=1, at=NOW + 1), artefact(data=b"newer", at=NOW + 2)]
+
+    @on_fresh_store
+    async def test_files_outlive_their_run(self, store: p.Store) -> None:
+        """Pruning a run leaves its evidence."""
+        await ended(store)
+        await store.keep_artefact(artefact(p.EVIDENCE), b"data")
+        assert await store.prune(NOW + 1, 10) == 1
+        assert await store.artefacts(key()) == [artefact(p.EVIDENCE)]
+        assert await store.artefact(key(), 0, p.EVIDENCE) == b"data"
+
+    @on_fresh_store
+    async def test_evidence_shows_in_the_row_of_its_run(self, store: p.Store) -> None:
+        """The hash of the present generation's evidence; other files, and those of other generations, do not show."""
+        run = await governed_end(store)
+        await store.keep_artefact(artefact(), b"data")
+        await store.keep_artefact(artefact(p.EVIDENCE, b"later", generation=1), b"later")
+        assert await row(store) == run
+        await store.keep_artefact(artefact(p.EVIDENCE, b"proof"), b"proof")
+        assert await row(store) == replace(run, evidence=hashlib.sha256(b"proof").digest())
+
+    @on_fresh_store
+    async def test_a_renewed_run_has_no_evidence_yet(self, store: p.Store) -> None:
+        """Evidence is of one generation. What the last generation has stays among its files."""
+        await governed_end(store)
+        await store.keep_artefact(artefact(p.EVIDENCE, b"proof"), b"proof")
+        await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW))
+        after = await row(store)
+        assert (after.evidence, after.governed) == (None, True)
+        assert await due(store) == []
+        (run,) = (await store.claim("ann", [after.workflow], 1, NOW)).runs
+        await advanced(store, turn(run, COMPLETED))
+        assert await due(store) == ["one"]
+        assert await store.artefact(key(), 0, p.EVIDENCE) == b"proof"
+
+    @on_fresh_store
+    async def test_evidence_is_due_for_governed_runs_that_have_ended(self, store: p.Store) -> None:
+        """Oldest end first, within the limit, until it is kept; never for a run that proposed no action or goes on."""
+        await ended(store, "plain")
+        await advanced(store, turn(await leased(store, "going"), p.Projection("running", governed=True)))
+        for name, at in (("b", 2), ("c", 3), ("a", 1)):
+            await governed_end(store, name, at=NOW + at)
+        assert await due(store) == ["a", "b", "c"]
+        assert await due(store, 2) == ["a", "b"]
+        assert await store.evidence_due(1) == [await row(store, "a")]
+        await store.keep_artefact(artefact(run="a"), b"data")
+        assert await due(store) == ["a", "b", "c"]
+        await store.keep_artefact(artefact(p.EVIDENCE, run="a"), b"data")
+        assert await due(store) == ["b", "c"]
+
+    @on_fresh_store
+    async def test_evidence_is_due_for_a_run_that_ends_where_it_starts(self, store: p.Store) -> None:
+        """A first turn may be the last one."""
+        await begun(store, start(projection=GOVERNED))
+        assert await due(store) == ["one"]

@@ -1,0 +1,188 @@
+"""The audit: entries written with changes, sealed once, in blocks that follow each other; and the keys that sign."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.gate_samples import block, bodies, note, noted
+from holdfast.testing.stores.samples import NOW, TENANT, advanced, begun, commit, ended, leased, start, turn
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+def _said(entries: list[p.Entry]) -> str:
+    return "".join(entry.body.decode() for entry in entries)
+
+
+class Auditing(Topic):
+    @on_fresh_store
+    async def test_a_note_becomes_an_entry(self, store: p.Store) -> None:
+        """It has all that was noted, a sequence, and no position yet."""
+        assert await commit(store, note("bytes: ü", kind="policy", at=NOW + 3, run=None)) == p.Noted()
+        (entry,) = await store.entries(p.AuditQuery(TENANT), 10)
+        expected = p.Entry(entry.sequence, TENANT, None, "policy", NOW + 3, "bytes: ü".encode(), None)
+        assert entry == expected
+        assert await store.unsealed(10) == [expected]
+
+    @on_fresh_store
+    async def test_entries_stand_in_the_order_of_their_commits(self, store: p.Store) -> None:
+        """Sequences rise within a batch and from one to the next; of all tenants together while not sealed."""
+        await store.commit([note("a"), note("b", tenant="bolt")])
+        await commit(store, note("c"))
+        found = await store.unsealed(10)
+        assert _said(found) == "abc"
+        assert [entry.sequence for entry in found] == sorted({entry.sequence for entry in found})
+        assert _said(await store.unsealed(2)) == "ab"
+        assert await bodies(store) == ["a", "c"]
+
+    @on_fresh_store
+    async def test_what_is_noted_with_a_turn_is_noted_once(self, store: p.Store) -> None:
+        """Not where the turn is fenced, and not again where it is committed again."""
+        change = turn(await leased(store), also=(note(),))
+        assert await commit(store, replace(change, epoch=9)) == p.Fenced()
+        assert await bodies(store) == []
+        for _ in range(3):
+            assert (await advanced(store, change)).also == (p.Noted(),)
+        assert await bodies(store) == ["said"]
+
+    @on_fresh_store
+    async def test_what_is_noted_with_a_start_is_noted_once(self, store: p.Store) -> None:
+        """Not where the id is taken, and not again where the start is recognised."""
+        change = start(owner="ann", also=(note(),))
+        for _ in range(3):
+            assert await commit(store, change) == p.Started(1, (p.Noted(),))
+        await begun(store, start("two"))
+        assert isinstance(await commit(store, start("two", owner="bob", also=(note("no"),))), p.Exists)
+        assert await bodies(store) == ["said"]
+
+    @on_fresh_store
+    async def test_sealing_gives_positions_in_the_order_given(self, store: p.Store) -> None:
+        """From the block's first on; sealed entries are not told among the unsealed any more."""
+        a, b, c = await noted(store, "a", "b", "c")
+        assert await store.seal(block(1, 1, 2), [b.sequence, a.sequence])
+        assert await store.unsealed(10) == [c]
+        assert await store.entries(p.AuditQuery(TENANT), 10) == [replace(b, position=1), replace(a, position=2), c]
+        assert await store.seal(block(2, 3, 1), [c.sequence])
+        assert await store.unsealed(10) == []
+        assert await bodies(store) == ["b", "a", "c"]
+
+    @on_fresh_store
+    async def test_a_number_is_sealed_once(self, store: p.Store) -> None:
+        """Of two sealers of one number the first wins; the other's entries stay unsealed."""
+        a, b = await noted(store, "a", "b")
+        assert await store.seal(block(1, 1, 1), [a.sequence])
+        assert not await store.seal(block(1, 1, 1), [b.sequence])
+        assert not await store.seal(block(1, 1, 1), [a.sequence])
+        assert await store.unsealed(10) == [b]
+        assert await store.blocks(TENANT, 1, 10) == [block(1, 1, 1)]
+
+    @on_fresh_store
+    async def test_an_entry_is_sealed_once(self, store: p.Store) -> None:
+        """A block with one that is sealed already, or of another tenant, or not there, is refused whole."""
+        a, b = await noted(store, "a", "b")
+        (foreign,) = await noted(store, "c", tenant="bolt")
+        assert await store.seal(block(1, 1, 1), [a.sequence])
+        for stray in (a.sequence, foreign.sequence, foreign.sequence + 99):
+            assert not await store.seal(block(2, 2, 2), [b.sequence, stray])
+        assert await store.unsealed(10) == [b, foreign]
+        assert await store.blocks(TENANT, 1, 10) == [block(1, 1, 1)]
+        assert await store.seal(block(2, 2, 1), [b.sequence])
+
+    @on_fresh_store
+    async def test_blocks_follow_each_other_without_a_gap(self, store: p.Store) -> None:
+        """A block that leaves a number or a position out, or goes back, is refused whole."""
+        a, b = await noted(store, "a", "b")
+        assert await store.seal(block(1, 1, 1), [a.sequence])
+        for number, first in ((3, 2), (0, 2), (2, 3), (2, 1)):
+            assert not await store.seal(block(number, first, 1), [b.sequence])
+        assert await store.unsealed(10) == [b]
+        assert await store.seal(block(2, 2, 1), [b.sequence])
+        assert [sealed.number for sealed in await store.blocks(TENANT, 1, 10)] == [1, 2]
+
+    @on_fresh_store
+    async def test_each_tenant_has_a_chain_of_its_own(self, store: p.Store) -> None:
+        """The same number and positions in two tenants."""
+        (mine,) = await noted(store, "mine")
+        (other,) = await noted(store, "other", tenant="bolt")
+        assert await store.seal(block(), [mine.sequence])
+        assert await store.seal(block(tenant="bolt"), [other.sequence])
+        assert await store.blocks("bolt", 1, 10) == [block(tenant="bolt")]
+        assert await store.entries(p.AuditQuery("bolt"), 10) == [replace(other, position=1)]
+        assert await store.blocks("carol", 1, 10) == []
+
+    @on_fresh_store
+    async def test_blocks_are_read_from_a_number_on_or_from_the_end(self, store: p.Store) -> None:
+        """In order, as they were written, and no more than asked."""
+        for number, entry in enumerate(await noted(store, *"abcd"), 1):
+            assert await store.seal(block(number, number, 1), [entry.sequence])
+        chain = [block(number, number, 1) for number in range(1, 5)]
+        assert await store.blocks(TENANT, 1, 10) == chain
+        assert await store.blocks(TENANT, 2, 2) == chain[1:3]
+        assert await store.blocks(TENANT, 5, 10) == []
+        assert await store.blocks(TENANT, -1, 10) == chain[3:]
+        assert await store.blocks(TENANT, -2, 10) == chain[2:]
+        assert await store.blocks(TENANT, -9, 10) == chain
+
+    @on_fresh_store
+    async def test_entries_are_listed_by_pages(self, store: p.Store) -> None:
+        """Sealed ones by position, then the others by sequence; no page repeats or leaves out one."""
+        a, b, c, _, _ = await noted(store, *"abcde")
+        assert await store.seal(block(1, 1, 3), [c.sequence, a.sequence, b.sequence])
+        listed: list[p.Entry] = []
+        while page := await store.entries(p.AuditQuery(TENANT), 2, listed[-1] if listed else None):
+            assert len(page) <= 2
+            listed += page
+        assert _said(listed) == "cabde"
+
+    @on_fresh_store
+    async def test_a_listing_goes_on_where_its_last_entry_was_sealed_meanwhile(self, store: p.Store) -> None:
+        """What follows it in the chain follows in the list."""
+        entries = await noted(store, *"abcd")
+        page = await store.entries(p.AuditQuery(TENANT), 2)
+        assert await store.seal(block(1, 1, 3), [entry.sequence for entry in entries[:3]])
+        assert _said(await store.entries(p.AuditQuery(TENANT), 10, page[-1])) == "cd"
+
+    @on_fresh_store
+    async def test_entries_are_listed_by_what_is_asked(self, store: p.Store) -> None:
+        """Each condition narrows the list; ``since`` is within, ``until`` is not."""
+        await store.commit(
+            [
+                note("a", at=NOW),
+                note("b", run="two", at=NOW + 1),
+                note("c", kind="receipt", at=NOW + 2),
+                note("d", run=None, at=NOW + 3),
+                note("e", tenant="bolt"),
+            ]
+        )
+
+        async def said(query: p.AuditQuery) -> str:
+            return _said(await store.entries(query, 10))
+
+        assert await said(p.AuditQuery(TENANT)) == "abcd"
+        assert await said(p.AuditQuery("bolt")) == "e"
+        assert await said(p.AuditQuery(TENANT, run="one")) == "ac"
+        assert await said(p.AuditQuery(TENANT, kind="receipt")) == "c"
+        assert await said(p.AuditQuery(TENANT, since=NOW + 1, until=NOW + 3)) == "bc"
+        assert await said(p.AuditQuery(TENANT, "one", "decided", NOW, NOW + 9)) == "a"
+        assert await said(p.AuditQuery(TENANT, "two", "receipt")) == ""
+
+    @on_fresh_store
+    async def test_entries_and_blocks_outlive_their_runs(self, store: p.Store) -> None:
+        """Pruning a run leaves no hole in the chain."""
+        await ended(store)
+        a, b = await noted(store, "a", "b")
+        await store.seal(block(), [a.sequence])
+        assert await store.prune(NOW + 1, 10) == 1
+        assert await store.entries(p.AuditQuery(TENANT), 10) == [replace(a, position=1), b]
+        assert await store.blocks(TENANT, 1, 10) == [block()]
+
+    @on_fresh_store
+    async def test_signing_keys_are_added_once_and_read_in_order(self, store: p.Store) -> None:
+        """Of two that add the same number the first wins; the last one signs."""
+        first = p.SigningKey(1, "key 1", b"\x00public", b"\xffprivate", NOW)
+        second = p.SigningKey(2, "key 2", b"public", None, NOW + 1, b"by key 1")
+        assert await store.signing_keys() == []
+        assert [await store.add_signing_key(key) for key in (first, second)] == [True, True]
+        assert not await store.add_signing_key(first)
+        assert not await store.add_signing_key(replace(second, id="key 3"))
+        assert await store.signing_keys() == [first, second]

@@ -1,0 +1,111 @@
+"""What a row tells of where its run came from and of what the gate knows of it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.testing.stores.samples import (
+    NOW,
+    RUNNING,
+    WAITING,
+    WORKFLOW,
+    advanced,
+    begun,
+    commit,
+    deliver,
+    ended,
+    key,
+    renewal,
+    row,
+    start,
+    turn,
+)
+from holdfast.testing.stores.topic import Topic, on_fresh_store
+
+
+class Origins(Topic):
+    @on_fresh_store
+    async def test_a_run_keeps_where_it_came_from(self, store: p.Store) -> None:
+        """Workspace, actor and trigger are in its row, for good."""
+        origin = p.Origin("finance", "ann@example.org", "webhook", "invoice 7")
+        run = await begun(store, replace(start(projection=RUNNING, owner="ann"), origin=origin))
+        assert (run.workspace, run.actor, run.trigger_type, run.trigger_ref) == (
+            "finance",
+            "ann@example.org",
+            "webhook",
+            "invoice 7",
+        )
+        await advanced(store, turn(run))
+        after = await row(store)
+        assert (after.workspace, after.actor, after.trigger_type, after.trigger_ref) == (
+            "finance",
+            "ann@example.org",
+            "webhook",
+            "invoice 7",
+        )
+
+    @on_fresh_store
+    async def test_a_run_without_an_origin_says_so(self, store: p.Store) -> None:
+        """Nobody is made up."""
+        run = await begun(store, start())
+        assert (run.workspace, run.actor, run.trigger_type, run.trigger_ref) == ("", None, None, None)
+
+    @on_fresh_store
+    async def test_a_run_begins_where_it_is_first_leased(self, store: p.Store) -> None:
+        """A queued one has not begun; later leases do not change when it did."""
+        assert (await begun(store, start())).begun_at is None
+        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        assert run.begun_at == NOW + 5
+        await advanced(store, turn(run, WAITING, release=True))
+        await commit(store, deliver())
+        (again,) = (await store.claim("bob", [WORKFLOW], 1, NOW + 9)).runs
+        assert again.begun_at == NOW + 5 == (await row(store)).begun_at
+
+    @on_fresh_store
+    async def test_a_run_that_starts_with_its_first_turn_has_begun(self, store: p.Store) -> None:
+        """Whether its worker keeps it or not."""
+        assert (await begun(store, start("one", projection=RUNNING, owner="ann", at=NOW + 1))).begun_at == NOW + 1
+        assert (await begun(store, start("two", projection=WAITING, at=NOW + 2))).begun_at == NOW + 2
+
+    @on_fresh_store
+    async def test_a_renewed_run_has_begun_before(self, store: p.Store) -> None:
+        """Its next generation is the same run."""
+        await begun(store, start())
+        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        await advanced(store, turn(run, p.Projection("failed")))
+        await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW + 9))
+        assert (await row(store)).begun_at == NOW + 5
+
+    @on_fresh_store
+    async def test_a_run_that_was_governed_once_stays_governed(self, store: p.Store) -> None:
+        """A later turn does not take that back; the acts that write are as its last turn counted them."""
+        run = await begun(store, start(projection=RUNNING, owner="ann"))
+        assert (run.governed, run.writes) == (False, 0)
+        for projection, expected in (
+            (p.Projection("running", governed=True, writes=1), (True, 1)),
+            (p.Projection("running", governed=False, writes=3), (True, 3)),
+            (p.Projection("completed", governed=False, writes=3), (True, 3)),
+        ):
+            await advanced(store, turn(await row(store), projection))
+            after = await row(store)
+            assert (after.governed, after.writes) == expected
+
+    @on_fresh_store
+    async def test_a_first_turn_may_be_governed(self, store: p.Store) -> None:
+        """The start shows it as a turn does."""
+        run = await begun(store, start(projection=p.Projection("waiting", governed=True, writes=2)))
+        assert (run.governed, run.writes, run.evidence) == (True, 2, None)
+
+    @on_fresh_store
+    async def test_every_reading_shows_the_same_row(self, store: p.Store) -> None:
+        """Found, got, claimed and leased, a run is the same."""
+        origin = p.Origin("finance", "ann", "schedule", "nightly")
+        await begun(store, replace(start(), origin=origin))
+        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        assert await store.find(p.Query(), 10) == [run]
+        assert await row(store) == run
+        assert (await store.leased("ann")).runs == [run]
+        await commit(store, deliver())
+        assert await store.arrivals("ann") == [replace(run, arrived=1)]
+        assert (await ended(store, "two")).workspace == ""

@@ -1,0 +1,249 @@
+"""Acts: they begin when their receipt is open, and what came of them closes it.
+
+An act that has begun is never cut off. Where its run is lost or gone meanwhile, the receipt is closed by a commit of
+its own, and whoever holds the run finds it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any, Final
+
+import cbor2
+import msgspec
+
+from holdfast.gate import tasks
+from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.kernel.requests import Invoke
+from holdfast.store import protocol as p
+from holdfast.worker import messages, recording
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.gatehouse import Clearance, Gatehouse
+from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
+from holdfast.worker.performer import Outcome
+from holdfast.worker.settling import Settler
+
+log = logging.getLogger("holdfast.gate")
+
+MEETING_SECONDS: Final = (0.05, 5.0)
+"""How soon, and at most how late, to look again after another run's act under the same key."""
+
+FORLORN_LIMIT: Final = 1000
+
+
+class Acts:
+    """The acts of this worker's runs, and their receipts."""
+
+    def __init__(self, store: p.Store, committer: Committer, clock: Clock, settler: Settler) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._settler = settler
+
+    def opened(
+        self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float, answer: p.Answer | Exception | None
+    ) -> None:
+        """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
+        gate, promise = held.gate_of_run(), clearance.promise
+        gate.meeting.discard(promise)
+        match answer:
+            case p.Opened() if held.dropped:  # the run was lost while this waited for another's act
+                self._committer.submit(self.never_begun(clearance), _ignore)
+            case p.Opened() if held.live.ended or held.live.request_of(promise) is None:  # nobody waits for it any more
+                self._ride(held, self.never_begun(clearance))
+                self._settler.floor.stir(held)
+            case p.Opened():
+                self.begin(held, clearance)
+            case _ if held.dropped:
+                return
+            case p.Taken(receipt=found) if found.state == "succeeded":
+                self._reuse(held, clearance, found, counted=opening.instead_of is None)
+            case p.Taken(receipt=found) if (found.root, found.position) == (promise.root, promise.path[-1]):
+                gate.learn([found], [])
+                self._settler.reconsider(held, clearance.request)
+            case p.Taken(receipt=found):
+                gate.meeting.add(promise)
+                self._settler.background(self._meet(held, clearance, opening, wait, found))
+            case other:
+                told = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
+                self._settler.settle(held, clearance.request, Err(told))
+
+    async def _meet(
+        self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float, found: p.Receipt
+    ) -> None:
+        """Another call has the key: wait for its outcome, or, where nobody is about to tell it, take that up here."""
+        forlorn = await patiently(partial(self._is_forlorn, found))
+        gate, promise = held.gate_of_run(), clearance.promise
+        if held.dropped or promise not in gate.meeting:
+            return
+        if forlorn:
+            gate.meeting.discard(promise)
+            gate.receipts[promise] = found
+            self._settler.reconsider(held, clearance.request)
+            return
+        again = partial(self._open_again, held, clearance, opening, min(wait * 2, MEETING_SECONDS[1]))
+        asyncio.get_running_loop().call_later(wait, again)
+
+    async def _is_forlorn(self, receipt: p.Receipt) -> bool:
+        """Whether nobody will tell by itself what became of an attempt: no act is under way, and its call is over.
+
+        While its own call waits, that one probes, tries again or has people asked: two that did would both record it.
+        """
+        if receipt.closed_at is None:
+            worker = receipt.token.rpartition("~")[0]
+            if any(each.id == worker for each in await self._store.workers()):
+                return False
+        rows = await self._store.get([p.Key(receipt.tenant, receipt.run)])
+        if not rows or rows[0].standing in p.ENDED:
+            return True
+        asked = await self._store.tasks(p.TaskQuery(receipt.tenant, None, receipt.run), FORLORN_LIMIT)
+        statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
+        return bool(statuses) and statuses <= {"rejected", "cancelled"}  # it was given up
+
+    def _open_again(self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float) -> None:
+        if not held.dropped and clearance.promise in held.gate_of_run().meeting:
+            self._committer.submit(opening, partial(self.opened, held, clearance, opening, wait))
+
+    def begin(self, held: Held, clearance: Clearance) -> None:
+        """Let the act, or its probe, be done."""
+        if held.dropped:
+            return
+        held.gate_of_run().cleared[clearance.promise] = clearance
+        self._settler.floor.perform_action(held, clearance)
+
+    def _reuse(self, held: Held, clearance: Clearance, found: p.Receipt, *, counted: bool) -> None:
+        """It was done before, under this key: the recorded result is the result."""
+        gate = held.gate_of_run()
+        if clearance.case.proposal.writes and clearance.request.attempt == 1 and counted:
+            gate.writes -= 1
+        gate.closings.append(recording.reused(clearance.case, found, self._clock.now()))
+        if found.error is not None:
+            failure = Failure("holdfast.errors:Unencodable", found.error)
+            self._settler.settle(held, clearance.request, Err(failure))
+        elif found.result_blob is None:
+            self._settler.settle(held, clearance.request, Ok(Payload(found.result or cbor2.dumps(None))))
+        else:
+            gate.meeting.add(clearance.promise)
+            self._settler.background(self._reuse_large(held, clearance.request, found.result_blob))
+
+    async def _reuse_large(self, held: Held, request: Invoke, digest: bytes) -> None:
+        data = await patiently(partial(self._store.blob, held.key.tenant, digest))
+        held.gate_of_run().meeting.discard(request.promise_id)
+        if data is not None:
+            self._settler.settle(held, request, Ok(Payload(data)))
+        else:
+            lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
+            self._settler.settle(held, request, Err(lost))
+
+    def finish(self, held: Held, clearance: Clearance, outcome: Outcome) -> None:
+        """An attempt, or a probe, has ended: keep what came of it."""
+        gate = held.gate_of_run()
+        gate.cleared.pop(clearance.promise, None)
+        if clearance.probing:
+            self._probed(held, clearance, outcome)
+            return
+        outcome = self._scrubbed(clearance, outcome)
+        closing = recording.outcome(clearance, outcome, self._clock.now())
+        unknown = closing.receipt.state == "unknown"
+        if unknown and not clearance.case.action.safe_to_retry:
+            gate.receipts[clearance.promise] = closing.receipt
+            self._ride(held, closing)
+            self._settler.reconsider(held, clearance.request)
+            return
+        if unknown:
+            gate.receipts[clearance.promise] = closing.receipt
+        self._ride(held, closing)
+        if not held.dropped:
+            self._settler.floor.arrive(held, outcome)
+
+    def _probed(self, held: Held, clearance: Clearance, outcome: Outcome) -> None:
+        gate, now = held.gate_of_run(), self._clock.now()
+        gate.probed.add(clearance.promise)
+        found: Any = None
+        if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
+            found = cbor2.loads(outcome.outcome.value.data)
+        told = found.get("type") if isinstance(found, dict) else None
+        if told == "Happened":
+            result = Payload(cbor2.dumps(found.get("value"), canonical=True))
+            settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
+            self._ride(held, recording.outcome(clearance, settled, now))
+            gate.receipts.pop(clearance.promise, None)
+            if not held.dropped:
+                self._settler.floor.arrive(held, settled)
+            return
+        if told == "DidNotHappen":
+            failed = msgspec.structs.replace(
+                clearance.receipt, state="failed", error="the probe found that it did not happen", closed_at=now
+            )
+            self._ride(held, recording.close(clearance.case, failed, now))
+            gate.receipts.pop(clearance.promise, None)
+            gate.again[clearance.promise] = clearance.request  # the store does not know yet: it would say pending
+            self._settler.floor.stir(held)
+            return
+        log.warning("the probe of %s could not tell what became of it", clearance.case.action.name)
+        self._settler.reconsider(held, clearance.request)
+
+    def _scrubbed(self, clearance: Clearance, outcome: Outcome) -> Outcome:
+        """The outcome without the secrets that its error may quote."""
+        secrets = clearance.case.action.secrets
+        if not secrets:
+            return outcome
+        if isinstance(outcome, AttemptFailed):
+            return msgspec.structs.replace(outcome, failure=secrets.scrub(outcome.failure, clearance.case.arguments))
+        if isinstance(outcome.outcome, Err):
+            failure = secrets.scrub(outcome.outcome.failure, clearance.case.arguments)
+            return msgspec.structs.replace(outcome, outcome=Err(failure))
+        return outcome
+
+    def _ride(self, held: Held, closing: p.CloseReceipt) -> None:
+        """Let the next commit of the run carry it; a run that is gone has none, so it goes alone."""
+        if held.dropped:
+            self._send(held.key, closing)
+        else:
+            held.gate_of_run().closings.append(closing)
+
+    def _send(self, key: p.Key, closing: p.CloseReceipt | p.Note) -> None:
+        def closed(answer: p.Answer | Exception) -> None:
+            if isinstance(answer, p.Closed) and isinstance(closing, p.CloseReceipt):
+                stir = p.Deliver(key, messages.stirred(closing.receipt, self._clock.now()))
+                self._committer.submit(stir, _ignore)
+
+        self._committer.submit(closing, closed)
+
+    def salvage(self, held: Held, carried: tuple[p.CloseReceipt | p.Note, ...] = ()) -> None:
+        """The run is let go: what its next commit should have carried goes alone, and acts not begun are closed."""
+        gate = held.gate
+        for closing in carried:
+            self._send(held.key, closing)
+        if gate is None:
+            return
+        closings, gate.closings = gate.closings, []
+        for closing in closings:
+            self._send(held.key, closing)
+        for clearance in list(gate.cleared.values()):
+            if not clearance.begun and not clearance.probing:
+                self.call_off(gate, clearance)
+                self._committer.submit(self.never_begun(clearance), _ignore)
+
+    def call_off(self, gate: Gatehouse, clearance: Clearance) -> None:
+        """Let an act that has not begun never begin."""
+        gate.cleared.pop(clearance.promise, None)
+        if clearance.performance is not None:
+            clearance.performance.cancel()
+
+    def never_begun(self, clearance: Clearance) -> p.CloseReceipt:
+        """What closes the receipt of an act that was cleared and not begun."""
+        now = self._clock.now()
+        receipt = msgspec.structs.replace(
+            clearance.receipt, state="failed", error="the worker let it go before it began", closed_at=now
+        )
+        return recording.close(clearance.case, receipt, now)
+
+
+def _ignore(_: object) -> None:
+    """Nobody waits for this answer."""

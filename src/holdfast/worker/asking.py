@@ -1,0 +1,144 @@
+"""What people are asked, as tasks, and the audit's notes of them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Literal
+
+from holdfast.gate import records as r
+from holdfast.gate import tasks
+from holdfast.gate.policy import Ruling
+from holdfast.journal.cbor import canonical
+from holdfast.journal.promise import PromiseId
+from holdfast.store import protocol as p
+from holdfast.worker.gatehouse import Case
+from holdfast.worker.recording import note
+
+
+def approval(case: Case, ruling: Ruling, before: p.Task | None) -> p.Task:
+    """The task that asks people to approve a proposal; ``before`` is the last that this call asked for."""
+    wanted = ruling.approval
+    assert wanted is not None
+    expires_in = wanted.expires_in_seconds
+    proposal = case.proposal
+    return _task(
+        case,
+        "approval",
+        tasks.task_id(case.name, case.held.generation, "approval", case.digest, f"{case.held.epoch}.{case.now}"),
+        f"{proposal.name}: {proposal.connector} {proposal.operation} on {proposal.target or 'no target'}",
+        {"why": ruling.reason},
+        tier=wanted.tier,
+        two_person=wanted.two_person,
+        candidates=wanted.candidates,
+        policy=ruling.policy,
+        rule=ruling.rule,
+        expires_at=None if expires_in is None else case.now + expires_in * 1_000_000,
+        created_at=_younger(case, before),
+    )
+
+
+def outcome_task(case: Case, receipt: p.Receipt, before: p.Task | None) -> p.Task:
+    """The task that asks people what became of an attempt: both facts are in view, what was begun and what is known."""
+    return _task(
+        case,
+        "outcome",
+        tasks.task_id(case.name, case.held.generation, "outcome", case.digest, f"{case.held.epoch}.{case.now}"),
+        f"did {receipt.connector} {receipt.operation} on {receipt.target or 'no target'} happen? ({receipt.action})",
+        {
+            "begun": f"attempt {receipt.attempt} was begun at {_moment(receipt.opened_at)} by {_holder(receipt)}",
+            "known": receipt.error or "its worker stopped before the outcome was recorded",
+            "receipt": receipt.id,
+            "token": receipt.token,
+        },
+        created_at=_younger(case, before),
+    )
+
+
+def _younger(case: Case, before: p.Task | None) -> int:
+    """Of a call's tasks the youngest counts, so it is younger than the last one, whatever this worker's clock says."""
+    return case.now if before is None else max(case.now, before.created_at + 1)
+
+
+def _moment(microseconds: int) -> str:
+    return datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _holder(receipt: p.Receipt) -> str:
+    return receipt.token.split("~")[0]
+
+
+def _task(
+    case: Case,
+    kind: Literal["approval", "outcome"],
+    id: str,
+    summary: str,
+    more: dict[str, Any],
+    *,
+    tier: str = "med",
+    two_person: bool = False,
+    candidates: tuple[str, ...] = (),
+    policy: str = "",
+    rule: str | None = None,
+    expires_at: int | None = None,
+    created_at: int | None = None,
+) -> p.Task:
+    proposal, row = case.proposal, case.held.row
+    details = {
+        "action": proposal.name,
+        "connector": proposal.connector,
+        "operation": proposal.operation,
+        "target": proposal.target,
+        "fields": dict(proposal.fields),
+        "risk": proposal.risk,
+        "writes": proposal.writes,
+        "reverse": proposal.reverse,
+        "workflow": row.workflow,
+        **more,
+    }
+    return p.Task(
+        tenant=row.key.tenant,
+        id=id,
+        run=row.key.run,
+        generation=case.held.generation,
+        root=case.promise.root,
+        position=case.promise.path[-1],
+        kind=kind,
+        status="requested",
+        version=1,
+        proposal=case.digest,
+        summary=summary,
+        details=canonical(details),
+        tier=tier,
+        two_person=two_person,
+        candidates=candidates,
+        starter=row.actor,
+        policy=policy,
+        rule=rule,
+        created_at=case.now if created_at is None else created_at,
+        expires_at=expires_at,
+    )
+
+
+def put(task: p.Task, verdict: str, now: int, who: str | None = None, reason: str = "") -> p.PutTask:
+    """A task made or changed, with its note."""
+    record = r.Asked(
+        now,
+        task.run,
+        str(PromiseId(task.root).child(task.position)),
+        task.id,
+        task.kind,
+        task.status,
+        verdict,
+        task.proposal.hex(),
+        task.tier,
+        task.two_person,
+        who,
+        reason,
+        task.delegated_to,
+        task.expires_at,
+    )
+    return p.PutTask(task, (note(task.tenant, task.run, record),))
+
+
+def closed_task(task: p.Task, status: Literal["expired", "cancelled"], now: int) -> p.PutTask:
+    return put(tasks.close(task, status, now), status, now)

@@ -1,0 +1,190 @@
+"""What a held run has at the gate: the acts under way, what is known of earlier ones, what its next commit carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.gate.actions import Action
+from holdfast.gate.judging import Known
+from holdfast.gate.proposals import Proposal
+from holdfast.gate.records import type_of
+from holdfast.gate.tasks import is_about
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.requests import Invoke
+from holdfast.store import protocol as p
+from holdfast.worker.performer import Performance
+
+if TYPE_CHECKING:
+    from holdfast.worker.held import Held
+
+
+class Passage(msgspec.Struct, gc=False):
+    """What one action does to the next commit, and what follows when the first of these changes is answered."""
+
+    changes: tuple[p.Gating, ...] = ()
+    then: Callable[[p.Answer | None], None] | None = None
+
+
+class Case:
+    """One call before the gate."""
+
+    def __init__(
+        self,
+        held: Held,
+        request: Invoke,
+        action: Action[..., Any],
+        proposal: Proposal,
+        arguments: dict[str, Any],
+        name: str,
+        now: int,
+    ) -> None:
+        self.held = held
+        self.request = request
+        self.action = action
+        self.proposal = proposal
+        self.arguments = arguments
+        self.now = now
+        self.promise = request.promise_id
+        self.name = name
+        self.request_bytes = proposal.request()
+        self.digest = proposal.digest(self.request_bytes)
+        self.told = self.digest.hex()
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The types of the arguments; "secret" where one is, or holds, a secret."""
+        secrets = self.action.secrets.names
+        return {name: "secret" if name in secrets else type_of(value) for name, value in self.proposal.fields.items()}
+
+
+class Clearance:
+    """An act that may be done: its receipt is open."""
+
+    __slots__ = ("case", "performance", "probing", "receipt")
+
+    def __init__(self, case: Case, receipt: p.Receipt, *, probing: bool = False) -> None:
+        self.case = case
+        self.receipt = receipt
+        self.probing = probing
+        self.performance: Performance | None = None
+
+    @property
+    def promise(self) -> PromiseId:
+        return self.case.promise
+
+    @property
+    def request(self) -> Invoke:
+        return self.case.request
+
+    @property
+    def begun(self) -> bool:
+        return self.performance is not None and self.performance.task is not None
+
+
+class Gatehouse:
+    """One run's side of the gate, while this worker leases it."""
+
+    __slots__ = (
+        "again",
+        "approvals",
+        "cleared",
+        "closings",
+        "looked",
+        "looking",
+        "meeting",
+        "outcomes",
+        "passing",
+        "probed",
+        "receipts",
+        "unsure",
+        "writes",
+    )
+
+    def __init__(self, writes: int) -> None:
+        self.writes = writes
+        self.receipts: dict[PromiseId, p.Receipt] = {}  # attempts of unknown outcome
+        self.approvals: dict[PromiseId, p.Task] = {}
+        self.outcomes: dict[PromiseId, p.Task] = {}
+        self.probed: set[PromiseId] = set()
+        self.cleared: dict[PromiseId, Clearance] = {}
+        self.passing: set[PromiseId] = set()  # calls whose judgement is being committed
+        self.meeting: set[PromiseId] = set()  # calls that wait for another run's act under the same key
+        self.closings: list[p.CloseReceipt | p.Note] = []  # what the next commit must carry
+        self.again: dict[PromiseId, Invoke] = {}  # calls to be judged once more
+        self.looking: set[PromiseId] = set()  # calls to be judged once more when the store has been looked at
+        self.looked: set[str] = set()  # tasks whose receipt was looked for
+        self.unsure: set[PromiseId] = set()  # calls whose receipt was closed elsewhere: what is known here is old
+
+    def learn(self, receipts: Sequence[p.Receipt], tasks: Sequence[p.Task]) -> None:
+        """Take in what the store knows. Of a task the newer version counts."""
+        for receipt in receipts:
+            promise = PromiseId(receipt.root).child(receipt.position)
+            before = self.receipts.get(promise)
+            if before is None or before.token != receipt.token:  # of the same attempt more may be known here
+                self.receipts[promise] = receipt
+        for task in tasks:
+            known = self.approvals if task.kind == "approval" else self.outcomes
+            promise = PromiseId(task.root).child(task.position)
+            last = known.get(promise)
+            if last is None or self._rank(promise, task) > self._rank(promise, last):
+                known[promise] = task
+
+    def _rank(self, promise: PromiseId, task: p.Task) -> tuple[bool, int, int]:
+        """Which of two tasks of a call counts. The clocks of workers differ: the attempt is the better witness."""
+        receipt = self.receipts.get(promise)
+        about = task.kind == "outcome" and receipt is not None and is_about(task, receipt)
+        return (about, task.created_at, task.version)
+
+    def known(self, promise: PromiseId) -> Known:
+        """What is known of a call before it is judged."""
+        return Known(
+            self.receipts.get(promise),
+            self.outcomes.get(promise),
+            self.approvals.get(promise),
+            promise in self.probed,
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether something here must move on in this worker."""
+        return bool(self.cleared or self.meeting or self.looking or self.again)
+
+    @property
+    def restless(self) -> bool:
+        """Whether something here wants a turn now; it may have come while the last one was being committed."""
+        return bool(self.again or self.closings)
+
+    def task_of(self, promise: PromiseId) -> p.Task | None:
+        """The task that the call waits for."""
+        for known in (self.outcomes, self.approvals):
+            task = known.get(promise)
+            if task is not None and task.status == "requested":
+                return task
+        return None
+
+    def is_expired(self, now: int) -> bool:
+        """Whether an open task's time is over."""
+        expiry = self.next_expiry()
+        return expiry is not None and expiry <= now
+
+    def next_expiry(self) -> int | None:
+        """When the first open task expires."""
+        if not self.approvals:
+            return None
+        times = [
+            task.expires_at
+            for task in self.approvals.values()
+            if task.status == "requested" and task.expires_at is not None
+        ]
+        return min(times, default=None)
+
+    def forget(self, promise: PromiseId) -> None:
+        """The call is settled."""
+        for known in (self.receipts, self.approvals, self.outcomes, self.again):
+            known.pop(promise, None)
+        self.probed.discard(promise)
+        self.meeting.discard(promise)
+        self.looking.discard(promise)

@@ -1,0 +1,322 @@
+"""The governor: it passes the actions of held runs through the gate.
+
+The way of an action: it is judged while its turn is planned, so that the decision and the opened receipt ride in the
+commit that makes its intent durable; the commit's answer begins the act; its end closes the receipt in the commit that
+records the completion.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import cbor2
+import msgspec
+
+from holdfast.gate import judging as j
+from holdfast.gate import tasks
+from holdfast.gate.actions import ACTION, Action
+from holdfast.gate.policy import Policy
+from holdfast.gate.proposals import RunFacts
+from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.requests import Abandon, Invoke, Request
+from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.failures import describe
+from holdfast.store import protocol as p
+from holdfast.worker import asking, recording
+from holdfast.worker.acts import MEETING_SECONDS, Acts
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage
+from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
+from holdfast.worker.settling import Floor, Settler
+
+log = logging.getLogger("holdfast.gate")
+
+
+class Governor:
+    """Judges the actions of this worker's runs, and keeps their receipts."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        clock: Clock,
+        worker: str,
+        policy: Callable[[], Policy],
+        steps: Any,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._worker = worker
+        self._policy = policy
+        self._steps = steps
+        self._settler = Settler(store, clock)
+        self.acts = Acts(store, committer, clock, self._settler)
+        self._attempts = itertools.count(1)
+
+    def stand_on(self, floor: Floor) -> None:
+        """Say who performs acts and takes what comes of them."""
+        self._settler.floor = floor
+
+    # -- judging ---------------------------------------------------------------------------------------------------
+
+    def due(self, held: Held, now: int) -> list[Request]:
+        """The calls to be judged once more: answered, or their task has expired; and those that nobody waits for."""
+        gate = held.gate
+        if gate is None:
+            return []
+        left = self._left(held, gate)
+        if held.live.ended:
+            return left
+        for promise, task in gate.approvals.items():
+            if tasks.is_expired(task, now) and (request := held.live.request_of(promise)) is not None:
+                gate.again[promise] = request
+        for promise in [promise for promise in gate.again if promise in gate.unsure]:
+            self._settler.reconsider(held, gate.again.pop(promise))
+        gate.unsure.clear()
+        again, gate.again = gate.again, {}
+        # Nobody may wait for a call any more by the time that it comes to be judged again.
+        judged = [request for promise in again if (request := held.live.request_of(promise)) is not None]
+        return [*left, *judged]
+
+    def _left(self, held: Held, gate: Gatehouse) -> list[Request]:
+        """The calls of which something is open here, an attempt or a task, although their run waits for them no more.
+
+        Most are abandoned by the run itself. One whose retry was due in the turn that cancelled it never was asked for
+        by this turn, so it is not; and a run may end with calls under way.
+        """
+        open_ = {promise for promise, receipt in gate.receipts.items() if receipt.state == "pending"}
+        for known in (gate.approvals, gate.outcomes):
+            open_ |= {promise for promise, task in known.items() if task.status == "requested"}
+        if held.live.ended:
+            open_ |= gate.cleared.keys()
+        elif open_:
+            awaited = {wait.position for wait in held.live.waits() if wait.kind == ACTION}
+            open_ = {promise for promise in open_ if promise.path[-1] not in awaited}
+        return [Abandon(promise, ACTION, None) for promise in sorted(open_, key=lambda each: each.path)]
+
+    def judge(self, held: Held, request: Invoke, now: int) -> Passage | None:
+        """What to commit about a call and what to do then; None where it is under way or waits."""
+        gate = held.gate_of_run()
+        promise = request.promise_id
+        if held.live.ended:  # nobody would wait for it
+            return None
+        if promise in gate.cleared or promise in gate.meeting or promise in gate.passing or promise in gate.looking:
+            return None
+        asked = gate.outcomes.get(promise)
+        if asked is not None and promise not in gate.receipts and asked.id not in gate.looked:
+            # It was asked about an attempt that is not this run's own, or whose outcome has become known since.
+            gate.looked.add(asked.id)
+            self._settler.reconsider(held, request)
+            return None
+        passage = self._judged(held, request, now)
+        if passage is None or passage.then is None:
+            return passage
+        follow = passage.then
+
+        def then(answer: p.Answer | None) -> None:
+            gate.passing.discard(promise)
+            follow(answer)
+
+        gate.passing.add(promise)  # until the commit is answered: judged twice, it would be done twice
+        return Passage(passage.changes, then)
+
+    def _judged(self, held: Held, request: Invoke, now: int) -> Passage | None:
+        gate, promise = held.gate_of_run(), request.promise_id
+        action = self._steps.get(request.function_name)
+        if not isinstance(action, Action):
+            return Passage(self._unasked(held, promise, now), lambda _: self._missing(held, request, action))
+        try:
+            arguments = action.arguments(request.input)
+            action.signature.read(request.input)
+            name = str(promise)
+            proposal = action.propose(arguments, name)
+        except Exception as error:
+            return self._refuse_unread(held, request, action, error, now)
+        verdict = j.judge(
+            proposal,
+            self._facts(held),
+            self._policy(),
+            gate.known(promise),
+            now,
+            safe_to_retry=action.safe_to_retry,
+            has_probe=action.probe is not None,
+            attempt=request.attempt,
+        )
+        case = Case(held, request, action, proposal, arguments, name, now)
+        match verdict:
+            case j.Act():
+                return self._act(case, verdict)
+            case j.Refuse():
+                return self._refuse(case, verdict)
+            case j.Ask():
+                return self._ask(case, verdict)
+            case j.Await():
+                return None
+            case j.Probe(receipt=receipt):
+                probe = Clearance(case, receipt, probing=True)
+                return Passage(then=lambda _: self.acts.begin(held, probe))
+            case j.AskOutcome(receipt=receipt):
+                return self._ask_outcome(case, receipt)
+            case j.Recall():
+                return self._recall(case, verdict)
+
+    def _facts(self, held: Held) -> RunFacts:
+        row = held.row
+        trigger = None if row.trigger_type is None else f"{row.trigger_type}:{row.trigger_ref or ''}"
+        writes = 0 if held.gate is None else held.gate.writes
+        return RunFacts(
+            row.key.tenant, row.key.run, row.workflow, row.workspace, row.actor, row.attributes, writes, trigger
+        )
+
+    def _missing(self, held: Held, request: Invoke, found: Step[..., Any] | None) -> None:
+        what = "is no action any more" if found is not None else "is not known here"
+        told = f"action {request.function_name!r} {what}: deploy the code that defines it, then retry"
+        self._settler.settle(held, request, Err(Failure("holdfast.errors:InvalidDefinition", told)))
+
+    def _refuse_unread(
+        self, held: Held, request: Invoke, action: Action[..., Any], error: Exception, now: int
+    ) -> Passage:
+        """The arguments do not fit what the action says of them: nothing can be judged."""
+        try:
+            failure = action.secrets.scrub(describe(error), action.arguments(request.input))
+        except Exception:
+            failure = Failure("holdfast.errors:Undecodable", "the arguments cannot be read")
+        # The message may quote an argument, and the audit tells of values by type, size and hash alone.
+        told = f"the arguments do not fit what {action.name} declares ({failure.type.rpartition(':')[2]})"
+        note = recording.unread(held, request, action, told, now)
+        unasked = self._unasked(held, request.promise_id, now)
+        return Passage((note, *unasked), lambda _: self._settler.settle(held, request, Err(failure)))
+
+    def _unasked(self, held: Held, promise: PromiseId, now: int) -> tuple[p.Gating, ...]:
+        """What closes the question of a call that is settled without its answer: nobody must be asked in vain."""
+        task = held.gate_of_run().task_of(promise)
+        return () if task is None else (asking.closed_task(task, "cancelled", now),)
+
+    # -- verdicts --------------------------------------------------------------------------------------------------
+
+    def _act(self, case: Case, verdict: j.Act) -> Passage:
+        held, request, gate = case.held, case.request, case.held.gate_of_run()
+        receipt = recording.opened(case, self._token(), verdict.task)
+        if case.proposal.writes and request.attempt == 1 and verdict.instead_of is None:
+            gate.writes += 1
+        opening = p.OpenReceipt(receipt, verdict.instead_of)
+        changes: list[p.Gating] = [opening, recording.decided(case, "allow", verdict.ruling, task=verdict.task)]
+        outcome = gate.outcomes.get(request.promise_id)
+        if outcome is not None and outcome.status == "requested":  # what it asks became known in another way
+            changes.append(asking.closed_task(outcome, "cancelled", case.now))
+        clearance = Clearance(case, receipt)
+        gate.receipts.pop(request.promise_id, None)
+        return Passage(tuple(changes), partial(self.acts.opened, held, clearance, opening, MEETING_SECONDS[0]))
+
+    def _refuse(self, case: Case, verdict: j.Refuse) -> Passage:
+        held, request = case.held, case.request
+        message = f"{case.action.name} on {case.proposal.target or case.proposal.connector}: {verdict.reason}"
+        failure = Failure(f"holdfast.errors:{verdict.error}", message)
+        note = recording.refused(case, verdict)
+        if verdict.expired is None:
+            unasked = self._unasked(held, request.promise_id, case.now)
+            return Passage((note, *unasked), lambda _: self._settler.settle(held, request, Err(failure)))
+        change = asking.closed_task(verdict.expired, "expired", case.now)
+        held.gate_of_run().approvals[request.promise_id] = change.task
+
+        def then(answer: p.Answer | None) -> None:
+            if isinstance(answer, p.Tasked):
+                self._settler.settle(held, request, Err(failure))
+            else:  # someone answered at the last moment
+                held.gate_of_run().approvals.pop(request.promise_id, None)
+                self._settler.reconsider(held, request)
+
+        return Passage((change, note), then)
+
+    def _ask(self, case: Case, verdict: j.Ask) -> Passage:
+        gate = case.held.gate_of_run()
+        before = gate.approvals.get(case.request.promise_id)
+        task = asking.approval(case, verdict.ruling, before)
+        changes = (
+            asking.put(task, "requested", case.now),
+            recording.decided(case, "needs_approval", verdict.ruling, task=task),
+        )
+        gate.approvals[case.request.promise_id] = task
+        if verdict.superseded is None:
+            return Passage(changes)
+        withdrawal = self._withdrawal(case.held, verdict.superseded, case.now)
+        return Passage((*withdrawal.changes, *changes), withdrawal.then)
+
+    def _ask_outcome(self, case: Case, receipt: p.Receipt) -> Passage:
+        gate = case.held.gate_of_run()
+        before = gate.outcomes.get(case.request.promise_id)
+        task = asking.outcome_task(case, receipt, before)
+        gate.outcomes[case.request.promise_id] = task
+        changes: list[p.Gating] = [asking.put(task, "requested", case.now)]
+        if before is not None and before.status == "requested":  # it asks about an earlier attempt
+            changes.append(asking.closed_task(before, "cancelled", case.now))
+        if receipt.state == "pending":
+            unknown = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
+            gate.receipts[case.request.promise_id] = unknown
+            changes.append(recording.close(case, unknown, case.now))
+        return Passage(tuple(changes))
+
+    def _recall(self, case: Case, verdict: j.Recall) -> Passage:
+        """A person knows that it happened: their word is the result, and the receipt says whose word it is."""
+        value = verdict.task.answers[-1].value or cbor2.dumps(None)
+        receipt = msgspec.structs.replace(
+            verdict.receipt, state="succeeded", result=value, error=None, closed_at=case.now, task=verdict.task.id
+        )
+        closing = recording.close(case, receipt, case.now, proposal=verdict.task.proposal)
+
+        def then(answer: p.Answer | None) -> None:
+            if isinstance(answer, p.Closed):
+                case.held.gate_of_run().receipts.pop(case.promise, None)
+                self._settler.settle(case.held, case.request, Ok(Payload(value)))
+            else:
+                self._settler.reconsider(case.held, case.request)
+
+        return Passage((closing,), then)
+
+    def abandon(self, held: Held, promise: PromiseId, now: int) -> Passage | None:
+        """Nobody waits for a call any more: its open task is cancelled. An act that has begun goes on to its end."""
+        gate = held.gate
+        if gate is None:
+            return None
+        task, receipt, clearance = gate.task_of(promise), gate.receipts.get(promise), gate.cleared.get(promise)
+        gate.forget(promise)
+        if clearance is not None and not clearance.begun and not clearance.probing:
+            gate.closings.append(self.acts.never_begun(clearance))
+            self.acts.call_off(gate, clearance)
+        else:
+            receipt = receipt if clearance is None else clearance.receipt
+            if receipt is not None and receipt.state == "pending":
+                # The run may end now, and its worker die: then nobody would ever say that the outcome is unknown.
+                gate.closings.append(recording.abandoned(held, promise, receipt, now))
+        return None if task is None else self._withdrawal(held, task, now)
+
+    def _withdrawal(self, held: Held, task: p.Task, now: int) -> Passage:
+        """Close an open task that nobody needs to answer any more, whoever changes it at the same moment."""
+
+        def then(answer: p.Answer | None) -> None:
+            if isinstance(answer, p.Fenced):
+                self._settler.background(self._withdraw(task))
+            self._settler.floor.stir(held)  # the lease was kept for this answer
+
+        return Passage((asking.closed_task(task, "cancelled", now),), then)
+
+    async def _withdraw(self, task: p.Task) -> None:
+        while True:
+            present = await patiently(partial(self._store.task, task.tenant, task.id))
+            if present is None or present.status != "requested":
+                return
+            closing = asking.closed_task(present, "cancelled", self._clock.now())
+            if isinstance(await patiently(partial(self._committer.commit, closing)), p.Tasked):
+                return
+
+    def _token(self) -> str:
+        """The name of one attempt, and of no other: two runs may meet at a key, and one call may be done anew."""
+        return f"{self._worker}~{next(self._attempts)}"

@@ -1,0 +1,39 @@
+"""The policy watcher: it takes over a changed policy file, and has the audit say which policy is in force."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.gate.policy_keeper import PolicyKeeper
+from holdfast.gate.records import Operated
+from holdfast.worker.births import DEFAULT_TENANT
+from holdfast.worker.clock import Clock
+from holdfast.worker.committer import Committer
+from holdfast.worker.recording import note
+from holdfast.worker.role import Role
+
+LOOK_SECONDS: Final = 2.0
+
+
+class PolicyWatcher(Role):
+    """Looks at the policy's file every other second. A broken one changes nothing, and the keeper says so."""
+
+    name = "policy watcher"
+
+    def __init__(self, keeper: PolicyKeeper, committer: Committer, clock: Clock, worker: str) -> None:
+        super().__init__()
+        self._keeper = keeper
+        self._committer = committer
+        self._clock = clock
+        self._worker = worker
+        self._noted: str | None = None
+
+    async def round(self) -> float | None:
+        self._keeper.reload()
+        policy = self._keeper.current
+        if policy.hash != self._noted:
+            details = {"policy": policy.hash, "source": policy.source, "before": self._noted or ""}
+            record = Operated(self._clock.now(), "policy", f"worker {self._worker}", None, "in force", details)
+            self._committer.submit(note(DEFAULT_TENANT, None, record), lambda _: None)
+            self._noted = policy.hash
+        return LOOK_SECONDS

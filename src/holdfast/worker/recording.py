@@ -1,0 +1,273 @@
+"""What passes the gate, as rows and records: receipts, tasks, and the audit's notes of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+
+from holdfast.gate import records as r
+from holdfast.gate.actions import Action
+from holdfast.gate.judging import Refuse
+from holdfast.gate.policy import Ruling
+from holdfast.journal import events as e
+from holdfast.journal.blobs import THRESHOLD_BYTES, digest_of
+from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import AttemptFailed
+from holdfast.kernel.requests import Invoke
+from holdfast.store import protocol as p
+from holdfast.worker.gatehouse import Case, Clearance
+from holdfast.worker.held import Held
+from holdfast.worker.performer import Outcome
+
+
+def note(tenant: str, run: str | None, record: r.Record) -> p.Note:
+    """A record as an entry of the audit."""
+    return p.Note(tenant, run, r.kind_of(record), record.at, r.encode(record))
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def decided(
+    case: Case, effect: Literal["allow", "needs_approval"], ruling: Ruling, *, task: p.Task | None = None
+) -> p.Note:
+    stage = "approval" if task is not None and effect == "allow" else ruling.stage
+    return _decision(case, effect, stage, ruling.rule, ruling.policy, ruling.reason, None if task is None else task.id)
+
+
+def refused(case: Case, verdict: Refuse) -> p.Note:
+    return _decision(case, "deny", verdict.stage, verdict.rule, verdict.policy, verdict.reason, None)
+
+
+def _decision(
+    case: Case,
+    effect: Literal["allow", "deny", "needs_approval"],
+    stage: str,
+    rule: str | None,
+    policy: str | None,
+    reason: str,
+    task: str | None,
+) -> p.Note:
+    proposal, row = case.proposal, case.held.row
+    record = r.Decided(
+        case.now,
+        row.key.run,
+        case.name,
+        row.workflow,
+        proposal.name,
+        proposal.connector,
+        proposal.operation,
+        proposal.target,
+        proposal.writes,
+        proposal.risk,
+        case.told,
+        case.fields,
+        effect,
+        stage,
+        rule,
+        policy,
+        reason,
+        row.actor,
+        task,
+    )
+    return note(row.key.tenant, row.key.run, record)
+
+
+def unread(held: Held, request: Invoke, action: Action[..., Any], reason: str, now: int) -> p.Note:
+    """The decision about a call whose arguments do not fit: there is no proposal to tell of."""
+    row = held.row
+    record = r.Decided(
+        now,
+        row.key.run,
+        str(request.promise_id),
+        row.workflow,
+        action.name,
+        action.connector,
+        action.operation,
+        "",
+        action.writes,
+        action.risk,
+        "",
+        {},
+        "deny",
+        "schema",
+        None,
+        None,
+        reason,
+        row.actor,
+    )
+    return note(row.key.tenant, row.key.run, record)
+
+
+# -- receipts ----------------------------------------------------------------------------------------------------------
+
+
+def opened(case: Case, token: str, task: p.Task | None) -> p.Receipt:
+    """The receipt of an act that is about to be done."""
+    proposal, row, promise = case.proposal, case.held.row, case.promise
+    reverses = None
+    if case.action.takes_receipt:
+        taken = case.arguments.get(case.action.first_argument)
+        reverses = taken.get("id") if isinstance(taken, dict) else None
+    return p.Receipt(
+        tenant=row.key.tenant,
+        key=proposal.key,
+        # Beside each other for one run, and another where the key's template was changed between two attempts.
+        id=f"r-{promise.root.hex()[:12]}-{promise.path[-1]}-{crc32(proposal.key.encode()):08x}",
+        run=row.key.run,
+        root=promise.root,
+        position=promise.path[-1],
+        attempt=case.request.attempt,
+        token=token,
+        state="pending",
+        action=proposal.name,
+        connector=proposal.connector,
+        operation=proposal.operation,
+        target=proposal.target,
+        writes=proposal.writes,
+        risk=proposal.risk,
+        proposal=case.digest,
+        request=case.request_bytes,
+        opened_at=case.now,
+        actor=row.actor,
+        reverse=proposal.reverse,
+        reverses=reverses,
+        task=None if task is None else task.id,
+    )
+
+
+def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
+    """The receipt of an attempt that has ended."""
+    receipt, case = clearance.receipt, clearance.case
+    performance = clearance.performance
+    done = not clearance.probing and performance is not None and performance.done
+    blobs: dict[bytes, bytes] = {}
+    result: bytes | None = None
+    blob: bytes | None = None
+    cost: dict[str, float | str] | None = None
+    error: str | None = None
+    state: p.ReceiptState
+    if not isinstance(outcome, AttemptFailed) and isinstance(outcome.outcome, Ok):
+        state, result = "succeeded", outcome.outcome.value.data
+        cost = _cost(case.action, outcome.outcome.value)
+        if len(result) > THRESHOLD_BYTES:
+            blob = digest_of(result)
+            blobs[blob], result = result, None
+    else:
+        failure = outcome.failure if isinstance(outcome, AttemptFailed) else _failure(outcome.outcome)
+        error = str(failure)
+        # Done, and its result cannot be kept: repeating it would do it twice.
+        state = "succeeded" if done else "unknown" if performance is not None and performance.unknown else "failed"
+    closed = msgspec.structs.replace(
+        receipt, state=state, result=result, result_blob=blob, cost=cost, error=error, closed_at=now
+    )
+    return close(case, closed, now, blobs)
+
+
+def _failure(outcome: Ok | Err) -> Any:
+    assert isinstance(outcome, Err)
+    return outcome.failure
+
+
+def _cost(action: Action[..., Any], result: Payload) -> dict[str, float | str] | None:
+    if action.cost is None:
+        return None
+    try:
+        cost = action.cost(action.read_result(result))
+    except Exception as error:
+        return {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": f"cost= failed: {error}"}
+    return {"provider": cost.provider, "model": cost.model, "amount": float(cost.amount), "currency": cost.currency}
+
+
+def close(
+    case: Case, receipt: p.Receipt, now: int, blobs: p.Blobs | None = None, proposal: bytes | None = None
+) -> p.CloseReceipt:
+    """A receipt's end, with its note. The note is about what was allowed: the code may propose something else by now.
+
+    The receipt may be another call's; then it is about this call's ``proposal``, its present one unless it is given.
+    """
+    if (receipt.root, receipt.position) == (case.promise.root, case.promise.path[-1]):
+        proposal = receipt.proposal
+    told = case.told if proposal is None else proposal.hex()
+    record = _told(case.held.key.run, case.name, told, receipt, receipt.state, now, blobs or {})
+    return p.CloseReceipt(receipt, blobs or {}, (note(receipt.tenant, case.held.key.run, record),))
+
+
+def abandoned(held: Held, promise: PromiseId, receipt: p.Receipt, now: int) -> p.CloseReceipt:
+    """The receipt of an attempt that nobody waits for any more and whose outcome nothing here can tell."""
+    error = "nobody waited for its outcome any more"
+    unknown = msgspec.structs.replace(receipt, state="unknown", error=error)
+    record = _told(held.key.run, str(promise), receipt.proposal.hex(), unknown, "unknown", now, {})
+    return p.CloseReceipt(unknown, {}, (note(receipt.tenant, held.key.run, record),))
+
+
+def reused(case: Case, found: p.Receipt, now: int) -> p.Note:
+    """The note that an act was not repeated, because a receipt of another call has its success."""
+    record = _told(case.held.key.run, case.name, case.told, found, "reused", now, {})
+    return note(found.tenant, case.held.key.run, record)
+
+
+def _told(
+    run: str, promise: str, proposal: str, receipt: p.Receipt, state: str, now: int, blobs: p.Blobs
+) -> r.Receipted:
+    response = None
+    if receipt.result is not None:
+        response = r.of_bytes("result", receipt.result)
+    elif receipt.result_blob is not None:
+        response = r.Metadata("result", len(blobs.get(receipt.result_blob, b"")) or None, receipt.result_blob.hex())
+    return r.Receipted(
+        now,
+        run,
+        promise,
+        receipt.id,
+        receipt.key,
+        receipt.attempt,
+        state,
+        receipt.action,
+        receipt.connector,
+        receipt.operation,
+        receipt.target,
+        receipt.writes,
+        proposal,
+        r.of_bytes("arguments", receipt.request),
+        response,
+        receipt.error,
+        receipt.reverse is not None and state == "succeeded",
+        receipt.reverse,
+        receipt.reverses,
+        receipt.cost,
+        receipt.opened_at,
+        receipt.actor,
+    )
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.Segment, standing: str) -> p.Note:
+    """The note that binds a governed run's journal to the chain."""
+    output, error = None, None
+    if isinstance(ending, e.ExecutionCompleted):
+        output = r.of_bytes("result", ending.result.data)
+    elif isinstance(ending, e.ExecutionFailed):
+        error = ending.error.type
+    row = held.row
+    record = r.Ended(
+        segment.at,
+        row.key.run,
+        row.workflow,
+        started.component_digest,
+        held.generation,
+        standing,
+        held.id.root.hex(),
+        segment.first + segment.count,
+        segment.head.hex(),
+        r.of_bytes("arguments", started.input.data),
+        output,
+        row.actor,
+        error,
+    )
+    return note(row.key.tenant, row.key.run, record)

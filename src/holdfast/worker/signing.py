@@ -1,0 +1,59 @@
+"""The audit's keys as they are in the store: the first is made when it is needed, the last one signs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from holdfast.gate import keys
+from holdfast.gate.keys import PublicKey, Signer
+from holdfast.store.protocol import SigningKey, Store
+from holdfast.worker.clock import Clock
+
+
+def passphrase_of_environment() -> str | None:
+    """The passphrase that keys are encrypted with, if there is one."""
+    return os.environ.get(keys.PASSPHRASE_VARIABLE) or None
+
+
+class Keychain:
+    """Opens keys once. The passphrase is asked for each time that one is needed, so it may be set later."""
+
+    def __init__(
+        self, store: Store, clock: Clock, passphrase: Callable[[], str | None] = passphrase_of_environment
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._passphrase = passphrase
+        self._opened: Signer | None = None
+
+    async def line(self) -> list[SigningKey]:
+        """All keys, in order; the first is made now if there is none."""
+        found = await self._store.signing_keys()
+        while not found:
+            # Where another process made one at the same moment, it is there when we look again.
+            await self._store.add_signing_key(keys.generate(self._clock.now(), self._passphrase()))
+            found = await self._store.signing_keys()
+        return found
+
+    async def signer(self) -> Signer:
+        """The key that signs now. Raises KeyLocked."""
+        return self._open((await self.line())[-1])
+
+    async def published(self) -> list[PublicKey]:
+        """The public halves."""
+        return [keys.published(key) for key in await self.line()]
+
+    async def rotate(self) -> SigningKey:
+        """Add the next key, endorsed by the present one; it signs from now on. Raises KeyLocked."""
+        while True:
+            present = (await self.line())[-1]
+            following = keys.generate(self._clock.now(), self._passphrase(), (present, self._open(present)))
+            if await self._store.add_signing_key(following):
+                return following
+
+    def _open(self, key: SigningKey) -> Signer:
+        if self._opened is None or self._opened.id != key.id:
+            self._opened = None
+            self._opened = keys.unlock(key, self._passphrase())
+        return self._opened

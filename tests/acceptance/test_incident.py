@@ -1,0 +1,185 @@
+"""``examples/incident`` does what its page says: governed, approved, receipted, reversed, proved."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cbor2
+import pytest
+
+from holdfast import SyncHoldfast
+from holdfast.gate.keys import read_pem
+from holdfast.gate.verifying import verify_bundle
+from holdfast.journal import events as e
+from tests.acceptance.processes import ROOT, sqlite_url
+
+EXAMPLE = ROOT / "examples" / "incident"
+RUN = "triage:webhook:INC-7"
+UPDATE = {"priority": "1", "team": "payments"}
+GATE = ("receipts", "tasks", "audit", "blocks", "artefacts")
+
+READ = ("GET", "/incidents/INC-7", "")
+SUMMARISE = ("POST", "/model/summarise", "")
+CHANGE = ("PATCH", "/incidents/INC-7", "ann")
+PROBE = ("GET", "/incidents/INC-7", "ann")
+NOTE = ("POST", "/incidents/INC-7/notes", "ann")
+RESTORE = ("PATCH", "/incidents/INC-7", "holdfast")
+
+
+class Told(NamedTuple):
+    """What is left of a told story: what it printed, and its folder."""
+
+    output: str
+    folder: Path
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def tell(folder: Path, *options: str) -> Told:
+    """Run the example as a reader would, with every warning an error."""
+    command = [sys.executable, "-W", "error", str(EXAMPLE / "run.py"), "--folder", str(folder), *options]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=110
+    )
+    assert done.returncode == 0, done.stderr
+    return Told(done.stdout + done.stderr, folder)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The story without a crash."""
+    return tell(tmp_path_factory.mktemp("incident"))
+
+
+def token_of(folder: Path) -> str:
+    """Ann's token, from the one place that must have it: the journal's input."""
+    with SyncHoldfast(sqlite_url(folder / "incident.db"), worker=False) as client:
+        started = next(iter(client.run(RUN).journal())).event
+    assert isinstance(started, e.ExecutionStarted)
+    (_, token), _ = cbor2.loads(started.input.data)
+    return str(token)
+
+
+def test_the_service_saw_exactly_the_acts_that_were_approved(told: Told) -> None:
+    """Each act is made once, in order, and none beside those that the receipts tell of."""
+    assert [(each["method"], each["path"], each["who"]) for each in told.requests] == [
+        READ,
+        SUMMARISE,
+        CHANGE,
+        NOTE,
+        RESTORE,
+    ]
+    assert not any(each["repeated"] for each in told.requests)
+    with SyncHoldfast(sqlite_url(told.folder / "incident.db"), worker=False) as client:
+        receipts = {receipt.action: receipt for receipt in client.receipts.list()}
+        approvals = [task for task in client.tasks.list(status=None) if task.kind == "approval"]
+    assert {receipt.state for receipt in receipts.values()} == {"succeeded"}
+    assert len(receipts) == 5
+    assert receipts["update_incident"].arguments["fields"] == UPDATE
+    assert receipts["update_incident"].reversed_by == receipts["restore_incident"].id
+    assert receipts["restore_incident"].reverses == receipts["update_incident"].id
+    assert [(task.status, [said.who for said in task.answers]) for task in approvals] == [("approved", ["ben"])] * 2
+
+
+def test_a_trigger_that_comes_twice_starts_one_run(told: Told) -> None:
+    """The second finds the first; beside it there is only the reversal."""
+    with SyncHoldfast(sqlite_url(told.folder / "incident.db"), worker=False) as client:
+        runs = {run.key.run: run for run in client.list()}
+    assert sorted(run.workflow for run in runs.values()) == ["holdfast.reverse", "triage"]
+    triage = runs[RUN]
+    assert (triage.actor, triage.trigger_type, triage.trigger_ref) == ("ann", "webhook", "INC-7")
+
+
+def test_the_evidence_is_proved_and_a_forged_copy_is_broken(told: Told) -> None:
+    """With the operator's key and nothing else; another name in it is found."""
+    keys = read_pem((told.folder / "desk.pem").read_bytes())
+    verdict = verify_bundle((told.folder / "triage.zip").read_bytes(), keys)
+    assert (verdict.good, verdict.trusted) == (True, True)
+    forged = verify_bundle((told.folder / "forged.zip").read_bytes(), keys)
+    assert {claim.about for claim in forged.claims if claim.state == "broken"} == {"files", "entries"}
+    assert not forged.good
+    assert "triage.zip is good, and a key that you trust vouches for it" in told.output
+    assert "forged.zip is not what it claims to be" in told.output
+
+
+def test_the_costs_of_the_model_are_in_the_evidence(told: Told) -> None:
+    """What the service charged is what the evidence sums up."""
+    with zipfile.ZipFile(told.folder / "triage.zip") as bundle:
+        (cost,) = json.loads(bundle.read("costs.json"))
+    assert (cost["of"]["provider"], cost["of"]["model"]) == ("local", "small-1")
+    assert cost["sums"]["amount"] == pytest.approx(0.0018)
+
+
+def test_a_secret_argument_is_in_the_journal_alone(told: Told) -> None:
+    """Not in receipts, tasks, audit, evidence, logs or what is printed; the run itself must keep it to go on."""
+    token = token_of(told.folder)
+    assert len(token) == 32
+    database = sqlite3.connect(told.folder / "incident.db")
+    try:
+        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        assert tables.issuperset(GATE)
+        holding = {table for table in tables if _holds(database, table, token)}
+    finally:
+        database.close()
+    assert holding == {"segments"}
+    with zipfile.ZipFile(told.folder / "triage.zip") as bundle:
+        assert all(token.encode() not in bundle.read(name) for name in bundle.namelist())
+    assert token not in told.output
+    assert token not in (told.folder / "worker.log").read_text(encoding="utf-8")
+
+
+def _holds(database: sqlite3.Connection, table: str, text: str) -> bool:
+    """Whether a row holds the text, plainly or, as bytes within JSON are, in base64."""
+    found = (
+        v if isinstance(v, bytes) else str(v).encode()
+        for row in database.execute(f"SELECT * FROM {table}")
+        for v in row
+    )
+    forms = list(_forms(text.encode()))
+    return any(form in value for value in found for form in forms)
+
+
+def _forms(text: bytes) -> Iterator[bytes]:
+    yield text
+    for shift in range(3):  # base64 takes three bytes at a time, so it depends on what stands before
+        yield base64.b64encode(b"\0" * shift + text)[4 if shift else 0 : -4]
+
+
+def test_a_change_whose_record_was_lost_is_looked_up_and_not_made_again(tmp_path: Path) -> None:
+    """Killed between the act and its receipt: the probe finds that it happened, and the run goes on with that."""
+    told = tell(tmp_path, "--crash")
+    assert "kill -9" in told.output
+    assert [(each["method"], each["path"], each["who"]) for each in told.requests] == [
+        READ,
+        SUMMARISE,
+        CHANGE,
+        PROBE,
+        NOTE,
+        RESTORE,
+    ]
+    with SyncHoldfast(sqlite_url(tmp_path / "incident.db"), worker=False) as client:
+        (update,) = [each for each in client.receipts.list(run=RUN) if each.action == "update_incident"]
+    before = {"priority": "3", "team": "service desk"}
+    assert (update.state, update.result) == ("succeeded", {"before": before, "after": UPDATE})
+    keys = read_pem((tmp_path / "desk.pem").read_bytes())
+    assert verify_bundle((tmp_path / "triage.zip").read_bytes(), keys).trusted
+
+
+def test_the_policy_of_the_example_decides_as_its_cases_say() -> None:
+    """The cases beside it are its tests."""
+    command = [sys.executable, "-m", "holdfast.cli.main", "policy", "test", "policy.yaml", "cases.yaml"]
+    done = subprocess.run(command, cwd=EXAMPLE, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,95 @@
+"""What the gate's tables have been through: every receipt, task and beginning of a run, at the moment it is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from holdfast.gate import records
+from holdfast.gate.tasks import DID_NOT_HAPPEN, HAPPENED, verdict_of
+from holdfast.store import protocol as p
+from holdfast.store.memory.tables import Tables
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Place = tuple[str, str]
+"""A tenant and an idempotency key."""
+
+
+class Watched(dict[K, V], Generic[K, V]):
+    """A table that tells of every row written to it: the one before, and the new one."""
+
+    def __init__(self, told: Callable[[V | None, V], None]) -> None:
+        super().__init__()
+        self._told = told
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._told(self.get(key), value)
+        super().__setitem__(key, value)
+
+
+class Chronicle:
+    """The gate's history so far. ``broken`` are laws that a write broke."""
+
+    def __init__(self, tables: Tables, max_concurrency: int | None) -> None:
+        self.succeeded: set[Place] = set()
+        self.failed: set[str] = set()  # tokens of attempts that are recorded as failed
+        self.closed: Counter[tuple[str, str, int]] = Counter()  # a receipt's id, state and attempt
+        self.disowned: Counter[tuple[bytes, int]] = Counter()  # promises that a person said did not happen
+        self.vouched: dict[str, bytes | None] = {}  # by task, what a person said that the act gave
+        self.under_way: set[p.Key] = set()
+        self.broken: list[str] = []
+        self.tables = tables
+        self._max_concurrency = max_concurrency
+        self._allowed: set[tuple[str, str]] = set()
+        self._read = 0
+        tables.receipts = Watched(self._receipt)
+        tables.tasks = Watched(self._task)
+        tables.runs = Watched(self._run)
+
+    def _receipt(self, old: p.Receipt | None, new: p.Receipt) -> None:
+        place = (new.tenant, new.key)
+        if place in self.succeeded and (old is None or (old.state, old.token) != (new.state, new.token)):
+            self.broken.append(f"the receipt of {new.key} succeeded, and then became {new.state}")
+        if old is not None and old.reversed_by != new.reversed_by:
+            return
+        if new.state != "pending":
+            self.closed[new.id, new.state, new.attempt] += 1
+        if new.state == "succeeded":
+            self.succeeded.add(place)
+        elif new.state == "failed":
+            self.failed.add(new.token)
+
+    def _task(self, old: p.Task | None, new: p.Task) -> None:
+        if old is not None and old.status != "requested":
+            self.broken.append(f"task {new.id} was {old.status}, and then became {new.status}")
+        if new.kind == "outcome" and new.status in ("approved", "rejected"):
+            promise = (new.root, new.position)
+            if verdict_of(new) == DID_NOT_HAPPEN:
+                self.disowned[promise] += 1
+            elif verdict_of(new) == HAPPENED:
+                self.vouched[new.id] = new.answers[-1].value
+
+    def _run(self, old: p.Run | None, new: p.Run) -> None:
+        """Roots that are under way are counted: caps are about them."""
+        if new.parent is not None:
+            return
+        if new.begun_at is not None and new.ended_at is None:
+            self.under_way.add(new.key)
+        else:
+            self.under_way.discard(new.key)
+        if self._max_concurrency is not None and len(self.under_way) > self._max_concurrency:
+            self.broken.append(f"{len(self.under_way)} runs are under way, and the cap is {self._max_concurrency}")
+
+    def is_allowed(self, promise: str, proposal: str) -> bool:
+        """Whether the audit says by now that this proposal was allowed."""
+        for entry in self.tables.audit[self._read :]:
+            if entry.kind == "decision":
+                record = records.decode(entry.body)
+                assert isinstance(record, records.Decided)
+                if record.effect == "allow":
+                    self._allowed.add((record.promise, record.proposal))
+        self._read = len(self.tables.audit)
+        return (promise, proposal) in self._allowed

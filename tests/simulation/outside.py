@@ -1,0 +1,131 @@
+"""The outside world: it remembers every act, and refuses to begin one that the gate should not have let through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from holdfast.gate.actions import Action
+from holdfast.journal.promise import PromiseId
+from holdfast.store import protocol as p
+from holdfast.worker.performer import Performance
+from tests.simulation.chronicle import Chronicle, Place
+from tests.simulation.gated import Demand, Rules
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Process
+
+
+class Deed(msgspec.Struct):
+    """One act: who did it, for which promise, and what came of it. ``result`` is None until it is done."""
+
+    place: Place
+    run: str
+    promise: PromiseId
+    token: str
+    writes: bool
+    worker: str
+    began: float
+    ended: float | None = None
+    result: str | None = None
+
+
+class Outside:
+    """What has been done, by tenant and key."""
+
+    def __init__(self, chronicle: Chronicle) -> None:
+        self.deeds: dict[Place, list[Deed]] = {}
+        self._chronicle = chronicle
+
+    def all(self) -> list[Deed]:
+        return [deed for deeds in self.deeds.values() for deed in deeds]
+
+    def result(self, place: Place) -> str | None:
+        """What the first act that was done under this key gave."""
+        return next((deed.result for deed in self.deeds.get(place, ()) if deed.result is not None), None)
+
+    def is_first(self, deed: Deed) -> bool:
+        return self.deeds[deed.place][0] is deed
+
+    def under_way(self, workers: set[str]) -> bool:
+        """Whether one of these workers has not ended an act."""
+        return any(deed.ended is None and deed.worker in workers for deed in self.all())
+
+    def begin(
+        self,
+        process: Process,
+        action: Action[..., Any],
+        arguments: dict[str, Any],
+        performance: Performance,
+        rules: Rules,
+        time: float,
+    ) -> Deed:
+        """Begin an act, if it may begin. SystemExit, because an error would be the act's own failure."""
+        promise = performance.promise
+        proposal = action.propose(arguments, str(promise))
+        place = (performance.key.tenant, proposal.key)
+        about = f"act {proposal.key} of run {performance.key.run}"
+        if performance.info.key != proposal.key:
+            _stop(f"{about} was told another key: {performance.info.key}")
+        receipt = self._receipt(about, place, promise, process)
+        if not self._chronicle.is_allowed(str(promise), proposal.digest().hex()):
+            _stop(f"{about} began without a decision that allows it (G1)")
+        if not (action.safe_to_retry or action.probe is not None):
+            self._may_repeat(about, place, promise)
+        self._is_approved(about, receipt, proposal.digest(), rules.lanes[arguments["lane"]])
+        worker = receipt.token.rpartition("~")[0]
+        deed = Deed(place, performance.key.run, promise, receipt.token, proposal.writes, worker, time)
+        self.deeds.setdefault(place, []).append(deed)
+        return deed
+
+    def _receipt(self, about: str, place: Place, promise: PromiseId, process: Process) -> p.Receipt:
+        receipt = self._chronicle.tables.receipts.get(place)
+        worker = process.app.worker
+        if place in self._chronicle.succeeded:
+            _stop(f"{about} began again after its receipt had succeeded (G2)")
+        if receipt is None or receipt.state != "pending":
+            _stop(f"{about} began without a pending receipt: {receipt}")
+        if (receipt.root, receipt.position) != (promise.root, promise.path[-1]):
+            _stop(f"{about} began under the receipt of another call")
+        if worker is None or not receipt.token.startswith(f"{worker.id}~"):
+            _stop(f"{about} began under the receipt of another worker's attempt")
+        if any(deed.token == receipt.token for deed in self.deeds.get(place, ())):
+            _stop(f"{about} began twice in one attempt (G2)")
+        return receipt
+
+    def _may_repeat(self, about: str, place: Place, promise: PromiseId) -> None:
+        """What cannot be repeated is begun again only where the last attempt failed, or a person said so."""
+        open_ = [deed for deed in self.deeds.get(place, ()) if deed.token not in self._chronicle.failed]
+        words = sum(self._chronicle.disowned[each] for each in self._promises(place, promise))
+        if len(open_) > words:
+            _stop(f"{about} began again, and nobody said that it had not happened (G2): {open_}")
+
+    def _promises(self, place: Place, promise: PromiseId) -> set[tuple[bytes, int]]:
+        """The calls that ever asked for this key."""
+        known = {(deed.promise.root, deed.promise.path[-1]) for deed in self.deeds.get(place, ())}
+        return known | {(promise.root, promise.path[-1])}
+
+    def _is_approved(self, about: str, receipt: p.Receipt, digest: bytes, demand: Demand) -> None:
+        if demand.effect == "deny":
+            _stop(f"{about} began, and policy denies it (G1)")
+        if receipt.proposal != digest:
+            _stop(f"{about} is not what its receipt says")
+        if demand.effect == "allow":
+            return
+        task = self._chronicle.tables.tasks.get((receipt.tenant, receipt.task or ""))
+        if task is None or task.kind != "approval" or task.status != "approved":
+            _stop(f"{about} began without an approval (G4): {task}")
+        if task.proposal != digest or (task.root, task.position) != (receipt.root, receipt.position):
+            _stop(f"{about} began with the approval of something else (G4)")
+        people = {said.who for said in task.answers if said.verdict == "approved"}
+        if len(people) < (2 if demand.two_person else 1):
+            _stop(f"{about} began with the approval of {people} alone (G4)")
+        if demand.tier == "high" and task.starter in people:
+            _stop(f"{about} was approved by whoever started it (G4)")
+        if task.expires_at is not None and task.answers[-1].at >= task.expires_at:
+            _stop(f"{about} was approved after the approval had expired (G4)")
+
+
+def _stop(text: str) -> NoReturn:
+    raise SystemExit(text)

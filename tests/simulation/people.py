@@ -1,0 +1,106 @@
+"""The people of a simulation: they approve, reject, delegate and say what happened, also twice, wrongly or too late."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+import cbor2
+
+from holdfast import Holdfast
+from holdfast.errors import InvalidRequest, StoreUnavailable, TaskClosed, TaskForbidden
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Simulation
+
+NAMES: Final = ("ann", "bob", "cy", "dan")
+
+
+class People:
+    """They answer through a client, or through a worker's process, which may die of it."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._source = simulation.source
+
+    async def live(self) -> None:
+        while not self._simulation.faults.healed:
+            await asyncio.sleep(self._source.expovariate(0.7))
+            found = [task async for task in self._simulation.client.tasks.list(status=None)]
+            open_ = [task for task in found if task.status == "requested"]
+            if open_ and self._source.random() < 0.85:
+                await self._meddle(self._source.choice(open_))
+            elif found:
+                await self._meddle(self._source.choice(found))
+
+    async def _meddle(self, task: p.Task) -> None:
+        """Say something, at times twice."""
+        who = task.delegated_to or self._source.choice(NAMES)
+        for _ in range(self._source.choice((1, 1, 1, 2))):
+            await self._try(self._app_says(task, who))
+            await asyncio.sleep(0.001)  # nobody says two things at the same moment
+
+    def _app_says(self, task: p.Task, who: str) -> Any:
+        simulation, source = self._simulation, self._source
+        if simulation.processes and source.random() < 0.4:
+            process = source.choice(simulation.processes)
+            return process.inside(self._say(process.app, task, who))
+        return self._say(simulation.client, task, who)
+
+    async def _say(self, app: Holdfast, task: p.Task, who: str) -> None:
+        roll = self._source.random()
+        if task.kind == "outcome":
+            await self._tell(app, task, who, roll)
+        elif roll < 0.65:
+            await app.tasks.approve(task.id, by=who)
+            self._reached("approved")
+        elif roll < 0.8:
+            await app.tasks.reject(task.id, by=who)
+            self._reached("rejected")
+        else:
+            await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES))
+            self._reached("delegated")
+
+    async def _tell(self, app: Holdfast, task: p.Task, who: str, roll: float) -> None:
+        """What the person knows is mostly true."""
+        result = await self._truth(task)
+        if roll < 0.15:
+            await app.tasks.give_up(task.id, by=who)
+            self._reached("given up")
+        elif (result is not None) != (roll < 0.25):
+            await app.tasks.happened(task.id, by=who, result=result or "somebody's word")
+            self._reached("happened")
+        else:
+            await app.tasks.did_not_happen(task.id, by=who)
+            self._reached("did not happen")
+
+    async def _truth(self, task: p.Task) -> str | None:
+        receipt = await self._simulation.store.receipt(task.tenant, cbor2.loads(task.details)["receipt"])
+        return None if receipt is None else self._simulation.outside.result((receipt.tenant, receipt.key))
+
+    async def settle(self) -> None:
+        """Answer whatever is open, so that every run can end."""
+        async for task in self._simulation.client.tasks.list():
+            helpers = (task.delegated_to,) if task.delegated_to else NAMES
+            for who in helpers:
+                if task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
+                    await self._try(self._simulation.client.tasks.reject(task.id, by=who))
+                elif task.kind == "outcome":
+                    await self._try(self._tell(self._simulation.client, task, who, self._source.random()))
+                else:
+                    await self._try(self._simulation.client.tasks.approve(task.id, by=who))
+            if task.tier == "high" and task.delegated_to == task.starter:
+                await self._try(self._simulation.client.tasks.reject(task.id, by=helpers[0] or "ann"))
+
+    async def _try(self, saying: Any) -> None:
+        try:
+            with contextlib.suppress(TimeoutError, StoreUnavailable):
+                async with asyncio.timeout(15):
+                    await saying
+        except (TaskClosed, TaskForbidden, InvalidRequest) as error:
+            self._reached(type(error).__name__)
+
+    def _reached(self, what: str) -> None:
+        self._simulation.reached[f"a person: {what}"] += 1

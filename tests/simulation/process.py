@@ -1,0 +1,165 @@
+"""One worker's process in the simulation, and where its steps and acts happen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast import Holdfast, OutcomeUnknown, TerminalError, WorkerOptions, step_info
+from holdfast.gate.actions import Action
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.definitions import STEPS
+from holdfast.store import protocol as p
+from holdfast.testing.virtual import VirtualClock
+from holdfast.worker.heart import LoopPulse
+from holdfast.worker.performer import StepInfo, _current
+from tests.laws.programs import Unlucky, World, play, world
+from tests.simulation.faults import FaultyStore
+from tests.simulation.gated import DEPLOYED, POLICIES
+from tests.simulation.outside import Deed
+from tests.simulation.workload import act, queued
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Simulation
+
+LEASE_SECONDS: Final = 6.0
+LARGE: Final = 40_000
+"""So many characters do not fit into a receipt."""
+
+OPTIONS = WorkerOptions(
+    capacity=20,
+    lease_seconds=LEASE_SECONDS,
+    warm_limit=2,
+    retention_days=None,
+    grace_seconds=5.0,
+    crash_limit=1000,
+)
+
+
+class Nowhere(World):
+    """Outside of every process. A step that happens here belongs to no worker, so no law could be checked on it."""
+
+    async def perform(self, key: str, fails: int) -> str:
+        raise SystemExit(f"step {key} happened outside of every process")
+
+
+class Body(World):
+    """Where one worker's steps happen."""
+
+    def __init__(self, simulation: Simulation, process: Process) -> None:
+        super().__init__()
+        self.simulation = simulation
+        self.process = process
+
+    async def perform(self, key: str, fails: int) -> str:
+        simulation, info = self.simulation, step_info()
+        self._may_begin(key, info)
+        simulation.begun[info.key] += 1
+        simulation.reached["step begun"] += 1
+        await asyncio.sleep(simulation.source.choice((0.001, 0.1, 0.5, 2.0)))
+        if self.process.store.dead:
+            await simulation.graves.rest()
+        if info.attempt <= fails:
+            raise Unlucky(key)
+        simulation.succeeded[info.key] += 1
+        return key
+
+    async def act(self, action: Action[..., Any], name: str, lane: str, manner: str) -> str:
+        """Do something to the outside, in the manner that the plan says. The process may die of it, before or after."""
+        simulation, process = self.simulation, self.process
+        loop, source = asyncio.get_running_loop(), simulation.source
+        if process.store.dead:
+            await simulation.graves.rest()
+        performance = _current("an act")
+        arguments = {"name": name, "lane": lane, "manner": manner}
+        self._may_begin(f"act {name}", msgspec.structs.replace(step_info(), key=str(performance.promise)))
+        deed = simulation.outside.begin(process, action, arguments, performance, process.rules, loop.time())
+        simulation.reached[f"act begun: {manner}"] += 1
+        await asyncio.sleep(source.uniform(7, 25) if manner == "slow" else source.choice((0.001, 0.1, 0.5, 2.0)))
+        if process.store.dead or simulation.faults.happens(simulation.faults.die_acting):
+            await self._end_here("died before an act was done")
+        deed.ended = loop.time()
+        self._fail(deed, manner, performance.attempt)
+        deed.result = f"{deed.place[1]} by {deed.token}" + ("." * LARGE if manner == "large" else "")
+        if simulation.faults.happens(simulation.faults.die_acting):
+            await self._end_here("died after an act was done")
+        if manner == "lost" and simulation.outside.is_first(deed):
+            raise OutcomeUnknown("no answer came")
+        return deed.result
+
+    async def _end_here(self, how: str) -> None:
+        if not self.process.store.dead:
+            self.simulation.reached[how] += 1
+            self.process.die()
+        await self.simulation.graves.rest()
+
+    def _fail(self, deed: Deed, manner: str, attempt: int) -> None:
+        """What fails is not done."""
+        if manner.startswith("fails") and attempt <= int(manner.split()[1]):
+            raise Unlucky(manner)
+        if manner == "terminal":
+            raise TerminalError("it never works")
+        if manner == "silent" and self.simulation.outside.is_first(deed):
+            raise TimeoutError("nobody answered")
+
+    async def look(self, action: Action[..., Any], name: str) -> str | None:
+        """A probe: what was done under this name?"""
+        if self.process.store.dead:
+            await self.simulation.graves.rest()
+        key = action.propose({"name": name, "lane": "", "manner": ""}, str(_current("a probe").promise)).key
+        await asyncio.sleep(self.simulation.source.choice((0.001, 0.1, 2.0)))
+        self.simulation.reached["probed"] += 1
+        if self.simulation.faults.happens(0.1):
+            raise Unlucky("the probe")
+        return self.simulation.outside.result((step_info().tenant, key))
+
+    def _may_begin(self, key: str, info: StepInfo) -> None:
+        """The laws of an attempt's beginning. SystemExit, because an error would be the step's own failure."""
+        store = self.simulation.store
+        worker = self.process.app.worker
+        if info.key in store.completed:
+            raise SystemExit(f"step {key} of run {info.run} began again after its completion was recorded")
+        if (info.key, info.attempt) not in store.intended:
+            raise SystemExit(f"step {key} of run {info.run} began before its intent was durable")
+        key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key).path[-1]
+        if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
+            raise SystemExit(f"step {key} of run {info.run} began in a worker that no longer had the lease")
+
+
+class Process:
+    """One worker process. All that it does happens in its own context, so that a step knows where it happens."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        loop = asyncio.get_running_loop()
+        source = simulation.source
+        self.store = FaultyStore(simulation.store, simulation.faults, simulation.reached, simulation.graves, self.die)
+        self.simulation = simulation
+        self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)))
+        self.rules = simulation.rules_of_a_process()
+        self.app = Holdfast(
+            self.store,  # type: ignore[arg-type]  # every operation is forwarded by name
+            clock=self.clock,
+            entropy=random.Random(source.random()),
+            options=OPTIONS,
+            pulse=LoopPulse,
+            workflows=[act, play],
+            policy=POLICIES[self.rules.name] if simulation.governed else None,
+        )
+        if simulation.governed and source.random() < simulation.deployed:
+            self.app._steps = {**STEPS, **DEPLOYED}
+        self._context = contextvars.copy_context()
+        self._context.run(world.set, Body(simulation, self))
+
+    async def inside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something in this process, as its own code would: what that begins, begins there."""
+        await asyncio.get_running_loop().create_task(work, context=self._context)
+
+    def die(self) -> None:
+        self.store.dead = True
+        self.simulation.reached["worker died"] += 1
+        self.simulation.replace(self)

@@ -1,0 +1,209 @@
+"""``audit``, ``evidence``, ``keys`` and ``verify FILE``, on a store with a governed run in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from holdfast.cli.main import main
+from holdfast.gate import records
+from holdfast.store import protocol as p
+from holdfast.store.opening import store_at
+from holdfast.worker.archivist import Archivist
+from holdfast.worker.clock import SYSTEM_CLOCK
+from holdfast.worker.sealer import Sealer
+from tests.unit.cli.conftest import Invoke, lines
+from tests.unit.gate.governed import RUN, TENANT, run_in_store
+
+TENANT_OPTION = ("--tenant", TENANT)
+
+
+async def _fill(url: str) -> None:
+    store = store_at(url)
+    await store.open()
+    try:
+        await run_in_store(store)
+        await Sealer(store, SYSTEM_CLOCK).seal()
+        act = records.Operated(1, "pause", "eve\x1b[31m", run="other")
+        await store.commit([p.Note(TENANT, "other", "operator", 1, records.encode(act))])
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store with a governed run whose entries are sealed, and one entry that is not."""
+    monkeypatch.delenv("HOLDFAST_KEY_PASSPHRASE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    made = f"sqlite:///{tmp_path}/governed.db"
+    asyncio.run(_fill(made))
+    return made
+
+
+@pytest.fixture
+def holdfast(url: str) -> Invoke:
+    def invoke(*args: str) -> Result:
+        result = CliRunner().invoke(main, args, env={"HOLDFAST_STORE": url}, prog_name="holdfast")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return invoke
+
+
+def test_the_audit_is_listed_in_order_with_the_unsealed_marked_and_nothing_obeyed(holdfast: Invoke) -> None:
+    """Sealed entries have their positions; what a terminal would obey is shown."""
+    told = holdfast("audit", *TENANT_OPTION).stdout.splitlines()
+    assert told[0].split() == ["ENTRY", "TIME", "KIND", "RUN", "WHAT"]
+    assert [line.split()[0] for line in told[1:]] == [*map(str, range(9)), "unsealed"]
+    assert "allow charge on customer-7" in told[1]
+    assert "\\x1b[31m" in told[-1]
+
+
+def test_the_audit_can_be_narrowed_and_read_by_programs(holdfast: Invoke) -> None:
+    """By run, kind and time; the last N; the record as it was written."""
+    found = lines(holdfast("audit", *TENANT_OPTION, "--run", RUN, "--kind", "approval", "--limit", "2", "--json"))
+    assert [(entry["position"], entry["sealed"], entry["record"]["who"]) for entry in found] == [
+        (4, True, "ann"),
+        (5, True, "bob"),
+    ]
+    assert "no entries match" in holdfast("audit", *TENANT_OPTION, "--until", "1960-01-01").stderr
+    assert len(lines(holdfast("audit", "list", *TENANT_OPTION, "--since", "2001-01-01", "--json"))) == 9
+
+
+def test_an_audit_is_verified_with_and_without_a_key(holdfast: Invoke) -> None:
+    """With the exported key it is proved; without, it only fits together; with a stranger's it is refused."""
+    assert holdfast("keys", "export", "-o", "public.pem").exit_code == 0
+    proved = holdfast("audit", "verify", *TENANT_OPTION, "--key", "public.pem")
+    assert proved.exit_code == 0
+    assert "9 entries in 1 signed blocks" in proved.stdout
+    assert "1 entries are not sealed yet" in proved.stdout
+    assert "a key that you trust vouches for it" in proved.stdout
+    plain = holdfast("audit", "verify", *TENANT_OPTION)
+    assert (plain.exit_code, "nothing says who made it" in plain.stdout) == (0, True)
+    Path("stranger.pem").write_bytes(_stranger())
+    assert holdfast("audit", "verify", *TENANT_OPTION, "--key", "stranger.pem").exit_code == 1
+
+
+def _stranger() -> bytes:
+    from holdfast.gate.keys import to_pem
+    from tests.unit.gate.governed import STRANGER
+
+    return to_pem(STRANGER[0].public)
+
+
+def test_an_altered_audit_is_named(holdfast: Invoke, url: str) -> None:
+    """Someone who can write to the database cannot hide it."""
+    database = sqlite3.connect(url.removeprefix("sqlite:///"))
+    with database:
+        database.execute("UPDATE audit SET at = at + 1 WHERE position = 3")
+    database.close()
+    result = holdfast("audit", "verify", *TENANT_OPTION, "--json")
+    (told,) = lines(result)
+    assert (result.exit_code, told["good"]) == (1, False)
+    assert told["claims"][0]["state"] == "broken"
+    assert told["claims"][0]["text"].startswith("entry 3 ")
+
+
+def test_evidence_is_made_written_and_verified_on_its_own(holdfast: Invoke) -> None:
+    """The file and the public key are all that the reader needs."""
+    holdfast("keys", "export", "-o", "public.pem")
+    made = holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION, "--json")
+    (told,) = lines(made)
+    assert (told["stored"], told["unsealed"], told["size"]) == (False, 0, Path("run.zip").stat().st_size)
+    elsewhere = {"HOLDFAST_STORE": "sqlite:////nowhere/at/all.db"}
+    proved = CliRunner().invoke(main, ["verify", "run.zip", "--key", "public.pem"], env=elsewhere)
+    assert (proved.exit_code, "vouches for it" in proved.stdout) == (0, True)
+    plain = CliRunner().invoke(main, ["verify", "run.zip", "--json"], env=elsewhere)
+    assert (plain.exit_code, lines(plain)[0]["trusted"]) == (0, False)
+    data = bytearray(Path("run.zip").read_bytes())
+    data[len(data) // 2] ^= 1
+    Path("run.zip").write_bytes(data)
+    assert holdfast("verify", "run.zip", "--key", "public.pem").exit_code == 1
+
+
+def test_evidence_with_values_proves_the_journal(holdfast: Invoke) -> None:
+    """The hashes are computed anew."""
+    assert holdfast("evidence", RUN, "-o", "run.zip", "--values", *TENANT_OPTION).exit_code == 0
+    (told,) = lines(holdfast("verify", "run.zip", "--json"))
+    assert {claim["state"] for claim in told["claims"] if claim["about"] == "values"} == {"consistent"}
+
+
+def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
+    """The bundle is the one that the archivist made, byte for byte."""
+
+    async def archive() -> bytes | None:
+        store = store_at(url)
+        await store.open()
+        try:
+            await Archivist(store, SYSTEM_CLOCK).round()
+            return await store.artefact(p.Key(TENANT, RUN), 0, p.EVIDENCE)
+        finally:
+            await store.close()
+
+    kept = asyncio.run(archive())
+    (told,) = lines(holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION, "--json"))
+    assert told["stored"] is True
+    assert Path("run.zip").read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("evidence", "nobody", "-o", "x.zip"), 3, "there is no run 'nobody'"),
+        (("evidence", RUN, "-o", "x.zip", *TENANT_OPTION, "--generation", "7"), 2, "generations 0 to 0"),
+        (("evidence", RUN, "-o", "no/such/folder/x.zip", *TENANT_OPTION), 2, "cannot be written"),
+        (("verify", RUN, "--key", "public.pem", *TENANT_OPTION), 2, "--key is for files"),
+        (("audit", "verify", "--key", "missing.pem"), 2, "missing.pem cannot be read"),
+        (("verify",), 2, "give a RUN, a FILE, or --all"),
+    ],
+)
+def test_mistakes_are_told(holdfast: Invoke, arguments: tuple[str, ...], code: int, told: str) -> None:
+    """One line, and the exit code of who must act."""
+    result = holdfast(*arguments)
+    assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+
+
+def test_a_file_without_keys_is_told(holdfast: Invoke) -> None:
+    """It says which file, and what writes one."""
+    Path("empty.pem").write_text("nothing")
+    result = holdfast("audit", "verify", "--key", "empty.pem")
+    assert (result.exit_code, "empty.pem: there is no PEM public key" in result.stderr) == (2, True)
+
+
+def test_keys_are_listed_rotated_and_the_rotation_is_in_the_audit(holdfast: Invoke) -> None:
+    """The new key signs, the old export still leads to it, and the audit says who did it."""
+    holdfast("keys", "export", "-o", "old.pem")
+    assert holdfast("keys", "rotate", *TENANT_OPTION, "--as", "ann", "--reason", "every year").exit_code == 0
+    first, second = lines(holdfast("keys", "list", "--json"))
+    assert ((first["number"], first["signs"]), (second["number"], second["signs"])) == ((1, False), (2, True))
+    assert "signs now, not encrypted" in holdfast("keys", "list").stdout
+    (noted,) = lines(holdfast("audit", *TENANT_OPTION, "--kind", "operator", "--since", "2001-01-01", "--json"))
+    assert (noted["record"]["act"], noted["record"]["who"]) == ("key", "ann")
+    assert noted["record"]["details"]["key"] == second["id"]
+    assert holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION).exit_code == 0
+    assert holdfast("verify", "run.zip", "--key", "old.pem").exit_code == 0
+    assert holdfast("keys", "export").stdout.count("BEGIN PUBLIC KEY") == 2
+
+
+def test_a_locked_key_is_told(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever lacks the passphrase can look and verify, and cannot sign."""
+    monkeypatch.setenv("HOLDFAST_KEY_PASSPHRASE", "sesame")
+    assert holdfast("keys", "rotate", "--as", "ann").exit_code == 0
+    monkeypatch.delenv("HOLDFAST_KEY_PASSPHRASE")
+    result = holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION)
+    assert (result.exit_code, "HOLDFAST_KEY_PASSPHRASE" in result.stderr) == (5, True)
+    assert not Path("run.zip").exists()
+    assert holdfast("audit", "verify", *TENANT_OPTION).exit_code == 0
+
+
+def test_a_store_without_keys_says_so(tmp_path: Path) -> None:
+    """Looking at keys makes none: it might be made without the passphrase that a worker has."""
+    fresh = {"HOLDFAST_STORE": f"sqlite:///{tmp_path}/fresh.db"}
+    assert CliRunner().invoke(main, ["migrate"], env=fresh).exit_code == 0
+    assert "there is no key yet" in CliRunner().invoke(main, ["keys", "list"], env=fresh).stderr
+    assert CliRunner().invoke(main, ["keys", "export"], env=fresh).exit_code == 2
+    assert "the chain is whole: 0 entries" in CliRunner().invoke(main, ["audit", "verify"], env=fresh).stdout

@@ -1,0 +1,190 @@
+"""The audit's chain: what it seals cannot be changed, removed or moved without being named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.gate.auditing import verify_audit
+from holdfast.gate.chain import GENESIS, Walk, digest, digests_of, extend, make_block, message_of, verify_chain
+from holdfast.store.protocol import Block, Entry
+from tests.unit.gate.governed import FIRST, LINE, PUBLICS, SECOND, STRANGER, TENANT, audit, story
+
+
+def problem(blocks: list[Block], entries: list[Entry]) -> str:
+    return verify_chain(TENANT, blocks, entries, PUBLICS) or ""
+
+
+def test_a_whole_chain_is_good() -> None:
+    """Blocks that follow each other, under two keys, with all of their entries, have no problem."""
+    blocks, entries = audit(story())
+    assert [(block.first, block.count) for block in blocks] == [(0, 6), (6, 6), (12, 6)]
+    assert verify_chain(TENANT, blocks, entries, PUBLICS) is None
+    assert verify_chain(TENANT, [], [], PUBLICS) is None
+
+
+def test_the_chain_is_what_its_law_says() -> None:
+    """h(i) = sha256(h(i-1) || d(i)) from 32 zero bytes on; a block's previous is the head before it."""
+    blocks, entries = audit(story())
+    assert blocks[0].previous == GENESIS == bytes(32)
+    assert blocks[1].head == extend(extend(GENESIS, map(digest, entries[:6])), digests_of(blocks[1]))
+    assert blocks[2].previous == blocks[1].head
+
+
+@pytest.mark.parametrize(
+    "change", [{"tenant": "b"}, {"run": None}, {"run": ""}, {"kind": "x"}, {"at": 1}, {"body": b"{}"}], ids=str
+)
+def test_an_entrys_digest_is_over_everything_it_says(change: dict[str, Any]) -> None:
+    """Tenant, run (none is not empty), kind, time and body: each of them changes the digest."""
+    _, entries = audit(story())
+    assert digest(replace(entries[0], **change)) != digest(entries[0])
+
+
+def test_fields_cannot_flow_into_each_other() -> None:
+    """The encoding is unambiguous: a character moved from one field to the next is another entry."""
+    assert digest(Entry(1, "ab", "c", "d", 1, b"e")) != digest(Entry(1, "a", "bc", "d", 1, b"e"))
+
+
+def test_a_digest_says_nothing_of_where_the_entry_is_kept() -> None:
+    """Sequence and position are the store's: they are not hashed."""
+    _, entries = audit(story())
+    assert digest(replace(entries[0], sequence=99, position=None)) == digest(entries[0])
+
+
+@pytest.mark.parametrize("at", range(18))
+def test_a_changed_entry_is_named(at: int) -> None:
+    """One byte of one body, and the problem says which entry."""
+    blocks, entries = audit(story())
+    entries[at] = replace(entries[at], body=entries[at].body[:-1] + b" ")
+    assert f"entry {at} " in problem(blocks, entries)
+
+
+@pytest.mark.parametrize("at", range(18))
+def test_a_removed_entry_is_named(at: int) -> None:
+    """A gap cannot be closed."""
+    blocks, entries = audit(story())
+    del entries[at]
+    assert f"entry {at} is missing" in problem(blocks, entries)
+
+
+def test_entries_that_changed_places_are_named() -> None:
+    """The order is sealed, also where the positions are exchanged with the entries."""
+    blocks, entries = audit(story())
+    one, two = entries[3], entries[4]
+    entries[3], entries[4] = replace(two, position=3), replace(one, position=4)
+    assert "entry 3 " in problem(blocks, entries)
+
+
+def test_an_entry_that_no_block_holds_is_named() -> None:
+    """An entry cannot be sealed by saying so."""
+    blocks, entries = audit(story())
+    assert "entry 18 " in problem(blocks, [*entries, replace(entries[0], position=18)])
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_a_removed_block_is_named(index: int) -> None:
+    """A block cannot be left out, the last one only together with its entries."""
+    blocks, entries = audit(story())
+    del blocks[index]
+    expected = "entry 12 is said to be sealed" if index == 2 else f"block {index + 1} is missing"
+    assert expected in problem(blocks, entries)
+
+
+BLOCK_CHANGES: list[Callable[[Block], Block]] = [
+    lambda block: replace(block, sealed_at=block.sealed_at + 1),
+    lambda block: replace(block, head=bytes(32)),
+    lambda block: replace(block, previous=bytes(31) + b"1"),
+    lambda block: replace(block, digests=block.digests[:-1] + b"x"),
+    lambda block: replace(block, digests=block.digests[:-32]),
+    lambda block: replace(block, count=block.count - 1),
+    lambda block: replace(block, first=block.first + 1),
+    lambda block: replace(block, tenant="other"),
+    lambda block: replace(block, signer=SECOND[0].id if block.signer == FIRST[0].id else FIRST[0].id),
+    lambda block: replace(block, signature=bytes(64)),
+    lambda block: replace(block, signer="unknown"),
+]
+
+
+@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("change", BLOCK_CHANGES)
+def test_a_changed_block_is_named(change: Callable[[Block], Block], index: int) -> None:
+    """Whatever of a block is changed, that block is named."""
+    blocks, entries = audit(story())
+    blocks[index] = change(blocks[index])
+    assert f"block {index + 1} " in problem(blocks, entries)
+
+
+def test_a_block_signed_anew_by_a_stranger_is_refused() -> None:
+    """Whoever rewrites an entry and signs with a key of their own, under our key's name, is found out."""
+    blocks, entries = audit(story())
+    entries[0] = replace(entries[0], body=b"{}")
+    forged = make_block(None, entries[:6], blocks[0].sealed_at, STRANGER[1])
+    forged = replace(forged, signer=FIRST[0].id)
+    forged = replace(forged, signature=STRANGER[1].sign(message_of(forged)))
+    assert "block 1 was altered" in problem([forged, *blocks[1:]], entries)
+
+
+def test_a_block_made_anew_with_our_own_key_does_not_fit_the_next() -> None:
+    """Even the holder of the key cannot change what a later block binds."""
+    blocks, entries = audit(story())
+    entries[0] = replace(entries[0], body=b"{}")
+    blocks[0] = make_block(None, entries[:6], blocks[0].sealed_at, FIRST[1])
+    assert "block 2 does not follow" in problem(blocks, entries)
+
+
+def test_a_walk_stops_where_it_broke() -> None:
+    """A block that is refused is not taken: the next in line is still the one that was missing."""
+    blocks, entries = audit(story())
+    walk = Walk(TENANT, PUBLICS)
+    assert walk.step(blocks[1], entries[6:12]) is not None
+    assert walk.step(blocks[0], entries[:6]) is None
+    assert walk.position == 6
+
+
+def states(verdict: Any) -> dict[str, str]:
+    return {claim.about: claim.state for claim in verdict.claims}
+
+
+def test_an_audit_is_proved_by_the_last_key_and_its_tail_is_shown_as_unsealed() -> None:
+    """The last block binds all before it; what is not sealed is told as such; a cut end cannot be excluded."""
+    blocks, entries = audit(story())
+    tail = replace(entries[0], sequence=99, position=None)
+    verdict = verify_audit(TENANT, blocks, [*entries, tail], LINE, [SECOND[0].public])
+    assert verdict.good
+    assert verdict.trusted
+    assert states(verdict) == {
+        "chain": "proved",
+        "end": "not proved",
+        "unsealed": "not proved",
+        "keys": "proved",
+        "trust": "proved",
+    }
+    assert any(claim.text.startswith("1 entries are not sealed") for claim in verdict.claims)
+
+
+def test_an_audit_without_a_given_key_is_only_consistent() -> None:
+    """Nothing is called proved."""
+    blocks, entries = audit(story())
+    verdict = verify_audit(TENANT, blocks, entries, LINE)
+    assert verdict.good
+    assert not verdict.trusted
+    assert "proved" not in states(verdict).values()
+
+
+def test_an_audit_under_another_key_is_broken() -> None:
+    """A key that does not lead to the last signer proves nothing."""
+    blocks, entries = audit(story())
+    verdict = verify_audit(TENANT, blocks, entries, LINE, [STRANGER[0].public])
+    assert states(verdict)["trust"] == "broken"
+
+
+def test_a_broken_audit_is_told_with_its_place() -> None:
+    """The first broken entry is named."""
+    blocks, entries = audit(story())
+    entries[7] = replace(entries[7], at=1)
+    verdict = verify_audit(TENANT, blocks, entries, LINE, [FIRST[0].public])
+    assert not verdict.good
+    assert verdict.claims[0].text.startswith("entry 7 ")

@@ -1,0 +1,186 @@
+"""Tasks as a state machine: what each person may say, when, and what the task is then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
+from holdfast.gate import tasks
+from holdfast.store.governance import Said, Task
+
+NOW = 1_000
+
+
+def task(**changes: Any) -> Task:
+    plain: dict[str, Any] = {
+        "tenant": "acme",
+        "id": "a-1",
+        "run": "one",
+        "generation": 0,
+        "root": b"r" * 32,
+        "position": 0,
+        "kind": "approval",
+        "status": "requested",
+        "version": 1,
+        "proposal": b"p",
+        "summary": "pay",
+        "details": b"\xa0",
+        "tier": "med",
+        "two_person": False,
+        "candidates": (),
+        "starter": "ann",
+        "policy": "sha256:1",
+        "rule": "r0",
+        "created_at": 0,
+        "expires_at": None,
+    }
+    return Task(**{**plain, **changes})
+
+
+OUTCOME = {"kind": "outcome", "id": "o-1"}
+BOB = Said("bob", tasks.APPROVED, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "status"),
+    [
+        ({}, tasks.APPROVED, "approved"),
+        ({}, tasks.REJECTED, "rejected"),
+        (OUTCOME, tasks.HAPPENED, "approved"),
+        (OUTCOME, tasks.DID_NOT_HAPPEN, "approved"),
+        (OUTCOME, tasks.GIVEN_UP, "rejected"),
+        ({"two_person": True}, tasks.APPROVED, "requested"),
+        ({"two_person": True}, tasks.REJECTED, "rejected"),
+        ({"two_person": True, "answers": (BOB,)}, tasks.APPROVED, "approved"),
+        ({"two_person": True, "answers": (BOB,)}, tasks.REJECTED, "rejected"),
+        ({"tier": "high"}, tasks.APPROVED, "approved"),
+        ({"candidates": ("cid", "on-*")}, tasks.APPROVED, "approved"),
+        ({"candidates": ("on-*", "c?d")}, tasks.APPROVED, "approved"),
+        ({"expires_at": NOW + 1}, tasks.APPROVED, "approved"),
+    ],
+)
+def test_what_a_task_is_after_an_answer(before: dict[str, Any], verdict: str, status: str) -> None:
+    """The next version, with what was said; closed where that decides it."""
+    asked = task(**before)
+    found = tasks.answer(asked, "cid", verdict, "because", NOW, b"value")
+    assert (found.status, found.version) == (status, asked.version + 1)
+    assert found.answers == (*asked.answers, Said("cid", verdict, "because", NOW, b"value"))
+    assert found.closed_at == (None if status == "requested" else NOW)
+    assert tasks.verdict_of(found) == verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "who", "verdict", "error", "why"),
+    [
+        ({"status": "approved", "answers": (BOB,)}, "cid", tasks.APPROVED, TaskClosed, "is approved by bob"),
+        ({"status": "rejected", "answers": (BOB,)}, "cid", tasks.APPROVED, TaskClosed, "is rejected"),
+        ({"status": "expired"}, "cid", tasks.APPROVED, TaskClosed, "is expired"),
+        ({"status": "cancelled"}, "cid", tasks.REJECTED, TaskClosed, "is cancelled"),
+        ({"expires_at": NOW}, "cid", tasks.APPROVED, TaskClosed, "has expired"),
+        ({"expires_at": NOW}, "cid", tasks.REJECTED, TaskClosed, "has expired"),
+        ({"candidates": ("bob", "on-*")}, "cid", tasks.APPROVED, TaskForbidden, "cid may not answer .* bob, on-"),
+        ({"candidates": ("bob",)}, "cid", tasks.REJECTED, TaskForbidden, "may not answer"),
+        ({"candidates": ("Cid",)}, "cid", tasks.APPROVED, TaskForbidden, "may not answer"),
+        ({"delegated_to": "dan"}, "cid", tasks.APPROVED, TaskForbidden, "dan may"),
+        ({"delegated_to": "dan", "candidates": ("cid",)}, "cid", tasks.REJECTED, TaskForbidden, "dan may"),
+        ({"tier": "high"}, "ann", tasks.APPROVED, TaskForbidden, "ann started the run"),
+        ({"tier": "high", "delegated_to": "ann"}, "ann", tasks.APPROVED, TaskForbidden, "ann started the run"),
+        ({"two_person": True, "answers": (BOB,)}, "bob", tasks.APPROVED, TaskForbidden, "second, different person"),
+        ({}, "", tasks.APPROVED, InvalidRequest, "say who"),
+        ({}, "  ", tasks.APPROVED, InvalidRequest, "say who"),
+        ({"two_person": True, "answers": (BOB,)}, "bob ", tasks.APPROVED, InvalidRequest, "without blanks"),
+        ({"tier": "high"}, "\u200bann", tasks.APPROVED, InvalidRequest, "say who"),
+        ({}, "cid", tasks.HAPPENED, InvalidRequest, "'approved' or 'rejected', not 'happened'"),
+        (OUTCOME, "cid", tasks.APPROVED, InvalidRequest, "'happened' or 'did not happen' or 'given up'"),
+        ({}, "cid", "perhaps", InvalidRequest, "not 'perhaps'"),
+    ],
+)
+def test_what_nobody_may_say(before: dict[str, Any], who: str, verdict: str, error: type[Exception], why: str) -> None:
+    """The wrong person, the wrong time, the wrong word, or the same person once more."""
+    with pytest.raises(error, match=why):
+        tasks.answer(task(**before), who, verdict, "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "who", "verdict"),
+    [
+        ({"tier": "high"}, "ann", tasks.REJECTED),
+        ({"tier": "med"}, "ann", tasks.APPROVED),
+        ({**OUTCOME, "tier": "high"}, "ann", tasks.HAPPENED),
+        ({"tier": "high", "starter": None}, "ann", tasks.APPROVED),
+    ],
+)
+def test_what_the_starter_may_say(before: dict[str, Any], who: str, verdict: str) -> None:
+    """Only the approval of tier high is another person's."""
+    assert tasks.answer(task(**before), who, verdict, "", NOW).closed_at == NOW
+
+
+def test_delegation_passes_the_question_on_and_approves_nothing() -> None:
+    """The person named may answer, and pass it on; nobody else may."""
+    delegated = tasks.delegate(task(two_person=True), "bob", "cid", "she knows", NOW)
+    assert (delegated.status, delegated.version, delegated.delegated_to) == ("requested", 2, "cid")
+    assert delegated.answers == (Said("bob", "delegated to cid", "she knows", NOW),)
+    once = tasks.answer(delegated, "cid", tasks.APPROVED, "", NOW)
+    assert once.status == "requested"  # bob has not approved
+    with pytest.raises(TaskForbidden):
+        tasks.answer(once, "bob", tasks.APPROVED, "", NOW)
+    back = tasks.delegate(once, "cid", "bob", "", NOW)
+    assert tasks.answer(back, "bob", tasks.APPROVED, "", NOW).status == "approved"
+
+
+@pytest.mark.parametrize(
+    ("before", "who", "to", "error"),
+    [
+        ({}, "bob", " ", InvalidRequest),
+        ({}, "bob", "cid ", InvalidRequest),
+        ({}, "", "cid", InvalidRequest),
+        ({"candidates": ("bob",)}, "cid", "cid", TaskForbidden),
+        ({"status": "approved"}, "bob", "cid", TaskClosed),
+        ({"expires_at": NOW}, "bob", "cid", TaskClosed),
+    ],
+)
+def test_who_may_not_delegate(before: dict[str, Any], who: str, to: str, error: type[Exception]) -> None:
+    """Whoever may not answer may not pass it on either: else anyone could make themselves a candidate."""
+    with pytest.raises(error):
+        tasks.delegate(task(**before), who, to, "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expired"),
+    [
+        ({"expires_at": None}, False),
+        ({"expires_at": NOW + 1}, False),
+        ({"expires_at": NOW}, True),
+        ({"expires_at": NOW - 1}, True),
+        ({"expires_at": NOW, "status": "approved"}, False),
+        ({"expires_at": NOW, "status": "expired"}, False),
+    ],
+)
+def test_when_a_tasks_time_is_over(changes: dict[str, Any], expired: bool) -> None:
+    """At its time, and only while nobody has answered."""
+    assert tasks.is_expired(task(**changes), NOW) is expired
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled"])
+def test_a_task_is_closed_without_an_answer(status: Any) -> None:
+    """By time, or with its run."""
+    closed = tasks.close(task(), status, NOW)
+    assert (closed.status, closed.version, closed.closed_at, closed.answers) == (status, 2, NOW, ())
+    assert tasks.verdict_of(closed) == status
+
+
+def test_each_question_has_a_name_of_its_own() -> None:
+    """Call, generation, kind, proposal and serial: change one and it is another question."""
+    base: tuple[Any, ...] = ("p.0", 0, "approval", b"x", 0)
+    others: list[tuple[Any, ...]] = [
+        ("p.1", *base[1:]),
+        ("p.0", 1, *base[2:]),
+        ("p.0", 0, "outcome", *base[3:]),
+        ("p.0", 0, "approval", b"y", 0),
+        (*base[:4], 1),
+    ]
+    names = {tasks.task_id(*each) for each in (base, *others)}
+    assert len(names) == 6
+    assert tasks.task_id(*base) == tasks.task_id(*base)

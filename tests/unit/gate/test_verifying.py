@@ -1,0 +1,368 @@
+"""Offline verification: a whole bundle is proved, and whatever was done to one is caught and named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from holdfast.gate import evidence, keys, records
+from holdfast.gate.bundles import pack, unpack
+from holdfast.gate.chain import make_block, message_of
+from holdfast.gate.claims import Verdict
+from holdfast.gate.evidence import Journal
+from holdfast.gate.keys import Signer
+from holdfast.gate.verifying import verify_bundle
+from holdfast.store.protocol import Entry
+from tests.unit.gate.governed import (
+    CHARGE,
+    FIRST,
+    LINE,
+    NOW,
+    RUN,
+    SECOND,
+    STRANGER,
+    asked,
+    audit,
+    bundle,
+    decided,
+    ended,
+    inputs,
+    journal,
+    pair,
+    receipted,
+    story,
+)
+
+TRUSTED = [FIRST[0].public]
+GOOD = bundle()
+
+
+def states(verdict: Verdict) -> dict[str, str]:
+    return {claim.about: claim.state for claim in verdict.claims}
+
+
+def broken(data: bytes, given: Sequence[bytes] | None = TRUSTED) -> str:
+    """What is broken, in one text; empty where nothing is."""
+    return "\n".join(claim.text for claim in verify_bundle(data, given).claims if claim.state == "broken")
+
+
+def resigned(change: Callable[[dict[str, bytes]], None], signer: Signer = SECOND[1]) -> bytes:
+    """A bundle whose files were changed, its manifest written and signed anew."""
+    files = unpack(GOOD)
+    change(files)
+    manifest = msgspec.json.decode(files.pop("manifest.json"), type=evidence.Manifest)
+    del files["manifest.sig"]
+    lines = [evidence.FileLine(n, len(d), hashlib.sha256(d).hexdigest()) for n, d in sorted(files.items())]
+    written = msgspec.json.encode(replace(manifest, files=lines, signer=signer.id))
+    signature = signer.sign(evidence.signed_message(written))
+    return pack({**files, "manifest.json": written, "manifest.sig": signature})
+
+
+def edit(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], None]:
+    def change(files: dict[str, bytes]) -> None:
+        assert old in files[name]
+        files[name] = files[name].replace(old, new, 1)
+
+    return change
+
+
+# -- a whole bundle ----------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_bundle_is_proved_by_the_first_key() -> None:
+    """The reader has the oldest key; the endorsement leads to the one that signed."""
+    verdict = verify_bundle(GOOD, TRUSTED)
+    assert verdict.good
+    assert verdict.trusted
+    assert states(verdict) == {
+        "files": "proved",
+        "manifest": "proved",
+        "blocks": "proved",
+        "entries": "proved",
+        "values": "not proved",
+        "journal": "proved",
+        "actions": "proved",
+        "receipts": "proved",
+        "approvals": "proved",
+        "costs": "proved",
+        "summary": "proved",
+        "keys": "proved",
+        "trust": "proved",
+    }
+
+
+def test_with_values_the_journal_is_computed_anew() -> None:
+    """Hashes and outline follow from the bytes."""
+    blob = b"x" * 50
+    data = bundle(inputs(values=True), blobs={hashlib.sha256(blob).digest(): blob})
+    verdict = verify_bundle(data, TRUSTED)
+    assert states(verdict)["values"] == "proved"
+    assert verdict.good
+
+
+def test_without_a_key_all_is_only_consistent() -> None:
+    """It says in plain words that anyone could have made it."""
+    verdict = verify_bundle(GOOD)
+    assert verdict.good
+    assert not verdict.trusted
+    assert "proved" not in states(verdict).values()
+    assert any("no public key was given" in claim.text and "anyone" in claim.text for claim in verdict.claims)
+
+
+def test_a_bundle_of_a_run_that_goes_on_is_good_and_its_journal_not_bound() -> None:
+    """Nothing binds a journal before its end."""
+    live = replace(inputs().run, standing="running", ended_at=None)
+    verdict = verify_bundle(bundle(inputs(story()[:-1]), run=live), TRUSTED)
+    assert verdict.good
+    assert states(verdict)["journal"] == "not proved"
+
+
+def test_what_a_fork_inherited_is_not_proved_and_not_broken() -> None:
+    """The receipts of what was done before the fork are in the other run's evidence."""
+    fork = replace(inputs().run, attributes={"forked_from": "order-0"}, created_at=NOW + 10)
+    verdict = verify_bundle(bundle(inputs([decided(CHARGE, "allow"), ended(journal())]), run=fork), TRUSTED)
+    assert verdict.good
+    assert any("done by run order-0 before the fork" in claim.text for claim in verdict.claims)
+
+
+# -- one byte ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_single_byte_counts() -> None:
+    """Whichever byte of the file is changed, it is not verified as good."""
+    data = bytearray(GOOD)
+    for at in range(len(data)):
+        data[at] ^= 1
+        assert not verify_bundle(bytes(data), None).good, at
+        data[at] ^= 1
+    assert bytes(data) == GOOD
+
+
+@pytest.mark.parametrize("name", sorted(unpack(GOOD)))
+def test_a_changed_byte_of_a_file_that_is_packed_anew_is_named(name: str) -> None:
+    """Where the zip is whole again, the manifest names the file, or its signature breaks."""
+    files = unpack(GOOD)
+    original = files[name]
+    step = 1 if name == "manifest.sig" else max(1, len(original) // 60)
+    for at in range(0, len(original), step):
+        changed = bytearray(original)
+        changed[at] ^= 0x20
+        told = broken(pack({**files, name: bytes(changed)}), None)
+        assert ("manifest" if name.startswith("manifest") else f"file {name} was altered") in told or "read" in told, at
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, len(GOOD) // 2, len(GOOD) - 1])
+def test_a_file_that_is_cut_off_is_refused(cut: int) -> None:
+    """Never an error, always a broken claim."""
+    assert broken(GOOD[:cut]) != ""
+
+
+def test_files_cannot_be_added_or_taken_away() -> None:
+    """The manifest names them all."""
+    files = unpack(GOOD)
+    assert "file extra.txt is not in the manifest" in broken(pack({**files, "extra.txt": b""}))
+    for name in files:
+        rest = {other: data for other, data in files.items() if other != name}
+        assert name.removesuffix(".sig") in broken(pack(rest)), name
+
+
+# -- signed anew -------------------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_signed_anew_with_another_key_is_caught() -> None:
+    """A stranger who puts their own key into the bundle is not the operator."""
+    line = [keys.published(STRANGER[0])]
+    own = inputs()
+    blocks = [make_block(None, audit(story(), size=99)[1], NOW, STRANGER[1])]
+    forged = bundle(own, line=line, signer=STRANGER[1], blocks=blocks)
+    assert verify_bundle(forged, None).good
+    told = broken(forged)
+    assert STRANGER[0].id in told
+    assert "no endorsement leads there" in told
+
+
+def test_a_stranger_behind_our_keys_is_caught() -> None:
+    """A forged endorsement breaks the line of keys, and trust ends before it."""
+    forged = replace(keys.published(STRANGER[0]), number=3, endorsement=SECOND[1].sign(b"not an endorsement"))
+    told = broken(bundle(line=[*LINE, forged], signer=STRANGER[1]))
+    assert f"key 3 ({STRANGER[0].id}) is not endorsed by key 2" in told
+    assert "no endorsement leads there" in told
+
+
+def test_a_swapped_key_is_caught() -> None:
+    """Another public key under our key's id."""
+    swapped = [replace(LINE[0], public=STRANGER[0].public), LINE[1]]
+    told = broken(bundle(line=swapped))
+    assert f"block 1 is signed by key {FIRST[0].id}, which is not known" in told
+    assert f"key 1 is called {FIRST[0].id}" in told
+
+
+def test_a_removed_key_is_caught() -> None:
+    """The line of keys has no gap, and the signer's must be in it."""
+    assert "which is not in the bundle" in broken(bundle(line=LINE[:1]))
+    assert "key 1 is missing" in broken(bundle(line=LINE[1:]))
+
+
+def test_a_newer_key_does_not_vouch_for_an_older() -> None:
+    """Endorsements lead onwards only: the first block is by a key that the reader does not have."""
+    told = broken(GOOD, [SECOND[0].public])
+    assert FIRST[0].id in told
+    assert broken(GOOD, [FIRST[0].public, SECOND[0].public]) == ""
+
+
+def test_a_key_that_follows_ours_is_trusted() -> None:
+    """After a rotation the reader's key still leads there."""
+    third = pair(SECOND)
+    assert verify_bundle(bundle(line=[*LINE, keys.published(third[0])], signer=third[1]), TRUSTED).trusted
+
+
+@pytest.mark.parametrize("index", range(9))
+def test_a_changed_entry_is_named_however_the_bundle_is_signed(index: int) -> None:
+    """Even the holder of the key cannot change what a block sealed."""
+    own = inputs()
+    changed = list(own.entries)
+    changed[index] = replace(changed[index], at=NOW + 1)
+    assert f"entry {changed[index].position} " in broken(bundle(own, entries=changed))
+
+
+def test_reordered_entries_are_named() -> None:
+    """The order is the chain's."""
+    own = inputs()
+    swapped = [own.entries[1], own.entries[0], *own.entries[2:]]
+    assert "entry 0 is out of its order, after entry 2" in broken(bundle(own, entries=swapped))
+    moved = [replace(own.entries[1], position=0), replace(own.entries[0], position=2), *own.entries[2:]]
+    assert "entry 0 " in broken(bundle(own, entries=moved))
+
+
+def test_a_removed_block_is_named_by_its_entries() -> None:
+    """An entry that no block holds is not proved by anything."""
+    own = inputs()
+    assert "no block holds entry 6" in broken(bundle(own, blocks=[own.blocks[0], own.blocks[2]]))
+    assert "no block holds entry 12" in broken(bundle(own, blocks=own.blocks[:2]))
+
+
+def test_reordered_and_foreign_blocks_are_named() -> None:
+    """Blocks stand in their order, and one that follows another by number follows it by hash."""
+    own = inputs()
+    assert "block 1 is out of its order" in broken(bundle(own, blocks=[own.blocks[1], own.blocks[0], own.blocks[2]]))
+    foreign = replace(own.blocks[1], previous=bytes(32))
+    foreign = replace(foreign, signature=SECOND[1].sign(message_of(foreign)))
+    assert "block 2 was altered" in broken(bundle(own, blocks=[own.blocks[0], foreign, own.blocks[2]]))
+
+
+# -- a cheating operator -----------------------------------------------------------------------------------------------
+
+
+def without(kind: type[records.Record], number: int = 0) -> bytes:
+    """The bundle without one entry of a kind, everything else sealed and signed as it should be."""
+    own = inputs()
+    found = [entry for entry in own.entries if isinstance(records.decode(entry.body), kind)]
+    left = [entry for entry in own.entries if entry is not found[number]]
+    return bundle(own, entries=left)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (without(records.Ended), "the entry of its end is missing"),
+        (without(records.Receipted), "action charge"),
+        (without(records.Receipted, 1), "action mail"),
+        (without(records.Decided), "nothing allowed or approved this proposal"),
+        (without(records.Decided, 2), "action wipe"),
+        (without(records.Asked, 1), "two different people"),
+        (without(records.Asked, 2), "receipt receipt-mail of mail"),
+    ],
+)
+def test_a_left_out_entry_is_missed(data: bytes, told: str) -> None:
+    """Journal, decisions, approvals and receipts need each other: none can be left out, also not by the signer."""
+    assert told in broken(data)
+
+
+def told_as(*changed: tuple[int, records.Record]) -> bytes:
+    told = story()
+    for at, record in changed:
+        told[at] = record
+    return bundle(inputs(told))
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (told_as((0, decided(CHARGE, "deny"))), "entry 2, receipt receipt-charge of charge: nothing allowed"),
+        (told_as((1, replace(receipted(CHARGE), proposal="dd" * 32))), "nothing allowed or approved this proposal"),
+        (told_as((1, replace(receipted(CHARGE), state="failed"))), "has no receipt of a success"),
+        (told_as((0, receipted(CHARGE)), (1, decided(CHARGE, "allow"))), "only entry 2, after it, allowed"),
+        (told_as((4, asked("bob", "requested"))), "two different people"),
+        (told_as((4, asked("eve", "requested", "delegated"))), "two different people"),
+        (told_as((4, asked("ann <script>", "requested"))), "who started the run, approved it"),
+        (told_as((8, replace(ended(journal()), head="00" * 32))), "binds: the last hash differs"),
+        (told_as((8, replace(ended(journal()), version=3))), "the number of events differs"),
+        (told_as((8, replace(ended(journal()), standing="failed"))), "the status differs"),
+    ],
+)
+def test_a_story_that_does_not_hold_is_broken(data: bytes, told: str) -> None:
+    """An act without leave, an approval by too few, a journal that is another: sealed and signed, and still caught."""
+    assert told in broken(data)
+
+
+def test_another_journal_is_not_the_one_that_ended() -> None:
+    """An operator who rewrites the journal cannot rewrite the chain."""
+    other = replace(journal()[0], head=b"\1" * 32)
+    assert "last hash" in broken(
+        bundle(journals=[Journal(0, [*journal()[:-1], replace(journal()[-1], head=other.head)])])
+    )
+    assert "differ" in broken(bundle(journals=[Journal(0, journal()[:-1])]))
+    assert "is missing" in broken(bundle(journals=[]))
+
+
+def test_values_that_are_others_are_caught() -> None:
+    """The bytes must give the hashes: altered, cut and prolonged ones do not."""
+    segments = journal()
+    worse = replace(segments[1], events=segments[1].events.replace(b"done", b"gone"))
+    own = inputs(values=True)
+    altered = bundle(own, journals=[Journal(0, [segments[0], worse, *segments[2:]])])
+    assert "the segment at sequence 4 of generation 0 does not give its hash" in broken(altered)
+    blob = bundle(own, blobs={bytes(32): b"not this"})
+    assert f"file blobs/{'00' * 32} is not the value of that hash" in broken(blob)
+
+
+def test_entries_of_another_run_are_refused() -> None:
+    """Evidence of one run is not made of another's entries."""
+    _, everything = audit(story())
+    foreign: list[Entry] = sorted([*inputs().entries, everything[1]], key=lambda entry: entry.position or 0)
+    assert f"entry 1 is not one of run {RUN}" in broken(bundle(entries=foreign))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (edit("costs.json", b"0.2", b"0.1"), "the costs are not the sum"),
+        (edit("journal.json", b'"sequence": 3', b'"sequence": 4'), "lacks events"),
+        (edit("journal.json", b'"generation": 0', b'"generation": "0"'), "journal.json cannot be read"),
+        (edit("entries.jsonl", b'"position":0', b'"position":1e99'), "cannot be read"),
+        (edit("blocks.json", b'"number": 1', b'"number": 99999999999999999999999'), "block 99999999999999999999999"),
+        (edit("keys.json", b'"number": 1', b'"number": 7'), "key 1 is missing"),
+    ],
+)
+def test_a_derived_file_that_was_changed_and_signed_is_caught(
+    change: Callable[[dict[str, bytes]], None], told: str
+) -> None:
+    """The verifier computes for itself."""
+    assert told in broken(resigned(change))
+
+
+def test_a_summary_that_says_something_else_is_not_believed() -> None:
+    """The page may be another version's; what counts are the entries."""
+    verdict = verify_bundle(resigned(edit("summary.html", b"deny", b"allow")), TRUSTED)
+    assert states(verdict)["summary"] == "not proved"
+
+
+def test_a_format_of_the_future_is_told() -> None:
+    """It is not guessed at."""
+    files = unpack(GOOD)
+    files["manifest.json"] = files["manifest.json"].replace(b"holdfast.evidence.1", b"holdfast.evidence.9")
+    assert "'holdfast.evidence.9'" in broken(pack(files))

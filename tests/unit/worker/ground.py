@@ -1,0 +1,210 @@
+"""Where the gate's engine tests happen: engines with a policy on one store, killed where a test says so.
+
+On memory the time is virtual. On SQLite it is real, and nothing there waits for anything but an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast import Holdfast, Policy, WorkerOptions
+from holdfast.gate import records as r
+from holdfast.gate.policy import parse
+from holdfast.programs.function.definitions import STEPS, Step, Workflow
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.worker.clock import SYSTEM_CLOCK, Clock
+from holdfast.worker.gathering import entries_of
+from holdfast.worker.heart import LoopPulse
+
+T = TypeVar("T")
+R = TypeVar("R", bound=r.Record)
+
+OPTIONS = WorkerOptions(warm_limit=0, retention_days=None, lease_seconds=1.5, evidence=False)
+"""Nothing is kept warm, so that every turn after a wait is a replay; the dead are found out soon."""
+
+
+def policy_of(*rules: Mapping[str, Any], **more: Any) -> Policy:
+    """A policy of rules, each with the effect ``allow`` and for everything unless it says otherwise."""
+    named = [{"name": f"r{number}", "when": "true", "effect": "allow", **rule} for number, rule in enumerate(rules)]
+    # Its own clock stands still: what takes too long is denied, and a busy machine must not change a test.
+    return parse(msgspec.json.encode({"version": 1, "rules": named, **more}), "policy.yaml", clock=lambda: 0)
+
+
+def asking(tier: str = "med", **more: Any) -> Policy:
+    """A policy that wants everything approved."""
+    return policy_of({"effect": "needs_approval", "tier": tier, **more})
+
+
+FREE = policy_of({})
+
+
+PATIENCE_SECONDS = 6 * 3600
+"""Virtual time passes for ever where something is waited for in vain."""
+
+
+class Line:
+    """One engine's way to a store that others use, too. Once it is dead nothing gets through and nothing comes back,
+    as with a process that was killed."""
+
+    def __init__(self, store: p.Store) -> None:
+        self._store = store
+        self.dead = False
+        self._graves: list[asyncio.Future[None]] = []
+
+    def twin(self) -> Line:
+        return self
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """It is open: others use it, too."""
+
+    async def close(self) -> None:
+        """It stays open for the others."""
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(operation):
+            return operation
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            await self._pass()
+            answer = await operation(*args, **kwargs)
+            await self._pass()
+            return answer
+
+        return call
+
+    async def _pass(self) -> None:
+        if self.dead:
+            grave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._graves.append(grave)
+            await grave
+
+
+class Ground:
+    """A store, a clock, and the engines on them."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.store: p.Store
+        self.clock: Clock = SYSTEM_CLOCK
+        self._seed = 0
+
+    def play(self, main: Callable[[Ground], Coroutine[Any, Any, T]]) -> T:
+        """Run it to its end, in virtual time on memory, and in real time on SQLite."""
+        return run_virtually(self._played(main)) if self._path is None else asyncio.run(self._played(main))
+
+    async def _played(self, main: Callable[[Ground], Coroutine[Any, Any, T]]) -> T:
+        if self._path is None:
+            self.clock = VirtualClock(asyncio.get_running_loop())
+            self.store = MemoryStore(self.clock.now)
+        else:
+            self.store = SqliteStore(str(self._path))
+        await self.store.open()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS if self._path is None else 60):
+                return await main(self)
+        finally:
+            await _bury()
+            await self.store.close()
+
+    @asynccontextmanager
+    async def engine(
+        self,
+        *workflows: Workflow[..., Any],
+        policy: Policy | str | Path | None = FREE,
+        options: WorkerOptions = OPTIONS,
+        steps: Mapping[str, Step[..., Any]] | None = None,
+    ) -> AsyncIterator[Holdfast]:
+        """An engine with a worker. ``steps`` are those that it knows in another version than the rest."""
+        self._seed += 1
+        app = Holdfast(
+            Line(self.store),  # type: ignore[arg-type]  # every operation is forwarded by name
+            clock=self.clock,
+            entropy=random.Random(self._seed),
+            pulse=LoopPulse,
+            options=options,
+            workflows=workflows,
+            policy=policy,
+        )
+        if steps is not None:
+            app._steps = {**STEPS, **steps}
+        await app.open()
+        try:
+            yield app
+        finally:
+            if not line_of(app).dead:
+                await app.close(0)
+
+
+def line_of(app: Holdfast) -> Line:
+    line = app.store
+    assert isinstance(line, Line)
+    return line
+
+
+def kill(app: Holdfast) -> None:
+    """End an engine in the middle of whatever it does: it says nothing more, and hears nothing."""
+    line_of(app).dead = True
+
+
+async def _bury() -> None:
+    """Take away what killed engines were doing, and whatever that begins when it is taken away."""
+    for _ in range(100):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=1)
+
+
+async def asked(app: Holdfast, run: str, *, other_than: str | None = None) -> p.Task:
+    """Wait until the run asks something, or something else than before."""
+    while True:
+        async for task in app.tasks.list(run=run):
+            if task.id != other_than:
+                return task
+        await app.changed(0.05)
+
+
+async def until(app: Holdfast, holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    while not holds():  # what is waited for has no event of its own
+        await app.changed(0.05)
+
+
+def meets(app: Holdfast) -> bool:
+    """Whether a call waits in this engine for another's act under the same key."""
+    assert app.worker is not None
+    return any(held.gate is not None and held.gate.meeting for held in app.worker.advancer.held.values())
+
+
+async def rested(app: Holdfast, run: str) -> p.Run:
+    """Wait until nothing moves the run any more: it waits, and its lease is given up."""
+    while True:
+        row = await app.run(run).info()
+        if row.owner is None and row.ready_at is None and row.standing == "waiting":
+            return row
+        await app.changed(0.05)
+
+
+async def told(app: Holdfast, kind: type[R], run: str | None = None, tenant: str = "default") -> list[R]:
+    """What the audit says of this kind, of one run or of all, in order."""
+    found = [r.decode(entry.body) async for entry in entries_of(app.store, p.AuditQuery(tenant, run))]
+    return [record for record in found if isinstance(record, kind)]
+
+
+async def receipts(app: Holdfast, run: str | None = None) -> list[p.Receipt]:
+    """The rows of the receipts."""
+    return await app.store.receipts(p.ReceiptQuery(run=run), 100)

@@ -1,0 +1,331 @@
+"""One idempotency key, one act: whoever asks again gets what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import ActionDenied, RetryPolicy, RunFailed, action, workflow
+from holdfast.gate import records as r
+from holdfast.journal.blobs import THRESHOLD_BYTES
+from tests.unit.worker.ground import FREE, Ground, asked, asking, meets, policy_of, receipts, told, until
+
+DONE: list[str] = []
+FAILS: list[Exception] = []
+"""What the next acts fail with."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    DONE.clear()
+    FAILS.clear()
+
+
+@action(connector="crm", operation="create", idempotency_key="order:{order}", name="key.create")
+async def create(order: str, size: int = 0) -> str:
+    DONE.append(order)
+    if FAILS:
+        raise FAILS.pop(0)
+    return f"{order} #{len(DONE)}" + "." * size
+
+
+@workflow(name="key.creating")
+async def creating(order: str, size: int = 0) -> str:
+    return await create(order, size)
+
+
+@workflow(name="key.twice")
+async def twice(order: str) -> list[str]:
+    return [await create(order), await create(order)]
+
+
+def test_a_second_run_gets_the_recorded_result(ground: Ground) -> None:
+    """Nothing is done twice; the receipt stays the first run's, and the audit says that the second used it."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(creating) as app:
+            results = [await (await app.start(creating, "o-1", id=run)).result(30) for run in ("one", "two")]
+            (row,) = await receipts(app)
+            assert row.run == "one"
+            states = [(each.run, each.state, each.receipt) for each in await told(app, r.Receipted)]
+            assert states == [("one", "succeeded", row.id), ("two", "reused", row.id)]
+            return results
+
+    assert ground.play(main) == ["o-1 #1", "o-1 #1"]
+    assert DONE == ["o-1"]
+
+
+def test_the_same_key_twice_in_one_run_is_one_act(ground: Ground) -> None:
+    """One after the other, as at once."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(twice) as app:
+            return await (await app.start(twice, "o-1")).result(30)
+
+    assert ground.play(main) == ["o-1 #1", "o-1 #1"]
+    assert DONE == ["o-1"]
+
+
+def test_calls_of_one_key_at_once_are_one_act(ground: Ground) -> None:
+    """The second waits for the first, though both were asked for in one turn."""
+
+    @workflow(name="key.at_once")
+    async def at_once(order: str) -> list[str]:
+        return list(await asyncio.gather(create(order), create(order), create(order)))
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(at_once) as app:
+            return await (await app.start(at_once, "o-1")).result(30)
+
+    assert ground.play(main) == ["o-1 #1"] * 3
+    assert DONE == ["o-1"]
+
+
+def test_tenants_do_not_share_keys(virtual: Ground) -> None:
+    """A key is unique within its tenant alone."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(creating) as app:
+            runs = [await app.start(creating, "o-1", tenant=tenant) for tenant in ("acme", "umbrella")]
+            return [await run.result() for run in runs]
+
+    assert virtual.play(main) == ["o-1 #1", "o-1 #2"]
+
+
+def test_what_failed_before_is_tried_again_under_its_key(ground: Ground) -> None:
+    """A failed receipt is no result: the next run does it."""
+    FAILS.append(ValueError("refused"))
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(creating) as app:
+            with pytest.raises(RunFailed, match="refused"):
+                await (await app.start(creating, "o-1", id="one")).result(30)
+            result = await (await app.start(creating, "o-1", id="two")).result(30)
+            (row,) = await receipts(app)
+            assert (row.state, row.run) == ("succeeded", "two")
+            assert [each.state for each in await told(app, r.Receipted)] == ["failed", "succeeded"]
+            return result
+
+    assert ground.play(main) == "o-1 #2"
+
+
+def test_attempts_are_receipted_each(virtual: Ground) -> None:
+    """An action is retried as a step is; every attempt is judged and told, and the last one's receipt stays."""
+    FAILS.extend([ValueError("busy"), ValueError("busy")])
+
+    @action(
+        connector="crm",
+        operation="create",
+        name="key.patient",
+        retry=RetryPolicy(max_attempts=3, initial=60),
+    )
+    async def patient() -> str:
+        return await create.function("o-1")  # type: ignore[no-any-return]
+
+    @workflow(name="key.patiently")
+    async def patiently() -> str:
+        return await patient()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(patiently) as app:
+            await (await app.start(patiently, id="one")).result()
+            (row,) = await receipts(app)
+            assert (row.attempt, row.state) == (3, "succeeded")
+            told_ = await told(app, r.Receipted)
+            assert [(each.attempt, each.state) for each in told_] == [(1, "failed"), (2, "failed"), (3, "succeeded")]
+            assert len(await told(app, r.Decided)) == 3
+
+    virtual.play(main)
+    assert len(DONE) == 3
+
+
+def test_an_attempt_is_judged_by_the_policy_of_its_own_time(virtual: Ground) -> None:
+    """What was allowed yesterday is not for ever: a retry under a policy that denies is not done."""
+    FAILS.append(ValueError("busy"))
+
+    @action(connector="crm", operation="create", name="key.slow_retry", retry=RetryPolicy(max_attempts=3, initial=60))
+    async def slow_retry() -> str:
+        return await create.function("o-1")  # type: ignore[no-any-return]
+
+    @workflow(name="key.slowly")
+    async def slowly() -> str:
+        try:
+            return await slow_retry()
+        except ActionDenied:
+            return "denied"
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(slowly) as app:
+            run = await app.start(slowly, id="one")
+            await until(app, lambda: len(DONE) == 1)
+            app.policy.current = policy_of({"effect": "deny"})
+            return await run.result()
+
+    assert virtual.play(main) == "denied"
+    assert DONE == ["o-1"]
+
+
+@pytest.mark.parametrize("size", [100, THRESHOLD_BYTES, THRESHOLD_BYTES * 3])
+def test_results_of_any_size_are_reused(ground: Ground, size: int) -> None:
+    """What does not fit into a receipt is kept beside it, and shown as if it did."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(creating) as app:
+            results = [await (await app.start(creating, "o-1", size, id=run)).result(30) for run in ("one", "two")]
+            (row,) = await receipts(app)
+            assert (row.result is None) == (size >= THRESHOLD_BYTES)
+            assert (await app.receipts.get(row.id)).result == results[0]
+            return results
+
+    first, second = ground.play(main)
+    assert first == second
+    assert len(first) == size + len("o-1 #1")
+    assert DONE == ["o-1"]
+
+
+def test_two_workers_that_meet_at_a_key_do_it_once(ground: Ground) -> None:
+    """The second waits until the first is done, and gets its result."""
+
+    async def main(ground: Ground) -> list[str]:
+        begun, door = asyncio.Event(), asyncio.Event()
+
+        @action(connector="crm", operation="create", idempotency_key="{order}", name="key.slow")
+        async def slow(order: str) -> str:
+            DONE.append(order)
+            begun.set()
+            await door.wait()
+            return f"{order} #{len(DONE)}"
+
+        @workflow(name="key.slow_flow")
+        async def slow_flow(order: str) -> str:
+            return await slow(order)
+
+        async with ground.engine(slow_flow) as first, ground.engine(slow_flow) as second:
+            one = await first.start(slow_flow, "o-1", id="one")
+            await begun.wait()
+            two = await second.start(slow_flow, "o-1", id="two")
+            await until(second, lambda: meets(second))
+            door.set()
+            return [await one.result(30), await two.result(30)]
+
+    assert ground.play(main) == ["o-1 #1", "o-1 #1"]
+    assert DONE == ["o-1"]
+
+
+def test_who_waits_at_a_key_does_it_where_the_first_has_failed(ground: Ground) -> None:
+    """The key is free again, so the second's own act is done."""
+
+    async def main(ground: Ground) -> str:
+        begun, door = asyncio.Event(), asyncio.Event()
+
+        @action(connector="crm", operation="create", idempotency_key="{order}", name="key.slow")
+        async def slow(order: str) -> str:
+            DONE.append(order)
+            begun.set()
+            await door.wait()
+            if len(DONE) == 1:
+                raise ValueError("refused")
+            return f"{order} #{len(DONE)}"
+
+        @workflow(name="key.slow_flow")
+        async def slow_flow(order: str) -> str:
+            return await slow(order)
+
+        async with ground.engine(slow_flow) as first, ground.engine(slow_flow) as second:
+            one = await first.start(slow_flow, "o-1", id="one")
+            await begun.wait()
+            two = await second.start(slow_flow, "o-1", id="two")
+            await until(second, lambda: meets(second))
+            door.set()
+            with pytest.raises(RunFailed, match="refused"):
+                await one.result(30)
+            return await two.result(30)
+
+    assert ground.play(main) == "o-1 #2"
+
+
+def test_who_gives_up_waiting_at_a_key_does_nothing(virtual: Ground) -> None:
+    """A call that its workflow no longer waits for is not done later, when the key becomes free."""
+
+    async def main(ground: Ground) -> str:
+        begun, door = asyncio.Event(), asyncio.Event()
+
+        @action(connector="crm", operation="create", idempotency_key="{order}", name="key.slow")
+        async def slow(order: str) -> str:
+            DONE.append(order)
+            begun.set()
+            await door.wait()
+            raise ValueError("refused")
+
+        @workflow(name="key.impatient")
+        async def impatient(order: str) -> str:
+            try:
+                async with asyncio.timeout(10):
+                    return await slow(order)
+            except TimeoutError:
+                await asyncio.sleep(3600)
+                return "gave up"
+
+        @workflow(name="key.slow_flow")
+        async def slow_flow(order: str) -> str:
+            return await slow(order)
+
+        async with ground.engine(slow_flow, impatient) as app:
+            one = await app.start(slow_flow, "o-1", id="one")
+            await begun.wait()
+            two = await app.start(impatient, "o-1", id="two")
+            await asyncio.sleep(60)
+            door.set()
+            with pytest.raises(RunFailed, match="refused"):
+                await one.result()
+            return await two.result()
+
+    assert virtual.play(main) == "gave up"
+    assert DONE == ["o-1"]
+
+
+def test_an_act_of_another_run_needs_no_second_approval_to_be_reused(virtual: Ground) -> None:
+    """What each run proposes is judged by itself: the second is asked about too, and then gets the first's result."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(creating, policy=asking()) as app:
+            results = []
+            for run in ("one", "two"):
+                handle = await app.start(creating, "o-1", id=run)
+                await app.tasks.approve((await asked(app, run)).id, by="bob")
+                results.append(await handle.result())
+            return results
+
+    assert virtual.play(main) == ["o-1 #1", "o-1 #1"]
+    assert DONE == ["o-1"]
+
+
+def test_a_result_that_cannot_be_kept_is_not_fetched_a_second_time(ground: Ground) -> None:
+    """The act was done: repeating it for the sake of its result would do it twice. So the call fails, again and
+    again."""
+
+    @action(connector="crm", operation="create", idempotency_key="{order}", name="key.odd", retries=3)
+    async def odd(order: str) -> object:
+        DONE.append(order)
+        return object()
+
+    @workflow(name="key.odd_flow")
+    async def odd_flow(order: str) -> object:
+        return await odd(order)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(odd_flow, policy=FREE) as app:
+            run = await app.start(odd_flow, "o-1", id="one")
+            with pytest.raises(RunFailed, match="cannot be stored as data"):
+                await run.result(30)
+            (row,) = await receipts(app)
+            assert row.state == "succeeded"
+            await run.retry(by="ann")
+            with pytest.raises(RunFailed, match="cannot be stored as data"):
+                await run.result(30)
+            with pytest.raises(RunFailed, match="cannot be stored as data"):
+                await (await app.start(odd_flow, "o-1", id="two")).result(30)
+
+    ground.play(main)
+    assert DONE == ["o-1"]
