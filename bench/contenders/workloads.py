@@ -139,11 +139,15 @@ async def fan_out(contender: Contender, steps: int, **_: Any) -> Figures:
 
 
 async def waiting(contender: Contender, runs: int, log: str, **_: Any) -> Figures:
-    """W4: many runs that wait for a signal. A run counts as started when it is durable and has come to its wait."""
+    """W4: many runs that wait for a signal. A run counts as started when it is durable and has come to its wait.
+
+    A first round of the same size comes before: what a process keeps of its heap once it has grown is not the runs'.
+    """
     await _warm_up(contender, "w4")
     lines = Log(log)
-    await _start_waiting(contender, lines, [f"w4-early-{number}" for number in range(20)])
-    await _wake(contender, [f"w4-early-{number}" for number in range(20)])
+    early = [f"w4-early-{number}" for number in range(runs)]
+    await _start_waiting(contender, lines, early)
+    await _wake(contender, early)
     ids = [f"w4-{number}" for number in range(runs)]
     await _settled()
     lines.fresh_lines()
