@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident test lint format types imports units spec sim mutants bench clean help
+.PHONY: run incident test lint format types imports units spec sim mutants bench bench-gate clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -57,6 +57,9 @@ mutants: $(STAMP) ## Break the code on purpose, and see the tests notice
 
 bench: $(STAMP) ## Measure
 	$(BIN)/python bench/run.py
+
+bench-gate: $(STAMP) ## Measure what the gate adds to a step
+	$(BIN)/python bench/gate.py
 
 clean: ## Forget the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

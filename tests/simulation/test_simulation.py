@@ -83,6 +83,7 @@ FOUND: Final = {
     126: "a run waited for ever at a key whose act had been given up by a run that had ended",
     177: "a receipt was told under the proposal of newer code, which nobody had allowed: the evidence was broken",
     12871: "a call was denied while its approval was still asked for, and the task stayed open after the run's end",
+    18516: "a run waited for ever at a key whose act it had itself stopped waiting for",
     13052: "two calls of one key both asked what became of an act, and only one of them had its receipt told",
     3932: "a run was leased again before its release was answered, and forgotten with that answer",
 }

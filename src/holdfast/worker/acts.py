@@ -99,7 +99,7 @@ class Acts:
             if any(each.id == worker for each in await self._store.workers()):
                 return False
         rows = await self._store.get([p.Key(receipt.tenant, receipt.run)])
-        if not rows or rows[0].standing in p.ENDED:
+        if not rows or rows[0].standing in p.ENDED or recording.is_abandoned(receipt):
             return True
         asked = await self._store.tasks(p.TaskQuery(receipt.tenant, None, receipt.run), FORLORN_LIMIT)
         statuses = {task.status for task in asked if tasks.is_about(task, receipt)}

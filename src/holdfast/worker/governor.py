@@ -92,7 +92,7 @@ class Governor:
         Most are abandoned by the run itself. One whose retry was due in the turn that cancelled it never was asked for
         by this turn, so it is not; and a run may end with calls under way.
         """
-        open_ = {promise for promise, receipt in gate.receipts.items() if receipt.state == "pending"}
+        open_ = {promise for promise, receipt in gate.receipts.items() if recording.is_unaccounted(receipt, promise)}
         for known in (gate.approvals, gate.outcomes):
             open_ |= {promise for promise, task in known.items() if task.status == "requested"}
         if held.live.ended:
@@ -293,7 +293,7 @@ class Governor:
             self.acts.call_off(gate, clearance)
         else:
             receipt = receipt if clearance is None else clearance.receipt
-            if receipt is not None and receipt.state == "pending":
+            if recording.is_unaccounted(receipt, promise):
                 # The run may end now, and its worker die: then nobody would ever say that the outcome is unknown.
                 gate.closings.append(recording.abandoned(held, promise, receipt, now))
         return None if task is None else self._withdrawal(held, task, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeGuard
 from zlib import crc32
 
 import msgspec
@@ -21,6 +21,8 @@ from holdfast.store import protocol as p
 from holdfast.worker.gatehouse import Case, Clearance
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome
+
+ABANDONED: Final = "nobody waited for its outcome any more"
 
 
 def note(tenant: str, run: str | None, record: r.Record) -> p.Note:
@@ -196,9 +198,21 @@ def close(
     return p.CloseReceipt(receipt, blobs or {}, (note(receipt.tenant, case.held.key.run, record),))
 
 
+def is_unaccounted(receipt: p.Receipt | None, promise: PromiseId) -> TypeGuard[p.Receipt]:
+    """Whether this is the call's own attempt, of which nobody knows or has said that it is left at that."""
+    if receipt is None or (receipt.root, receipt.position) != (promise.root, promise.path[-1]):
+        return False
+    return receipt.state == "pending" or (receipt.state == "unknown" and not is_abandoned(receipt))
+
+
+def is_abandoned(receipt: p.Receipt) -> bool:
+    """Whether its call is over, and nobody will find out what became of it unless another call needs to know."""
+    return (receipt.error or "").endswith(ABANDONED)
+
+
 def abandoned(held: Held, promise: PromiseId, receipt: p.Receipt, now: int) -> p.CloseReceipt:
     """The receipt of an attempt that nobody waits for any more and whose outcome nothing here can tell."""
-    error = "nobody waited for its outcome any more"
+    error = ABANDONED if receipt.error is None else f"{receipt.error}; {ABANDONED}"
     unknown = msgspec.structs.replace(receipt, state="unknown", error=error)
     record = _told(held.key.run, str(promise), receipt.proposal.hex(), unknown, "unknown", now, {})
     return p.CloseReceipt(unknown, {}, (note(receipt.tenant, held.key.run, record),))

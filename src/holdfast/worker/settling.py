@@ -42,7 +42,7 @@ class Settler:
         if not held.dropped:
             gate, promise = held.gate_of_run(), request.promise_id
             receipt = gate.receipts.get(promise)
-            if receipt is not None and receipt.state == "pending":  # refused, and what an attempt came to is not known
+            if recording.is_unaccounted(receipt, promise):  # refused, and what an attempt came to is not known
                 gate.closings.append(recording.abandoned(held, promise, receipt, self._clock.now()))
             task = gate.task_of(promise)
             gate.forget(promise)

@@ -135,6 +135,18 @@ CASES: list[tuple[str, j.Verdict, type, dict[str, Any]]] = [
         {"superseded": approval()},
     ),
     (
+        "who approved it may not any more",
+        judged(asking(candidates=["cleo"]), known(approval=approval("approved"))),
+        j.Ask,
+        {"superseded": None},
+    ),
+    (
+        "who approved it still may",
+        judged(asking(candidates=["b*"]), known(approval=approval("approved"))),
+        j.Act,
+        {"task": approval("approved")},
+    ),
+    (
         "less is wanted now",
         judged(asking("low"), known(approval=approval("approved", tier="high", two_person=True))),
         j.Act,
