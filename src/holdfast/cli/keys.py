@@ -10,9 +10,8 @@ import click
 from holdfast.cli import options, output, session
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidRequest
-from holdfast.gate import records
 from holdfast.gate.keys import to_pem
-from holdfast.store.protocol import Note, SigningKey
+from holdfast.store.protocol import SigningKey
 from holdfast.worker.signing import Keychain
 
 
@@ -96,12 +95,8 @@ def rotate(who: str, reason: str, tenant: str, store: str | None, as_json: bool)
 
     async def work(app: Holdfast) -> SigningKey:
         key = await Keychain(app.store, app.clock).rotate()
-        now = app.clock.now()
-        act = records.Operated(
-            now, "key", who, reason=reason, details={"action": "rotate", "number": str(key.number), "key": key.id}
-        )
-        note = Note(tenant, None, records.kind_of(act), now, records.encode(act))
-        await session.patiently(app, app.committer.commit(note))
+        details = {"action": "rotate", "number": str(key.number), "key": key.id}
+        await session.patiently(app, app.note(tenant, "key", who, None, reason, details))
         return key
 
     key = session.on_store(session.url_of(store), work)

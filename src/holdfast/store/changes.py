@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.store.governance import Closed, CloseReceipt, Note, Noted, Opened, OpenReceipt, PutTask, Taken, Tasked
+from holdfast.store.governance import (
+    CancelTask,
+    Closed,
+    CloseReceipt,
+    Note,
+    Noted,
+    Opened,
+    OpenReceipt,
+    PutTask,
+    Taken,
+    Tasked,
+)
 from holdfast.store.values import Blobs, Deliver, Key, Message, Origin, Projection, Segment, Work
 
 
@@ -108,7 +119,7 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-Gating = OpenReceipt | CloseReceipt | PutTask | Note
+Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Also = Start | Deliver | Enqueue | Withdraw | Gating
 Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | Gating
 

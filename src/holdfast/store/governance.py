@@ -5,8 +5,9 @@ The laws, judged with the others by ``holdfast.testing.stores``:
 - A receipt is unique per tenant and idempotency key. Only the holder of its token may close it; one that failed may be
   opened anew by anyone, one that is pending only by whoever names its token.
 - A task changes only from the version before: of two answers to one version the first is applied, the other refused.
+  Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
-  other without a gap.
+  other without a gap. One that has an id is written once, however often it is noted.
 - Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.store.values import Blobs, Deliver, Key
 
@@ -185,13 +187,18 @@ class AuditQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
-    """Append an entry to a tenant's audit. Answered ``Noted``."""
+    """Append an entry to a tenant's audit. Answered ``Noted``.
+
+    With an id, a second note of that id in the tenant changes nothing and is answered ``Noted`` as well. The id is no
+    part of the entry. What is recognised by the change that brings it along needs none.
+    """
 
     tenant: str
     run: str | None
     kind: str
     at: int
     body: bytes
+    id: str | None = None
 
 
 class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
@@ -224,6 +231,24 @@ class PutTask(msgspec.Struct, frozen=True, gc=False):
 
     task: Task
     also: tuple[Deliver | Note, ...] = ()
+
+
+class CancelTask(msgspec.Struct, frozen=True, gc=False):
+    """Close a task that nobody needs to answer any more, whatever its version. What was said to it stays.
+
+    Answered ``Tasked`` where it is cancelled, by this or before, or ``Fenced`` where it has been answered, has expired
+    or is not there. What comes also is made only where this very change cancels it.
+    """
+
+    tenant: str
+    id: str
+    at: int
+    also: tuple[Note, ...] = ()
+
+
+def cancelled(task: Task, at: int) -> Task:
+    """An open task's next version, which ``CancelTask`` makes."""
+    return replace(task, version=task.version + 1, status="cancelled", closed_at=at)
 
 
 class Noted(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from holdfast.gate.policy import Ruling
 from holdfast.journal.cbor import canonical
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
-from holdfast.worker.gatehouse import Case
+from holdfast.worker.gatehouse import Case, Gatehouse
 from holdfast.worker.recording import note
 
 
@@ -121,6 +121,36 @@ def _task(
 
 def put(task: p.Task, verdict: str, now: int, who: str | None = None, reason: str = "") -> p.PutTask:
     """A task made or changed, with its note."""
+    return p.PutTask(task, (_told(task, verdict, now, who, reason),))
+
+
+def expired(task: p.Task, now: int) -> p.PutTask:
+    """A task whose time is over, closed from the version that is known here: an answer at the last moment wins."""
+    return put(tasks.close(task, "expired", now), "expired", now)
+
+
+def cancelled(task: p.Task, now: int) -> p.CancelTask:
+    """A task that nobody needs to answer any more, closed whatever was said to it meanwhile without deciding it."""
+    return p.CancelTask(task.tenant, task.id, now, (_told(tasks.close(task, "cancelled", now), "cancelled", now),))
+
+
+def open_tasks(gate: Gatehouse, promise: PromiseId) -> list[p.Task]:
+    """All that a call asks people, of either kind."""
+    asked = (gate.outcomes.get(promise), gate.approvals.get(promise))
+    return [task for task in asked if task is not None and task.status == "requested"]
+
+
+def withdrawn(gate: Gatehouse, promise: PromiseId, now: int) -> tuple[p.CancelTask, ...]:
+    """What closes all that a call asks, because it needs no answer any more: nobody must be asked in vain.
+
+    It is closed here, too: the call may be judged again, and would wait for an answer that nobody can give any more.
+    """
+    asked = open_tasks(gate, promise)
+    gate.learn([], [tasks.close(task, "cancelled", now) for task in asked])
+    return tuple(cancelled(task, now) for task in asked)
+
+
+def _told(task: p.Task, verdict: str, now: int, who: str | None = None, reason: str = "") -> p.Note:
     record = r.Asked(
         now,
         task.run,
@@ -137,8 +167,4 @@ def put(task: p.Task, verdict: str, now: int, who: str | None = None, reason: st
         task.delegated_to,
         task.expires_at,
     )
-    return p.PutTask(task, (note(task.tenant, task.run, record),))
-
-
-def closed_task(task: p.Task, status: Literal["expired", "cancelled"], now: int) -> p.PutTask:
-    return put(tasks.close(task, status, now), status, now)
+    return note(task.tenant, task.run, record)

@@ -33,7 +33,6 @@ from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage
 from holdfast.worker.held import Held
-from holdfast.worker.patience import patiently
 from holdfast.worker.settling import Floor, Settler
 
 log = logging.getLogger("holdfast.gate")
@@ -51,9 +50,6 @@ class Governor:
         policy: Callable[[], Policy],
         steps: Any,
     ) -> None:
-        self._store = store
-        self._committer = committer
-        self._clock = clock
         self._worker = worker
         self._policy = policy
         self._steps = steps
@@ -132,7 +128,8 @@ class Governor:
         gate, promise = held.gate_of_run(), request.promise_id
         action = self._steps.get(request.function_name)
         if not isinstance(action, Action):
-            return Passage(self._unasked(held, promise, now), lambda _: self._missing(held, request, action))
+            withdrawn = asking.withdrawn(gate, promise, now)
+            return Passage(withdrawn, lambda _: self._missing(held, request, action))
         try:
             arguments = action.arguments(request.input)
             action.signature.read(request.input)
@@ -192,13 +189,8 @@ class Governor:
         # The message may quote an argument, and the audit tells of values by type, size and hash alone.
         told = f"the arguments do not fit what {action.name} declares ({failure.type.rpartition(':')[2]})"
         note = recording.unread(held, request, action, told, now)
-        unasked = self._unasked(held, request.promise_id, now)
-        return Passage((note, *unasked), lambda _: self._settler.settle(held, request, Err(failure)))
-
-    def _unasked(self, held: Held, promise: PromiseId, now: int) -> tuple[p.Gating, ...]:
-        """What closes the question of a call that is settled without its answer: nobody must be asked in vain."""
-        task = held.gate_of_run().task_of(promise)
-        return () if task is None else (asking.closed_task(task, "cancelled", now),)
+        withdrawn = asking.withdrawn(held.gate_of_run(), request.promise_id, now)
+        return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
@@ -209,9 +201,8 @@ class Governor:
             gate.writes += 1
         opening = p.OpenReceipt(receipt, verdict.instead_of)
         changes: list[p.Gating] = [opening, recording.decided(case, "allow", verdict.ruling, task=verdict.task)]
-        outcome = gate.outcomes.get(request.promise_id)
-        if outcome is not None and outcome.status == "requested":  # what it asks became known in another way
-            changes.append(asking.closed_task(outcome, "cancelled", case.now))
+        # What it asks became known in another way, or policy wants nobody asked any more.
+        changes.extend(asking.withdrawn(gate, request.promise_id, case.now))
         clearance = Clearance(case, receipt)
         gate.receipts.pop(request.promise_id, None)
         return Passage(tuple(changes), partial(self.acts.opened, held, clearance, opening, MEETING_SECONDS[0]))
@@ -222,9 +213,9 @@ class Governor:
         failure = Failure(f"holdfast.errors:{verdict.error}", message)
         note = recording.refused(case, verdict)
         if verdict.expired is None:
-            unasked = self._unasked(held, request.promise_id, case.now)
-            return Passage((note, *unasked), lambda _: self._settler.settle(held, request, Err(failure)))
-        change = asking.closed_task(verdict.expired, "expired", case.now)
+            withdrawn = asking.withdrawn(held.gate_of_run(), request.promise_id, case.now)
+            return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
+        change = asking.expired(verdict.expired, case.now)
         held.gate_of_run().approvals[request.promise_id] = change.task
 
         def then(answer: p.Answer | None) -> None:
@@ -240,15 +231,13 @@ class Governor:
         gate = case.held.gate_of_run()
         before = gate.approvals.get(case.request.promise_id)
         task = asking.approval(case, verdict.ruling, before)
-        changes = (
-            asking.put(task, "requested", case.now),
-            recording.decided(case, "needs_approval", verdict.ruling, task=task),
-        )
         gate.approvals[case.request.promise_id] = task
-        if verdict.superseded is None:
-            return Passage(changes)
-        withdrawal = self._withdrawal(case.held, verdict.superseded, case.now)
-        return Passage((*withdrawal.changes, *changes), withdrawal.then)
+        changes: list[p.Gating] = []
+        if verdict.superseded is not None:
+            changes.append(asking.cancelled(verdict.superseded, case.now))
+        changes.append(asking.put(task, "requested", case.now))
+        changes.append(recording.decided(case, "needs_approval", verdict.ruling, task=task))
+        return Passage(tuple(changes))
 
     def _ask_outcome(self, case: Case, receipt: p.Receipt) -> Passage:
         gate = case.held.gate_of_run()
@@ -257,7 +246,7 @@ class Governor:
         gate.outcomes[case.request.promise_id] = task
         changes: list[p.Gating] = [asking.put(task, "requested", case.now)]
         if before is not None and before.status == "requested":  # it asks about an earlier attempt
-            changes.append(asking.closed_task(before, "cancelled", case.now))
+            changes.append(asking.cancelled(before, case.now))
         if receipt.state == "pending":
             unknown = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
             gate.receipts[case.request.promise_id] = unknown
@@ -282,11 +271,12 @@ class Governor:
         return Passage((closing,), then)
 
     def abandon(self, held: Held, promise: PromiseId, now: int) -> Passage | None:
-        """Nobody waits for a call any more: its open task is cancelled. An act that has begun goes on to its end."""
+        """Nobody waits for a call any more: what it asks is closed. An act that has begun goes on to its end."""
         gate = held.gate
         if gate is None:
             return None
-        task, receipt, clearance = gate.task_of(promise), gate.receipts.get(promise), gate.cleared.get(promise)
+        withdrawn = asking.withdrawn(gate, promise, now)
+        receipt, clearance = gate.receipts.get(promise), gate.cleared.get(promise)
         gate.forget(promise)
         if clearance is not None and not clearance.begun and not clearance.probing:
             gate.closings.append(self.acts.never_begun(clearance))
@@ -296,26 +286,7 @@ class Governor:
             if recording.is_unaccounted(receipt, promise):
                 # The run may end now, and its worker die: then nobody would ever say that the outcome is unknown.
                 gate.closings.append(recording.abandoned(held, promise, receipt, now))
-        return None if task is None else self._withdrawal(held, task, now)
-
-    def _withdrawal(self, held: Held, task: p.Task, now: int) -> Passage:
-        """Close an open task that nobody needs to answer any more, whoever changes it at the same moment."""
-
-        def then(answer: p.Answer | None) -> None:
-            if isinstance(answer, p.Fenced):
-                self._settler.background(self._withdraw(task))
-            self._settler.floor.stir(held)  # the lease was kept for this answer
-
-        return Passage((asking.closed_task(task, "cancelled", now),), then)
-
-    async def _withdraw(self, task: p.Task) -> None:
-        while True:
-            present = await patiently(partial(self._store.task, task.tenant, task.id))
-            if present is None or present.status != "requested":
-                return
-            closing = asking.closed_task(present, "cancelled", self._clock.now())
-            if isinstance(await patiently(partial(self._committer.commit, closing)), p.Tasked):
-                return
+        return Passage(withdrawn) if withdrawn else None
 
     def _token(self) -> str:
         """The name of one attempt, and of no other: two runs may meet at a key, and one call may be done anew."""

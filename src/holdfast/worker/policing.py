@@ -9,7 +9,7 @@ from holdfast.gate.records import Operated
 from holdfast.worker.births import DEFAULT_TENANT
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.recording import note
+from holdfast.worker.recording import named, note
 from holdfast.worker.role import Role
 
 LOOK_SECONDS: Final = 2.0
@@ -34,6 +34,6 @@ class PolicyWatcher(Role):
         if policy.hash != self._noted:
             details = {"policy": policy.hash, "source": policy.source, "before": self._noted or ""}
             record = Operated(self._clock.now(), "policy", f"worker {self._worker}", None, "in force", details)
-            self._committer.submit(note(DEFAULT_TENANT, None, record), lambda _: None)
+            self._committer.submit(named(note(DEFAULT_TENANT, None, record)), lambda _: None)
             self._noted = policy.hash
         return LOOK_SECONDS

@@ -7,6 +7,7 @@ from zlib import crc32
 
 import msgspec
 
+from holdfast.gate import chain
 from holdfast.gate import records as r
 from holdfast.gate.actions import Action
 from holdfast.gate.judging import Refuse
@@ -28,6 +29,15 @@ ABANDONED: Final = "nobody waited for its outcome any more"
 def note(tenant: str, run: str | None, record: r.Record) -> p.Note:
     """A record as an entry of the audit."""
     return p.Note(tenant, run, r.kind_of(record), record.at, r.encode(record))
+
+
+def named(note: p.Note) -> p.Note:
+    """The note with an id that follows from what it says, for one that no change beside it tells from a repetition.
+
+    Where the answer to its commit is lost it is committed again, and the very same record is the very same entry.
+    """
+    entry = p.Entry(0, note.tenant, note.run, note.kind, note.at, note.body)
+    return msgspec.structs.replace(note, id=chain.digest(entry).hex())
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -219,9 +229,12 @@ def abandoned(held: Held, promise: PromiseId, receipt: p.Receipt, now: int) -> p
 
 
 def reused(case: Case, found: p.Receipt, now: int) -> p.Note:
-    """The note that an act was not repeated, because a receipt of another call has its success."""
+    """The note that an act was not repeated, because a receipt of another call has its success.
+
+    It has an id: where the turn that carries it is refused, it goes alone, and that turn may have come through.
+    """
     record = _told(case.held.key.run, case.name, case.told, found, "reused", now, {})
-    return note(found.tenant, case.held.key.run, record)
+    return named(note(found.tenant, case.held.key.run, record))
 
 
 def _told(

@@ -12,7 +12,7 @@ from holdfast.journal.payload import Err, Ok
 from holdfast.kernel.arrivals import Settled
 from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
-from holdfast.worker import recording
+from holdfast.worker import asking, recording
 from holdfast.worker.clock import Clock
 from holdfast.worker.gatehouse import Clearance
 from holdfast.worker.held import Held
@@ -44,10 +44,9 @@ class Settler:
             receipt = gate.receipts.get(promise)
             if recording.is_unaccounted(receipt, promise):  # refused, and what an attempt came to is not known
                 gate.closings.append(recording.abandoned(held, promise, receipt, self._clock.now()))
-            task = gate.task_of(promise)
+            asked = asking.open_tasks(gate, promise)
             gate.forget(promise)
-            if task is not None:  # a cap or another policy decided first: the turn that takes this in withdraws it
-                gate.learn([], [task])
+            gate.learn([], asked)  # a cap or another policy decided first: the turn that takes this in withdraws it
             self.floor.arrive(held, Settled(request.promise_id, outcome, request.attempt, self._clock.now()))
 
     def reconsider(self, held: Held, request: Invoke) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import cbor2
 import msgspec
@@ -40,14 +40,17 @@ from holdfast.worker import messages
 from holdfast.worker.births import Birth, child_id, idempotency_key
 from holdfast.worker.gatehouse import Passage
 from holdfast.worker.held import Held
-from holdfast.worker.recording import ended
+from holdfast.worker.recording import ended, named
 from holdfast.worker.sealing import seal
 
-_STANDINGS: dict[type[e.Event], Standing] = {
+_STANDINGS: Final[dict[type[e.Event], Standing]] = {
     e.ExecutionCompleted: "completed",
     e.ExecutionFailed: "failed",
     e.ExecutionCancelled: "cancelled",
 }
+
+
+_GOING: Final = Projection("running")
 
 
 class Errand(msgspec.Struct, gc=False):
@@ -118,14 +121,15 @@ class _Sorting:
                 self._add(request)
 
     def _add(self, request: Request) -> None:
-        if request.kind == ACTION:
+        if is_local(request):
+            if type(request) is Abandon:
+                self.abandon.append(request.promise_id)
+            elif type(request) is Invoke and request.promise_id not in self._held.steps:
+                self.invoke.append(request)
+        elif request.kind == ACTION:
             self._pass(request)
-        elif not is_local(request):
+        else:
             self.errands.append(_errand(self._held, request, self._now, self._digest_of))
-        elif type(request) is Abandon:
-            self.abandon.append(request.promise_id)
-        elif type(request) is Invoke and request.promise_id not in self._held.steps:
-            self.invoke.append(request)
 
     def _pass(self, request: Request) -> None:
         if self._gate is None:
@@ -141,10 +145,10 @@ class _Sorting:
     def busy(self) -> bool:
         """Whether something here will move the run soon."""
         held = self._held
+        if self.invoke or held.arrivals:  # nearly always
+            return True
         return bool(
-            self.invoke
-            or held.steps.keys() - set(self.abandon)
-            or held.arrivals
+            held.steps.keys() - set(self.abandon)
             or any(errand.promise_id is not None for errand in self.errands)
             or any(passage.then is not None for passage in self.passages)
             or (held.gate is not None and held.gate.busy)
@@ -180,6 +184,8 @@ def plan(
     if held.gate is not None:
         closings, held.gate.closings = tuple(held.gate.closings), []
         passed = [change for passage in sorting.passages for change in passage.changes]
+        if segment is None:  # the change has no hash that tells it from itself committed again, so its entries have ids
+            passed = [named(change) if isinstance(change, Note) else change for change in passed]
         also = (*also, *closings, *passed, *_ended(held, execution, ending, segment, renewal, projection))
         projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
@@ -231,7 +237,8 @@ def _projection(
     due = held.next_due()
     cancelling = execution.ledger.cancel_requested
     if busy:
-        return Projection("running", due, cancelling=cancelling), False
+        going = _GOING if due is None and not cancelling else Projection("running", due, cancelling=cancelling)
+        return going, False
     pause = None
     if execution.waits_for_nothing:
         pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"

@@ -229,6 +229,28 @@ def test_runs_of_the_first_schema_are_brought_forward(url: str) -> None:
     asyncio.run(judge())
 
 
+def test_entries_of_the_second_schema_are_brought_forward(url: str) -> None:
+    """They stay, sealed or not; new ones may have an id, and are then written once."""
+
+    async def judge() -> None:
+        other = await connect(url)
+        await other.execute(SQL["make_schema"])
+        for migration in load_migrations("holdfast.store.postgres")[:2]:
+            await other.execute(migration.sql)
+            await other.execute(SQL["note_migration"], migration.number, migration.name)
+        await other.executemany(
+            "INSERT INTO audit (tenant, run, kind, at, body, position) VALUES ($1, 'one', 'decided', 0, $2, $3)",
+            [(TENANT, b"sealed", 1), (TENANT, b"not sealed", None), (TENANT, b"not sealed", None)],
+        )
+        await other.close()
+        async with opened(url) as (store,):
+            await store.commit([note("named", id="n"), note("named", id="n")])
+            entries = await store.entries(p.AuditQuery(TENANT), 10)
+            assert [entry.body for entry in entries] == [b"sealed", b"not sealed", b"not sealed", b"named"]
+
+    asyncio.run(judge())
+
+
 def test_an_empty_database_is_not_opened_without_migrations(url: str) -> None:
     """A client changes nothing: it says that nothing is there."""
     with pytest.raises(UnsupportedStore, match="start a worker"):
@@ -800,7 +822,7 @@ def _any_change(chance: random.Random, rows: list[p.Run], *, also: bool = True) 
 
 def _gate_changes(chance: random.Random, message: p.Message, name: str) -> list[p.Change]:
     """Over few keys and tokens, so that they meet."""
-    said = note(str(chance.randint(0, 3)))
+    said = note(str(chance.randint(0, 3)), id=chance.choice([None, None, "n"]))
     label, token, other = chance.choice("ab"), chance.choice("xy"), chance.choice(["x", "y", None])
     state = chance.choice(("succeeded", "failed", "failed", "unknown"))
     reverses = receipt(chance.choice("ab")).id if chance.random() < 0.3 else None
@@ -810,6 +832,7 @@ def _gate_changes(chance: random.Random, message: p.Message, name: str) -> list[
         p.OpenReceipt(receipt(label, token=token), other),
         p.CloseReceipt(receipt(label, token=token, state=state, reverses=reverses), {b"d": b"data"}, (said, said)),
         p.PutTask(task(label, chance.randint(1, 3), run=name), chance.choice([(), also])),
+        p.CancelTask(TENANT, label, NOW + chance.randint(0, 1), (said,)),
     ]
 
 

@@ -166,6 +166,30 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
     assert user_version(path) == NEWEST
 
 
+def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
+    """Its entries stay, sealed or not; new ones may have an id, and are then written once."""
+    with closing(sqlite3.connect(path)) as connection:
+        for migration in load_migrations("holdfast.store.sqlite")[:2]:
+            connection.executescript(migration.sql)
+        connection.executemany(
+            "INSERT INTO audit (tenant, run, kind, at, body, position) VALUES ('acme', 'one', 'decided', 0, ?, ?)",
+            [(b"sealed", 1), (b"not sealed", None), (b"not sealed", None)],
+        )
+        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.commit()
+    assert "holdfast migrate" in opening_fails(path, UnsupportedStore, migrate=False)
+
+    async def body(store: SqliteStore) -> None:
+        named = p.Note("acme", "one", "decided", NOW, b"named", "n")
+        assert await store.commit([named, named]) == [p.Noted()] * 2
+        entries = await store.entries(p.AuditQuery("acme"), 10)
+        assert [entry.body for entry in entries] == [b"sealed", b"not sealed", b"not sealed", b"named"]
+
+    on_store(path, body)
+    assert user_version(path) == NEWEST
+
+
 @pytest.mark.parametrize(
     ("name", "index"),
     [

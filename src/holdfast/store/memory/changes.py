@@ -37,15 +37,17 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return gating.note(tables, change)
         case p.OpenReceipt():
             return gating.open_receipt(tables, change)
-        case p.CloseReceipt() | p.PutTask():
+        case p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return _gate(tables, change)
         case _ as never:
             assert_never(never)
 
 
-def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask) -> p.Answer:
+def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
         answer, fresh = gating.close_receipt(tables, change)
+    elif isinstance(change, p.CancelTask):
+        answer, fresh = gating.cancel_task(tables, change)
     else:
         answer, fresh = gating.put_task(tables, change.task)
     if fresh:

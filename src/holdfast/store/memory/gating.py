@@ -7,12 +7,17 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.governance import cancelled
 from holdfast.store.memory.tables import Tables
 
 OPEN: Final = ("pending", "unknown")
 
 
 def note(tables: Tables, change: p.Note) -> p.Answer:
+    if change.id is not None:
+        if (change.tenant, change.id) in tables.noted:
+            return p.Noted()
+        tables.noted.add((change.tenant, change.id))
     entry = p.Entry(len(tables.audit) + 1, change.tenant, change.run, change.kind, change.at, change.body)
     tables.audit.append(entry)
     return p.Noted()
@@ -64,4 +69,13 @@ def put_task(tables: Tables, task: p.Task) -> tuple[p.Answer, bool]:
     if task.version != (0 if there is None else there.version) + 1:
         return p.Fenced(), False
     tables.tasks[task.tenant, task.id] = task
+    return p.Tasked(), True
+
+
+def cancel_task(tables: Tables, change: p.CancelTask) -> tuple[p.Answer, bool]:
+    """The answer, and whether the task was cancelled by this very change."""
+    there = tables.tasks.get((change.tenant, change.id))
+    if there is None or there.status != "requested":
+        return (p.Tasked() if there is not None and there.status == "cancelled" else p.Fenced()), False
+    tables.tasks[change.tenant, change.id] = cancelled(there, change.at)
     return p.Tasked(), True

@@ -276,7 +276,7 @@ def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
             return release or bool(also) or projection.standing in p.ENDED
         case _, p.Delivered() | p.Renewed():
             return True
-        case p.PutTask(also=also), p.Tasked():
+        case p.PutTask(also=also) | p.CancelTask(also=also), p.Tasked():
             return bool(also)
         case p.Enqueue(), p.Enqueued():
             return True

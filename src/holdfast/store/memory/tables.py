@@ -69,6 +69,7 @@ class Tables:
     receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)  # by tenant and idempotency key
     tasks: dict[tuple[str, str], Task] = field(default_factory=dict)  # by tenant and id
     audit: list[Entry] = field(default_factory=list)  # the entry of sequence n stands at n - 1
+    noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
     artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)

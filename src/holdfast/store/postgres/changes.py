@@ -259,7 +259,7 @@ def _restored(change: p.Advance | p.Start, answers: tuple[p.Answer, ...]) -> tup
 
 def _done_with_it(also: p.Also) -> p.Answer | None:
     """The answer to what cannot be recognised when repeated: work may have been done, a nameless message consumed, and
-    entries of the audit have no name."""
+    most entries of the audit have no id."""
     match also:
         case p.Enqueue():
             return p.Enqueued()
@@ -356,6 +356,12 @@ async def _put_tasks(writer: Writer, changes: Sequence[p.PutTask], places: Seque
     return answers
 
 
+async def _cancel_tasks(writer: Writer, changes: Sequence[p.CancelTask], places: Sequence[Place]) -> list[p.Answer]:
+    answers, fresh = await gating.cancel_tasks(writer, changes)
+    await _also(writer, [(index, changes[index].also) for index in fresh], places)
+    return answers
+
+
 _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]] = {
     p.Renew: _renew,
     p.Deliver: _deliver,
@@ -371,5 +377,6 @@ _BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitab
     p.Advance: _advance,
     p.CloseReceipt: gating.close_receipts,
     p.PutTask: _put_tasks,
+    p.CancelTask: _cancel_tasks,
     p.Note: gating.note,
 }

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.governance import cancelled
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -26,10 +27,14 @@ async def note(writer: Writer, changes: Sequence[p.Note], places: Sequence[Place
 async def write_notes(writer: Writer) -> None:
     """Write the entries that were gathered, in the order of the batch."""
     writer.noted.sort(key=lambda noted: noted[0])
-    given = [(entry.tenant, entry.run, entry.kind, entry.at, entry.body) for _, entry in writer.noted]
+    given = [(entry.tenant, entry.run, entry.kind, entry.at, entry.body, entry.id) for _, entry in writer.noted]
     writer.noted.clear()
     for begin in range(0, len(given), SET_SIZE):
-        await writer.fetch_columns("note", given[begin : begin + SET_SIZE], width=5)
+        chosen = given[begin : begin + SET_SIZE]
+        if any(id is not None for *_, id in chosen):
+            await writer.fetch_columns("note_once", chosen, width=6)
+        else:
+            await writer.fetch_columns("note", [entry[:5] for entry in chosen], width=5)
 
 
 # -- receipts ------------------------------------------------------------------------------------------------------
@@ -123,6 +128,24 @@ async def put_tasks(writer: Writer, changes: Sequence[p.PutTask]) -> tuple[list[
         for change in changes
     ]
     return answers, [index for index, change in enumerate(changes) if _task_key(change) in put]
+
+
+async def cancel_tasks(writer: Writer, changes: Sequence[p.CancelTask]) -> tuple[list[p.Answer], list[int]]:
+    """The answers, and the indices of those that were cancelled just now."""
+    found = await writer.fetch_columns("lock_tasks", [(change.tenant, change.id) for change in changes], width=2)
+    there = {(row["tenant"], row["id"]): rows.task(row["body"]) for row in found}
+    answers: list[p.Answer] = []
+    fresh, given = [], []
+    for index, change in enumerate(changes):
+        task = there.get((change.tenant, change.id))
+        if task is not None and task.status == "requested":
+            fresh.append(index)
+            given.append(_task_row(cancelled(task, change.at)))
+        done = task is not None and task.status in ("requested", "cancelled")
+        answers.append(p.Tasked() if done else p.Fenced())
+    if given:
+        await writer.fetch_columns("put_task", given, width=8)
+    return answers, fresh
 
 
 def _task_key(change: p.PutTask) -> tuple[str, str]:

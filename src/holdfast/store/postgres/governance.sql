@@ -23,6 +23,16 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
      WITH ORDINALITY AS given (tenant, run, kind, at, body, ordinal)
 ORDER BY ordinal;
 
+-- name: note_once
+-- The same where some have an id: of an id that its tenant has already, nothing is written. A statement of its own,
+-- because looking for conflicts costs every row another record in the log, also those that cannot have one.
+INSERT INTO audit (tenant, run, kind, at, body, id)
+SELECT tenant, run, kind, at, body, id
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[])
+     WITH ORDINALITY AS given (tenant, run, kind, at, body, id, ordinal)
+ORDER BY ordinal
+ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
+
 -- name: open_receipt
 -- Gives the keys that are reserved now. A receipt that does not give way stays locked, to be looked at by receipts_at.
 -- Whoever meets a transaction that is opening the same key waits for it, and then judges what that one has left.
@@ -80,6 +90,12 @@ SET run = excluded.run, generation = excluded.generation, status = excluded.stat
     created_at = excluded.created_at, body = excluded.body
 WHERE there.version = excluded.version - 1
 RETURNING there.tenant, there.id;
+
+-- name: lock_tasks
+-- As tasks_at. They stay as they are until the transaction ends.
+SELECT tasks.tenant, tasks.id, body
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id)
+ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 
 -- name: tasks_at
 SELECT tasks.tenant, tasks.id, body FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);

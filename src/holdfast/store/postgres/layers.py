@@ -8,7 +8,7 @@ that one statement handles in order. Entries of the audit are put in order by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
 from holdfast.store import protocol as p
 
@@ -26,7 +26,7 @@ class Touched(NamedTuple):
 def rows_of(change: p.Change) -> Iterator[Touched]:
     """The rows that a change touches, its own first, then those of what comes also."""
     match change:
-        case p.Start() | p.Advance():
+        case p.Advance() | p.Start():
             yield Touched("runs", *change.key)
             for also in change.also:
                 yield from rows_of(also)
@@ -43,6 +43,8 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             yield Touched("tasks", task.tenant, task.id)
             for also in change.also:
                 yield from rows_of(also)
+        case p.CancelTask(tenant=tenant, id=id_):
+            yield Touched("tasks", tenant, id_)
         case p.Note():
             return
         case _ as never:
@@ -55,7 +57,7 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     last: dict[Touched, tuple[int, str | None]] = {}
     taken: set[tuple[type[p.Change], p.Key, int]] = set()
     for index, change in enumerate(changes):
-        family = _family(change)
+        family = _FAMILIES.get(type(change))
         if (work := _work_of(change)) is not None:
             # The same work offered or finished twice in one batch: the second must find what the first did.
             family = None if work in taken else family
@@ -74,39 +76,30 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     return found
 
 
-def _family(change: p.Change) -> str | None:
-    """Changes of one family may share a run within a layer: one statement keeps their order."""
-    match change:
-        case p.Deliver() | p.FinishWork():
-            return "inbox"
-        case p.Enqueue():
-            return "enqueue"
-        case p.Withdraw():
-            return "withdraw"
-        case p.Beat():
-            return "beat"
-        case _:
-            return None
+_FAMILIES: Final[dict[type[p.Change], str]] = {
+    p.Deliver: "inbox",
+    p.FinishWork: "inbox",
+    p.Enqueue: "enqueue",
+    p.Withdraw: "withdraw",
+    p.Beat: "beat",
+}
+"""Changes of one family may share a run within a layer: one statement keeps their order."""
 
 
 def _work_of(change: p.Change) -> tuple[type[p.Change], p.Key, int] | None:
-    match change:
-        case p.Enqueue(work=work):
-            return p.Enqueue, work.key, work.position
-        case p.FinishWork():
-            return p.FinishWork, change.key, change.position
-        case _:
-            return None
+    if type(change) is p.Enqueue:
+        return p.Enqueue, change.work.key, change.work.position
+    return (p.FinishWork, change.key, change.position) if type(change) is p.FinishWork else None
 
 
 def is_plain(change: p.Change) -> bool:
     """Whether one statement makes the whole change."""
     match change:
-        case p.Start():
-            return not change.also and not change.blobs
         case p.Advance():
             return not change.also and not change.blobs and change.renewal is None
-        case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask():
+        case p.Start():
+            return not change.also and not change.blobs
+        case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
         case _:
             return True
@@ -115,11 +108,11 @@ def is_plain(change: p.Change) -> bool:
 def concerns_others(change: p.Change) -> bool:
     """Whether another process may wait for this: it is hinted at with the commit."""
     match change:
-        case p.Start():
-            return change.owner is None or any(concerns_others(also) for also in change.also)
         case p.Advance():
             ended = change.projection.standing in p.ENDED
             return ended or any(concerns_others(also) for also in change.also)
+        case p.Start():
+            return change.owner is None or any(concerns_others(also) for also in change.also)
         case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note():
             return False
         case _:

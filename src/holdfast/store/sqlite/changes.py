@@ -12,6 +12,9 @@ from holdfast.store import protocol as p
 from holdfast.store.sqlite import gating
 from holdfast.store.sqlite.sql import SQL
 
+_Row = tuple[int, str | None, str | None]
+"""What an advance gives back: how far the inbox reaches, why the run must pause, who leases it."""
+
 
 def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
     """Make one change, or none of it, and answer."""
@@ -54,18 +57,20 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return gating.note(cursor, change)
         case p.OpenReceipt():
             return gating.open_receipt(cursor, change)
-        case p.CloseReceipt() | p.PutTask():
+        case p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return _gate(cursor, change)
         case _ as never:
             assert_never(never)
 
 
-def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask) -> p.Answer:
+def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
         answer, fresh = gating.close_receipt(cursor, change.receipt)
         if fresh:
             # A use that is no run's: so pruning the run does not delete them.
             _add_blobs(cursor, p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs)
+    elif isinstance(change, p.CancelTask):
+        answer, fresh = gating.cancel_task(cursor, change)
     else:
         answer, fresh = gating.put_task(cursor, change.task)
     if fresh:
@@ -124,7 +129,7 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
 
 def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     segment, projection = change.segment, change.projection
-    row = _advance_row(cursor, change)
+    row = (_go_on(cursor, change) if _goes_on(change) else None) or _advance_row(cursor, change)
     if row is None:
         return _advanced_before(cursor, change)
     if segment is not None:
@@ -146,10 +151,45 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     return p.Advanced(arrived, pause, owner is None, also)
 
 
-def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> tuple[int, str | None, str | None] | None:
+def _goes_on(change: p.Advance) -> bool:
+    """Whether it is the usual turn of a run that has begun: a few events more, and nothing else."""
+    if change.release or change.segment is None or change.renewal is not None:
+        return False
+    projection = change.projection
+    return (
+        projection.standing == "running"
+        and projection.wake_at is None
+        and projection.pause is None
+        and not projection.cancelling
+    )
+
+
+def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
+    """Its row after the usual turn; None where something about the run was different before, or its lease is lost."""
+    segment, projection = change.segment, change.projection
+    assert segment is not None
+    found: _Row | None = cursor.execute(
+        SQL["go_on"],
+        (
+            segment.first + segment.count,
+            segment.head,
+            change.consumed,
+            segment.at,
+            projection.writes,
+            *change.key,
+            change.epoch,
+            change.version,
+            change.generation,
+            projection.governed,
+        ),
+    ).fetchone()
+    return found
+
+
+def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
     segment, projection = change.segment, change.projection
     ended = projection.standing in p.ENDED and change.renewal is None
-    found: tuple[int, str | None, str | None] | None
+    found: _Row | None
     if segment is None:
         version, at, head = change.version, None, None
     else:

@@ -4,6 +4,11 @@
 -- name: note
 INSERT INTO audit (tenant, run, kind, at, body) VALUES (?, ?, ?, ?, ?);
 
+-- name: note_once
+-- Nothing happens where the tenant has an entry of that id.
+INSERT INTO audit (tenant, run, kind, at, body, id) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
+
 -- name: open_receipt
 -- Nothing happens where the key is taken. ?11 is the token of the receipt that this one is to take over.
 INSERT INTO receipts (tenant, key, id, run, state, token, connector, opened_at, reversed_by, body)

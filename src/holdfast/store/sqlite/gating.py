@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.governance import cancelled
 from holdfast.store.sqlite.sql import GATE
 
 # Deterministic: a change committed again is recognised by its body.
@@ -33,7 +34,11 @@ def _write(value: p.Receipt | p.Task) -> str:
 
 
 def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
-    cursor.execute(GATE["note"], (change.tenant, change.run, change.kind, change.at, change.body))
+    entry = (change.tenant, change.run, change.kind, change.at, change.body)
+    if change.id is None:
+        cursor.execute(GATE["note"], entry)
+    else:
+        cursor.execute(GATE["note_once"], (*entry, change.id))
     return p.Noted()
 
 
@@ -85,3 +90,12 @@ def put_task(cursor: sqlite3.Cursor, task: p.Task) -> tuple[p.Answer, bool]:
         return p.Tasked(), True
     there = cursor.execute(GATE["task"], (task.tenant, task.id)).fetchone()
     return (p.Tasked() if there == (body,) else p.Fenced()), False
+
+
+def cancel_task(cursor: sqlite3.Cursor, change: p.CancelTask) -> tuple[p.Answer, bool]:
+    """The answer, and whether the task was cancelled by this very change."""
+    found = cursor.execute(GATE["task"], (change.tenant, change.id)).fetchone()
+    there = None if found is None else read_task(*found)
+    if there is None or there.status != "requested":
+        return (p.Tasked() if there is not None and there.status == "cancelled" else p.Fenced()), False
+    return put_task(cursor, cancelled(there, change.at))

@@ -56,6 +56,36 @@ class Auditing(Topic):
         assert await bodies(store) == ["said"]
 
     @on_fresh_store
+    async def test_a_note_with_an_id_is_written_once(self, store: p.Store) -> None:
+        """In one batch or in two, by itself or with others, sealed meanwhile or not; each time it is noted."""
+        named = note("named", id="n")
+        assert await store.commit([note("a"), named, named, note("b")]) == [p.Noted()] * 4
+        assert await commit(store, named) == p.Noted()
+        a, entry, _ = await store.unsealed(10)
+        assert await store.seal(block(1, 1, 2), [a.sequence, entry.sequence])
+        assert await store.commit([named, note("c")]) == [p.Noted()] * 2
+        assert await bodies(store) == ["a", "named", "b", "c"]
+
+    @on_fresh_store
+    async def test_an_id_is_one_tenants_and_says_nothing_of_what_is_noted(self, store: p.Store) -> None:
+        """Another tenant has its own; under a taken one nothing is written, whatever it says; without one, all is."""
+        await store.commit([note("first", id="n"), note("other", tenant="bolt", id="n")])
+        assert await commit(store, note("second", id="n")) == p.Noted()
+        for _ in range(2):
+            await store.commit([note("same"), note("same")])
+        assert await bodies(store) == ["first", *["same"] * 4]
+        assert await bodies(store, "bolt") == ["other"]
+
+    @on_fresh_store
+    async def test_what_is_noted_with_a_turn_without_events_is_noted_once(self, store: p.Store) -> None:
+        """Nothing tells such a turn from itself committed again, but its entries' ids do; fenced, it notes nothing."""
+        change = turn(await leased(store), count=0, also=(note("decided", id="n"),))
+        assert await commit(store, replace(change, epoch=9)) == p.Fenced()
+        for _ in range(3):
+            assert (await advanced(store, change)).also == (p.Noted(),)
+        assert await bodies(store) == ["decided"]
+
+    @on_fresh_store
     async def test_sealing_gives_positions_in_the_order_given(self, store: p.Store) -> None:
         """From the block's first on; sealed entries are not told among the unsealed any more."""
         a, b, c = await noted(store, "a", "b", "c")

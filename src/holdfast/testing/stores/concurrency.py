@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.store import protocol as p
+from holdfast.testing.stores import gate_samples
 from holdfast.testing.stores.samples import (
     NOW,
     WORKFLOW,
@@ -111,6 +112,35 @@ class Concurrency(Topic):
                 )
             )
         assert [run.arrived for run in await store.get([key(name) for name in names])] == [12] * 6
+
+    @on_fresh_store
+    async def test_a_task_that_is_passed_on_meanwhile_is_cancelled(self, store: p.Store) -> None:
+        """Whichever comes first: cancelling is not refused, and no version is left out."""
+        names = [f"t{at}" for at in range(20)]
+        await store.commit([p.PutTask(gate_samples.task(name)) for name in names])
+        async with handles(store) as shared:
+
+            async def race(at: int, name: str) -> tuple[p.Answer, p.Answer]:
+                changed, cancelled = shared[at % 3], shared[(at + 1) % 3]
+                passing_on = commit(changed, p.PutTask(gate_samples.task(name, 2)))
+                cancelling = commit(cancelled, p.CancelTask("acme", name, NOW))
+                return await asyncio.gather(*((passing_on, cancelling) if at % 2 else (cancelling, passing_on)))
+
+            raced = await asyncio.gather(*(race(at, name) for at, name in enumerate(names)))
+        after = {found.id: found for found in await store.tasks(p.TaskQuery(), 100)}
+        for at, name in enumerate(names):
+            passed_on, cancelled = raced[at] if at % 2 else raced[at][::-1]
+            assert cancelled == p.Tasked()
+            assert (after[name].status, after[name].version) == ("cancelled", 3 if passed_on == p.Tasked() else 2)
+
+    @on_fresh_store
+    async def test_one_of_many_notes_of_an_id_is_written(self, store: p.Store) -> None:
+        """However many note it at once, and whatever each notes beside it."""
+        async with handles(store) as shared:
+            batches = [[gate_samples.note(f"{at}"), gate_samples.note("once", id="n")] for at in range(12)]
+            answers = await asyncio.gather(*(shared[at % 3].commit(batch) for at, batch in enumerate(batches)))
+        assert answers == [[p.Noted()] * 2] * 12
+        assert sorted(await gate_samples.bodies(store)) == sorted([*map(str, range(12)), "once"])
 
     @on_fresh_store
     async def test_rescuing_at_once_counts_one_crash(self, store: p.Store) -> None:

@@ -93,9 +93,15 @@ def task(
 
 
 def note(
-    body: str = "said", *, tenant: str = TENANT, run: str | None = "one", kind: str = "decided", at: int = NOW
+    body: str = "said",
+    *,
+    tenant: str = TENANT,
+    run: str | None = "one",
+    kind: str = "decided",
+    at: int = NOW,
+    id: str | None = None,
 ) -> p.Note:
-    return p.Note(tenant, run, kind, at, body.encode())
+    return p.Note(tenant, run, kind, at, body.encode(), id)
 
 
 def block(number: int = 1, first: int = 1, count: int = 1, *, tenant: str = TENANT) -> p.Block:

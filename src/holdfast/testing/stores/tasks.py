@@ -1,4 +1,4 @@
-"""Tasks: each changes only from the version before."""
+"""Tasks: each changes only from the version before, and is cancelled from any."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from msgspec.structs import replace
 from holdfast.store import protocol as p
 from holdfast.testing.stores.gate_samples import bodies, note, task
 from holdfast.testing.stores.samples import (
+    COMPLETED,
     NOW,
     TENANT,
     WAITING,
     advanced,
+    begun,
     commit,
     deliver,
     ended,
@@ -18,6 +20,7 @@ from holdfast.testing.stores.samples import (
     leased,
     renewal,
     row,
+    start,
     turn,
 )
 from holdfast.testing.stores.topic import Topic, on_fresh_store
@@ -81,6 +84,68 @@ class Tasks(Topic):
             assert [await commit(store, change) for _ in range(3)] == [p.Tasked()] * 3
         assert (await row(store)).arrived == 1
         assert await bodies(store) == ["requested", "approved"]
+
+    @on_fresh_store
+    async def test_an_open_task_is_cancelled_whatever_its_version(self, store: p.Store) -> None:
+        """What was said to it stays, and it is found as what it is now."""
+        await begun(store, start())
+        passed_on = task("task", 2, answers=[p.Said("ann", "delegated to dora", "she knows: ü", NOW + 3)])
+        await store.commit([p.PutTask(task()), p.PutTask(passed_on), p.PutTask(task("other"))])
+        assert await commit(store, p.CancelTask(TENANT, "task", NOW + 5, (note("cancelled"),))) == p.Tasked()
+        expected = replace(passed_on, version=3, status="cancelled", closed_at=NOW + 5)
+        assert await store.task(TENANT, "task") == expected
+        assert await store.tasks(p.TaskQuery(status="cancelled"), 10) == [expected]
+        assert [live.id for live in (await store.governed([key()]))[key()].tasks] == ["other"]
+        assert await bodies(store) == ["cancelled"]
+
+    @on_fresh_store
+    async def test_a_task_is_cancelled_once(self, store: p.Store) -> None:
+        """Repeated it is tasked again, in one batch or in several, and nothing changes any more."""
+        await commit(store, p.PutTask(task()))
+        change = p.CancelTask(TENANT, "task", NOW + 5, (note("cancelled"),))
+        assert await store.commit([change, change]) == [p.Tasked()] * 2
+        assert await commit(store, replace(change, at=NOW + 9)) == p.Tasked()
+        assert await store.task(TENANT, "task") == replace(task(), version=2, status="cancelled", closed_at=NOW + 5)
+        assert await bodies(store) == ["cancelled"]
+
+    @on_fresh_store
+    async def test_what_is_answered_or_has_expired_is_not_cancelled(self, store: p.Store) -> None:
+        """It is fenced and left as it is, as is a task that is not there or another tenant's."""
+        closed = [task(status, status=status) for status in ("approved", "rejected", "expired")]
+        await store.commit([*(p.PutTask(each) for each in closed), p.PutTask(task("foreign", tenant="bolt"))])
+        names = [*(each.id for each in closed), "foreign", "no such"]
+        answers = await store.commit([p.CancelTask(TENANT, name, NOW + 5, (note("no"),)) for name in names])
+        assert answers == [p.Fenced()] * 5
+        assert [await store.task(TENANT, each.id) for each in closed] == closed
+        assert await store.task("bolt", "foreign") == task("foreign", tenant="bolt")
+        assert await bodies(store) == []
+
+    @on_fresh_store
+    async def test_of_an_answer_and_a_cancellation_the_first_counts(self, store: p.Store) -> None:
+        """Also in one batch: the other is fenced, and what came also with it leaves no trace."""
+        await store.commit([p.PutTask(task("a")), p.PutTask(task("b"))])
+        answered = [p.PutTask(replace(APPROVED, id=name), (note(f"{name} approved"),)) for name in "ab"]
+        cancelled = [p.CancelTask(TENANT, name, NOW + 5, (note(f"{name} cancelled"),)) for name in "ab"]
+        answers = await store.commit([answered[0], cancelled[0], cancelled[1], answered[1]])
+        assert answers == [p.Tasked(), p.Fenced(), p.Tasked(), p.Fenced()]
+        found = await store.tasks(p.TaskQuery(), 10)
+        assert [(each.id, each.status) for each in found] == [("a", "approved"), ("b", "cancelled")]
+        assert await bodies(store) == ["a approved", "b cancelled"]
+
+    @on_fresh_store
+    async def test_a_task_is_cancelled_with_its_turn(self, store: p.Store) -> None:
+        """Where the turn is applied, and only there; committed again it is recognised, with events and without."""
+        run = await leased(store)
+        await store.commit([p.PutTask(task()), p.PutTask(task("other"))])
+        change = turn(run, count=0, also=(p.CancelTask(TENANT, "task", NOW, (note("first"),)),))
+        assert await commit(store, replace(change, epoch=9)) == p.Fenced()
+        assert await store.task(TENANT, "task") == task()
+        last = turn(run, COMPLETED, also=(p.CancelTask(TENANT, "other", NOW, (note("second"),)),))
+        for each in (change, last):
+            answers = [await advanced(store, each) for _ in range(2)]
+            assert [answer.also for answer in answers] == [(p.Tasked(),)] * 2
+        assert await store.tasks(p.TaskQuery(status="requested"), 10) == []
+        assert await bodies(store) == ["first", "second"]
 
     @on_fresh_store
     async def test_an_answer_wakes_its_run(self, store: p.Store) -> None:
