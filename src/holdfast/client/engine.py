@@ -14,7 +14,7 @@ from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repairing import Repairs
 from holdfast.client.tasks import Tasks
-from holdfast.client.waiting import Waiters
+from holdfast.client.waiting import EndedHere, Waiters
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, WorkflowUnknown
 from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
@@ -31,7 +31,7 @@ from holdfast.worker.births import DEFAULT_TENANT, Birth, Trigger, check_id
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.worker.heart import ThreadPulse
-from holdfast.worker.recording import note
+from holdfast.worker.recording import named, note
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
 R = TypeVar("R")
@@ -281,7 +281,7 @@ class Holdfast:
     ) -> None:
         """Have the audit say that a person steers, before it is done."""
         record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
-        await self.committer.commit(note(tenant, run, record))
+        await self.committer.commit(named(note(tenant, run, record)))
         self.wake_sealer()
 
     # -- between the parts -----------------------------------------------------------------------------------------
@@ -330,9 +330,9 @@ class Holdfast:
     def _is_here(self, key: p.Key) -> bool:
         return self.worker is not None and self.worker.running and key in self.worker.advancer.held
 
-    def _on_end(self, key: p.Key, event: e.Event) -> None:
+    def _on_end(self, key: p.Key, workflow: str, event: e.Event) -> None:
         self._change.set()
-        self.waiters.ended(key, event)
+        self.waiters.ended(key, EndedHere(workflow, event))
 
 
 def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:

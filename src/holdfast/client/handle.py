@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from holdfast.client import journals
 from holdfast.client.explaining import explain
 from holdfast.client.verifying import Verdict, verify_run
+from holdfast.client.waiting import EndedHere
 from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunConflict, RunEnded, RunFailed, RunNotFound
 from holdfast.journal import events as e
 from holdfast.programs.function.definitions import Workflow
@@ -51,15 +52,15 @@ class RunHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
-        async with asyncio.timeout(timeout):
-            event = await self._app.waiters.wait(self.key)
-        row = await self.info() if event is None or self._workflow is None else None
-        if event is None and row is not None:
-            event = await journals.last_event(self._app.store, row)
-        workflow = self._workflow or (None if row is None else self._app.workflow_named(row.workflow))
-        return self._outcome(event, workflow)
+        if timeout is None:
+            end = await self._app.waiters.wait(self.key)
+        else:
+            async with asyncio.timeout(timeout):
+                end = await self._app.waiters.wait(self.key)
+        event = end.event if isinstance(end, EndedHere) else await journals.last_event(self._app.store, end)
+        return self._outcome(event, self._workflow or self._app.workflow_named(end.workflow))
 
-    def _outcome(self, event: e.Event | None, workflow: Workflow[..., R] | None) -> R:
+    def _outcome(self, event: e.Event, workflow: Workflow[..., R] | None) -> R:
         """The result as its workflow's annotated type, where the workflow is known here; else as plain data."""
         match event:
             case e.ExecutionCompleted(result=payload):

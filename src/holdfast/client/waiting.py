@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.errors import RunNotFound
 from holdfast.journal import events as e
-from holdfast.store.protocol import ENDED, Key, Store
+from holdfast.store.protocol import ENDED, Key, Run, Store
 from holdfast.worker.role import Role
 
 LOOK_SECONDS: Final = 2.0
+
+
+class EndedHere(NamedTuple):
+    """A run that ended in this process: what it was a run of, and its last event."""
+
+    workflow: str
+    event: e.Event
+
+
+End = EndedHere | Run
+"""How a run's end was learnt: it happened here, or its row says so."""
 
 
 class Waiters(Role):
@@ -27,7 +38,7 @@ class Waiters(Role):
         super().__init__()
         self._store = store
         self._is_here = is_here
-        self._waiting: dict[Key, set[asyncio.Future[e.Event | None]]] = {}
+        self._waiting: dict[Key, set[asyncio.Future[End]]] = {}
         self._fresh: set[Key] = set()
         self._hinted = False
 
@@ -37,15 +48,15 @@ class Waiters(Role):
             self._hinted = True
             self.wake()
 
-    def ended(self, key: Key, event: e.Event | None = None) -> None:
-        """The run has ended, with this event where it is known here."""
+    def ended(self, key: Key, end: End) -> None:
+        """The run has ended."""
         for future in self._waiting.pop(key, ()):
             if not future.done():
-                future.set_result(event)
+                future.set_result(end)
 
-    async def wait(self, key: Key) -> e.Event | None:
-        """Return when the run has ended, with its last event where it ended in this process. Raises RunNotFound."""
-        future: asyncio.Future[e.Event | None] = asyncio.get_running_loop().create_future()
+    async def wait(self, key: Key) -> End:
+        """Return when the run has ended. Raises RunNotFound."""
+        future: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, set()).add(future)
         if not self._is_here(key):
             self._fresh.add(key)
@@ -71,7 +82,7 @@ class Waiters(Role):
         found = {run.key: run for run in await self._store.get(list(self._waiting if everyone else fresh))}
         for key, run in found.items():
             if run.standing in ENDED:
-                self.ended(key)
+                self.ended(key, run)
         for key in fresh - found.keys():
             self._refuse(key)
         return LOOK_SECONDS

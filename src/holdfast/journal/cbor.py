@@ -15,6 +15,7 @@ _SHORT: Final = 64
 _LARGEST: Final = (1 << 64) - 1
 _INTEGERS: Final = [bytes((number,)) for number in range(24)]
 _ARRAYS: Final = [bytes((0x80 | number,)) for number in range(24)]
+_DATA: Final = [bytes((0x40 | number,)) for number in range(24)]
 
 
 class Unfit(Exception):
@@ -30,17 +31,16 @@ def write(value: object) -> bytes:
 
 def _write(value: object, parts: list[bytes]) -> None:
     kind = type(value)
-    if kind is list or kind is tuple:
-        items: list[object] = value  # type: ignore[assignment]  # narrowed by its exact type
-        count = len(items)
-        parts.append(array(count))
-        for item in items:
-            _write(item, parts)
-    elif kind is int:
-        parts.append(integer(value))  # type: ignore[arg-type]
+    if kind is int:
+        parts.append(integer(value))  # type: ignore[arg-type]  # narrowed by its exact type
     elif kind is str:
         words: str = value  # type: ignore[assignment]
         parts.append(text(words))
+    elif kind is list or kind is tuple:
+        items: list[object] = value  # type: ignore[assignment]
+        parts.append(array(len(items)))
+        for item in items:
+            _write(item, parts)
     elif kind is bytes:
         parts.append(data(value))  # type: ignore[arg-type]
     elif value is None:
@@ -55,6 +55,9 @@ def _write(value: object, parts: list[bytes]) -> None:
 
 def _write_map(value: dict[object, object], parts: list[bytes]) -> None:
     """A map of texts: the canonical order is that of its keys' bytes, which begin with their length."""
+    if not value:
+        parts.append(b"\xa0")
+        return
     keys: list[tuple[bytes, str]] = []
     for key in value:
         if type(key) is not str:
@@ -88,7 +91,7 @@ def array(count: int) -> bytes:
 
 def data(value: bytes) -> bytes:
     """A string of bytes."""
-    return _head(0x40, len(value)) + value
+    return (_DATA[len(value)] if len(value) < 24 else _head(0x40, len(value))) + value
 
 
 def text(words: str) -> bytes:

@@ -43,12 +43,13 @@ def encode_segment(stamped: Sequence[tuple[int, e.Event]], at: int) -> bytes:
     parts = [cbor.array(2), cbor.integer(at), cbor.array(len(stamped))]
     for stamp, event in stamped:
         kind = type(event)
-        hot = _HOT.get(kind)
-        fields = [] if hot is not None else _WRITERS[kind](event)
-        parts.append(_HOT_OPENINGS[kind] if hot is not None else cbor.array(2 + len(fields)))
-        parts.append(cbor.integer(stamp - at))
-        parts.append(_NAMES[kind])
-        parts.append(hot(event) if hot is not None else b"".join(map(cbor.write, fields)))
+        since = cbor.integer(stamp - at)
+        if kind in _HOT:
+            opening, name, write = _HOT[kind]
+            parts += (opening, since, name, write(event))
+        else:
+            fields = _WRITERS[kind](event)
+            parts += (cbor.array(2 + len(fields)), since, cbor.text(kind.__name__), *map(cbor.write, fields))
     return b"".join(parts)
 
 
@@ -100,6 +101,11 @@ def _policy(policy: RetryPolicy) -> bytes:
         [policy.max_attempts, policy.initial, policy.factor, policy.maximum, policy.jitter, policy.deadline],
         canonical=True,
     )
+
+
+@lru_cache(maxsize=256)
+def _hot_policy(policy: RetryPolicy) -> bytes:
+    return cbor.data(_policy(policy))
 
 
 @lru_cache(maxsize=256)
@@ -174,14 +180,18 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
 }
 
 
+_HOT_KINDS: Final = {kind: cbor.write(fields) for kind, fields in _KIND_FIELDS.items()}
+
+
 @lru_cache(maxsize=4096)
 def _path(path: tuple[int, ...]) -> bytes:
     return cbor.write(path)
 
 
 def _hot_payload(payload: Payload) -> bytes:
-    field = _payload(payload)
-    return cbor.data(field) if type(field) is bytes else cbor.write(field)
+    if payload.codec == CBOR and payload.blob is None:
+        return cbor.data(payload.data)
+    return cbor.write(_payload(payload))
 
 
 def _hot_outcome(outcome: Outcome) -> bytes:
@@ -192,25 +202,27 @@ def _hot_outcome(outcome: Outcome) -> bytes:
 
 def _hot_scheduled(v: e.InvokeScheduled) -> bytes:
     name = cbor.text(v.kind) + cbor.text(v.function_name)
-    return _path(v.promise_id.path) + name + _hot_payload(v.input) + cbor.data(_policy(v.retry_policy))
+    return _path(v.promise_id.path) + name + _hot_payload(v.input) + _hot_policy(v.retry_policy)
 
 
 def _hot_awaiting(v: e.ExecutionAwaiting) -> bytes:
     paths = b"".join([_path(promise.path) for promise in v.waiting_on])
-    return cbor.array(len(v.waiting_on)) + paths + cbor.write(_kind(v.kind))
+    return cbor.array(len(v.waiting_on)) + paths + (_HOT_KINDS.get(type(v.kind)) or cbor.write(_kind(v.kind)))
 
 
-_HOT: Final[dict[type[e.Event], Callable[..., bytes]]] = {
+_FIELDS: Final[dict[type[e.Event], Callable[..., bytes]]] = {
     e.InvokeStarted: lambda v: _path(v.promise_id.path) + cbor.integer(v.attempt),
     e.InvokeCompleted: lambda v: _path(v.promise_id.path) + _hot_outcome(v.result) + cbor.integer(v.attempt),
     e.InvokeScheduled: _hot_scheduled,
     e.ExecutionAwaiting: _hot_awaiting,
     e.ExecutionResumed: lambda _: b"",
 }
-"""The five events of every step, written without the detour over fields. A law test holds both ways together."""
 
-_NAMES: Final = {event: cbor.text(event.__name__) for event in e.EVENTS}
-_HOT_OPENINGS: Final = {event: cbor.array(2 + len(event.__struct_fields__)) for event in _HOT}
+_HOT: Final = {
+    kind: (cbor.array(2 + len(kind.__struct_fields__)), cbor.text(kind.__name__), write)
+    for kind, write in _FIELDS.items()
+}
+"""The five events of every step, written without the detour over fields. A law test holds both ways together."""
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: e.ExecutionStarted(f[0], _read_payload(f[1]), _read_absolute(f[2]), f[3]),

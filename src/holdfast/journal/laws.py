@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from holdfast.errors import LawBroken
 from holdfast.journal import events as e
 from holdfast.journal.payload import Outcome, Payload
 from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.journal.status import (
+    CHANGING,
     RUNNING,
     Blocked,
     Cancelling,
@@ -65,25 +68,20 @@ _COMMANDING: Final = frozenset({Running, Cancelling})
 """While in these, a program issues commands. Compared by exact type: msgspec's types answer isinstance slowly."""
 
 
-class _Invocation:
+class _Invocation(msgspec.Struct, gc=False):
     """What later events about one invocation are judged by."""
 
-    __slots__ = ("attempt", "attempts", "completed", "most_retries", "owner", "result", "retries")
-
-    def __init__(self, most_retries: int) -> None:
-        self.most_retries = most_retries
-        self.attempt = 0
-        self.attempts: set[int] | None = None
-        self.retries = 0
-        self.completed = False
-        self.result: Outcome | None = None
-        self.owner: JoinSetId | None = None
+    most_retries: int
+    attempt: int = 0
+    completed: bool = False
+    retries: int = 0
+    attempts: set[int] | None = None
+    result: Outcome | None = None
+    owner: JoinSetId | None = None
 
 
-_DONE: Final = _Invocation(0)
+_DONE: Final = _Invocation(0, attempt=1, completed=True)
 """Stands for every completed invocation that no join set owns, so that a long run stays small in memory."""
-_DONE.completed = True
-_DONE.attempt = 1
 
 
 class _Signals:
@@ -165,7 +163,8 @@ class Ledger:
         judge = _JUDGES.get(kind)
         if judge is not None:
             judge(self, event, timestamp)
-        self.status = after(self.status, event)
+        if kind in CHANGING:
+            self.status = after(self.status, event)
         self.version += 1
 
     def extend(self, entries: Iterable[e.Entry]) -> None:
@@ -210,11 +209,12 @@ class Ledger:
         if not self.strict:
             return
         # A receive that was given up before its turn ended leaves a gap, so positions rise and need not touch.
-        if not self._is_child(promise) or promise.path[-1] < self.next_child:
+        position = promise.path[-1] if promise.path else -1
+        if position < self.next_child or not self._is_child(promise):
             raise LawBroken("K-1", f"{promise} is not a new child at position {self.next_child} or later")
         if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"a command at {promise} while {type(self.status).__name__}")
-        self.next_child = promise.path[-1] + 1
+        self.next_child = position + 1
 
     def _may_end(self, event: e.Event) -> None:
         if type(self.status) not in _COMMANDING:
@@ -354,7 +354,8 @@ class Ledger:
         if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"an await while {type(self.status).__name__}")
         # A receive takes its position when it begins to wait; the await is the first event that names it.
-        for promise in sorted(event.waiting_on):
+        promises = event.waiting_on if len(event.waiting_on) == 1 else sorted(event.waiting_on)
+        for promise in promises:
             if not self._is_child(promise) or promise.path[-1] >= self.next_child:
                 self._allocate(promise)
             if not (promise in self.invocations or promise in self._fires or promise in self.resolved):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple, Self
+from typing import Self
 
 import cbor2
+import msgspec
 
 ROOT_BYTES = 32
 
 
-class PromiseId(NamedTuple):
+class PromiseId(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """A root hash and the path of child positions below it. A run's own id has an empty path."""
 
     root: bytes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from holdfast.journal import events as e
 
 PATCH = b"patch:"
@@ -10,29 +13,46 @@ PATCH = b"patch:"
 
 def same(recorded: e.Event, issued: e.Event) -> bool:
     """Whether the issued command is the recorded one. Durations, policies and values seen may differ."""
-    if type(recorded) is not type(issued):
+    kind = type(recorded)
+    if kind is not type(issued):
         return False
-    match recorded, issued:
-        case e.InvokeScheduled(), e.InvokeScheduled():
-            return (
-                recorded.promise_id == issued.promise_id
-                and recorded.kind == issued.kind
-                and recorded.function_name == issued.function_name
-                and recorded.input == issued.input
-            )
-        case e.RandomGenerated(), e.RandomGenerated():
-            return (
-                recorded.promise_id == issued.promise_id
-                and len(recorded.value) == len(issued.value)
-                and recorded.value.startswith(PATCH) == issued.value.startswith(PATCH)
-            )
-        case e.TimeRecorded(), e.TimeRecorded():
-            return recorded.promise_id == issued.promise_id
-        case e.TimerScheduled(), e.TimerScheduled():
-            return recorded.promise_id == issued.promise_id
-        case e.ExecutionAwaiting(), e.ExecutionAwaiting():
-            return recorded.kind == issued.kind and set(recorded.waiting_on) == set(issued.waiting_on)
-        case e.ExecutionFailed(), e.ExecutionFailed():
-            return recorded.error.type == issued.error.type
-        case _:
-            return recorded == issued
+    return _SAME[kind](recorded, issued) if kind in _SAME else recorded == issued
+
+
+def _same_invocation(recorded: e.InvokeScheduled, issued: e.InvokeScheduled) -> bool:
+    return (
+        recorded.promise_id == issued.promise_id
+        and recorded.kind == issued.kind
+        and recorded.function_name == issued.function_name
+        and recorded.input == issued.input
+    )
+
+
+def _same_random(recorded: e.RandomGenerated, issued: e.RandomGenerated) -> bool:
+    return (
+        recorded.promise_id == issued.promise_id
+        and len(recorded.value) == len(issued.value)
+        and recorded.value.startswith(PATCH) == issued.value.startswith(PATCH)
+    )
+
+
+def _same_position(recorded: e.TimeRecorded | e.TimerScheduled, issued: e.TimeRecorded | e.TimerScheduled) -> bool:
+    return recorded.promise_id == issued.promise_id
+
+
+def _same_await(recorded: e.ExecutionAwaiting, issued: e.ExecutionAwaiting) -> bool:
+    return recorded.kind == issued.kind and set(recorded.waiting_on) == set(issued.waiting_on)
+
+
+def _same_failure(recorded: e.ExecutionFailed, issued: e.ExecutionFailed) -> bool:
+    return recorded.error.type == issued.error.type
+
+
+_SAME: Final[dict[type[e.Event], Callable[..., bool]]] = {
+    e.InvokeScheduled: _same_invocation,
+    e.RandomGenerated: _same_random,
+    e.TimeRecorded: _same_position,
+    e.TimerScheduled: _same_position,
+    e.ExecutionAwaiting: _same_await,
+    e.ExecutionFailed: _same_failure,
+}

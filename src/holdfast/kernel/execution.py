@@ -13,7 +13,6 @@ program begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -129,21 +128,22 @@ class Execution:
         arrivals can be recorded by a rebuilt execution with ``resume=False``.
         """
         pen = self._pen
+        ledger = pen.ledger
         pen.now = max(now, pen.now)
         buffered, cancel = self._take_in(arrivals)
         if resume and self._begun:
             self._ring()
-        if resume and self._begun and not self.ended and pen.ledger.is_satisfied():
+        if resume and self._begun and not ledger.ended and ledger.is_satisfied():
             self._resume(buffered)
         else:
             for signal in buffered:
                 self._deliver(signal)
-        if cancel is not None and not self.ended and not pen.ledger.cancel_requested:
+        if cancel is not None and not ledger.ended and not ledger.cancel_requested:
             pen.record(e.CancelRequested(cancel.reason))
             cancel = None
         if resume and not self._begun:
             self.start()
-        elif resume and pen.ledger.cancel_requested and not self._cancel_told:
+        elif resume and ledger.cancel_requested and not self._cancel_told:
             self.tell_cancel()
             self.go()
             self._resume_while_satisfied()
@@ -160,9 +160,10 @@ class Execution:
         if self.ended:
             return buffered, cancel
         for arrival in arrivals:
+            if type(arrival) is Settled:  # nearly all of them: class patterns are slow to say no
+                self._settle(arrival)
+                continue
             match arrival:
-                case Settled():
-                    self._settle(arrival)
                 case AttemptFailed():
                     self._fail_attempt(arrival)
                 case SignalArrived(expected_version=int(expected)) if expected != self._pen.ledger.version:
@@ -283,11 +284,12 @@ class Execution:
 
     def go(self) -> None:
         """Run the program to rest and record how that ended."""
+        pen = self._pen
         self.ending = self.program.run()
-        with suppress(Halt):
-            self._pen.command(_closing(self.ending, self._pen.cancel_reason))
-        if self._pen.halted is not None:
-            raise self._pen.halted
+        try:
+            pen.command(_closing(self.ending, pen.cancel_reason))
+        except Halt as halt:
+            raise pen.halted or halt from None
         if self.ended:
             self._open.timers.clear()
             for promise in list(self._open.invocations):

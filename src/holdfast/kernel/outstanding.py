@@ -23,17 +23,14 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     task: str | None = None
 
 
-class Pending:
+class Pending(msgspec.Struct, gc=False):
     """An invocation that is scheduled and not settled."""
 
-    __slots__ = ("attempt", "event", "queue", "retry_at", "scheduled_at")
-
-    def __init__(self, event: e.InvokeScheduled, queue: str | None, scheduled_at: int) -> None:
-        self.event = event
-        self.queue = queue
-        self.scheduled_at = scheduled_at
-        self.attempt = 1
-        self.retry_at: int | None = None
+    event: e.InvokeScheduled
+    queue: str | None
+    scheduled_at: int
+    attempt: int = 1
+    retry_at: int | None = None
 
     def request(self) -> Invoke:
         """What asks for its present attempt."""

@@ -7,6 +7,7 @@ recorded one where it has not.
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from holdfast.errors import Nondeterminism
 from holdfast.journal import events as e
@@ -16,6 +17,9 @@ from holdfast.journal.render import line
 from holdfast.kernel.commands import same
 
 Stamped = tuple[int, e.Event]
+
+_NOTED: Final = frozenset({e.CancelRequested, e.ExecutionStarted})
+"""The events that the pen itself remembers."""
 
 
 class Halt(BaseException):
@@ -49,15 +53,18 @@ class Pen:
     def record(self, event: e.Event, timestamp: int | None = None) -> None:
         """Append a new event, judged by the laws."""
         self.ledger.append(event, self.now)
-        self._note(event)
+        if type(event) in _NOTED:
+            self._note(event)
         self._written.append((self.now if timestamp is None else timestamp, event))
 
     def take(self) -> e.Event:
         """Fold in the next recorded event."""
         entry = self._script.popleft()
-        self.ledger.append(entry.event, entry.timestamp, entry.sequence)
-        self._note(entry.event)
-        return entry.event
+        event = entry.event
+        self.ledger.append(event, entry.timestamp, entry.sequence)
+        if type(event) in _NOTED:
+            self._note(event)
+        return event
 
     def command(self, event: e.Event) -> e.Event:
         """Record a command, or compare it with the recorded one and give that back. Raises Halt where they differ."""

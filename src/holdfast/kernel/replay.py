@@ -61,20 +61,20 @@ class Replay:
 
     def _replay(self, entry: e.Entry) -> None:
         """Feed one recorded resumption, cancellation or arrival to the program."""
-        match entry.event:
-            case e.ExecutionResumed():
-                self._pen.take()
-                self._take_while((e.SignalDelivered,))
-                self._run.hand_over()
-            case e.CancelRequested():
-                self._pen.take()
-                while (following := self._pen.upcoming()) is not None and self._is_arrival(following.event):
-                    self._arrive(following)  # the run was paused
-                if self._pen.upcoming() is not None:
-                    self._run.tell_cancel()
-                    self._run.go()
-            case _:
-                self._arrive(entry)
+        kind = type(entry.event)
+        if kind is e.ExecutionResumed:
+            self._pen.take()
+            self._take_while((e.SignalDelivered,))
+            self._run.hand_over()
+        elif kind is e.CancelRequested:
+            self._pen.take()
+            while (following := self._pen.upcoming()) is not None and self._is_arrival(following.event):
+                self._arrive(following)  # the run was paused
+            if self._pen.upcoming() is not None:
+                self._run.tell_cancel()
+                self._run.go()
+        else:
+            self._arrive(entry)
 
     def _arrive(self, entry: e.Entry) -> None:
         match entry.event:

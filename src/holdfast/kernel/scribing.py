@@ -44,14 +44,16 @@ class KernelScribe:
         self, kind: str, function_name: str, input: Payload, retry_policy: RetryPolicy, queue: str | None = None
     ) -> PromiseId:
         issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy)
-        recorded = self._pen.upcoming()
-        event = self._pen.command(issued)
+        pen = self._pen
+        recorded = pen.upcoming()
+        event = pen.command(issued)
         assert isinstance(event, e.InvokeScheduled)
-        scheduled_at = self._pen.now if recorded is None else recorded.timestamp
-        pending = self._open.invocations[event.promise_id] = Pending(event, queue, scheduled_at)
+        promise = event.promise_id
+        scheduled_at = pen.now if recorded is None else recorded.timestamp
+        pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
         if recorded is None:
             self.requests.append(pending.request())
-        return event.promise_id
+        return promise
 
     def abandon(self, promise_id: PromiseId) -> None:
         pending = self._open.forget(promise_id)

@@ -33,7 +33,7 @@ from holdfast.worker.lease import LocalLease
 from holdfast.worker.nursery import Nursery
 from holdfast.worker.parker import Parker
 from holdfast.worker.patience import patiently
-from holdfast.worker.performer import Performer
+from holdfast.worker.performer import Outcome, Performance, Performer
 from holdfast.worker.turns import Plan
 from holdfast.worker.warmth import WarmCache
 
@@ -42,7 +42,8 @@ log = logging.getLogger("holdfast.worker")
 TURNS_PER_CALLBACK: Final = 64
 """After so many turns the user's own callbacks get their chance."""
 
-Ended = Callable[[p.Key, e.Event], None]
+Ended = Callable[[p.Key, str, e.Event], None]
+"""Told of a run that ended here: its key, its workflow and its last event."""
 
 
 class Advancer:
@@ -265,7 +266,7 @@ class Advancer:
         if work.ending is not None:
             self._let_go(held)
             _follow(work, answer)
-            self._ended(held.key, work.ending)
+            self._ended(held.key, held.workflow, work.ending)
             self._wake_others(work)
             return
         self._carry_on(held, work, answer)
@@ -358,20 +359,20 @@ class Advancer:
             self.arrive(held, Settled(promise, Err(failure), request.attempt, self._clock.now()))
             return
 
-        def report(arrival: Arrival) -> None:
-            held.steps.pop(promise, None)
-            self.arrive(held, arrival)
-
-        position = promise.path[-1]
-
-        def beat(details: bytes) -> None:
-            if not held.dropped:
-                change = p.Beat(held.key, position, details, self._clock.now())
-                self._committer.submit(change, lambda _: None)
-
         held.steps[promise] = self._performer.perform(
-            step, held.key, promise, request.attempt, request.input, report, beat
+            step, held.key, promise, request.attempt, request.input, self._reported, self._beaten, held
         )
+
+    def _reported(self, performance: Performance, outcome: Outcome) -> None:
+        held: Held = performance.owner
+        held.steps.pop(performance.promise, None)
+        self.arrive(held, outcome)
+
+    def _beaten(self, performance: Performance, details: bytes) -> None:
+        held: Held = performance.owner
+        if not held.dropped:
+            change = p.Beat(held.key, performance.promise.path[-1], details, self._clock.now())
+            self._committer.submit(change, lambda _: None)
 
     def perform_action(self, held: Held, clearance: Clearance) -> None:
         """Begin an act whose receipt is open, or its probe; where the lease has lapsed, nothing is begun."""
@@ -388,8 +389,8 @@ class Advancer:
             case.promise,
             case.request.attempt,
             case.request.input,
-            partial(self._governor.acts.finish, held, clearance),
-            lambda _: None,
+            lambda _, outcome: self._governor.acts.finish(held, clearance, outcome),
+            lambda *_: None,
             act=case.proposal.key,
             uncut=probe is None,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -68,7 +69,7 @@ class Trigger(msgspec.Struct, frozen=True):
         return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
 
 
-class Birth(msgspec.Struct, kw_only=True):
+class Birth(msgspec.Struct, kw_only=True, dict=True):
     """A run to be started."""
 
     key: Key
@@ -81,7 +82,7 @@ class Birth(msgspec.Struct, kw_only=True):
     attributes: Mapping[str, str] = {}
     origin: Origin = Origin()
 
-    @property
+    @cached_property
     def id(self) -> PromiseId:
         return PromiseId.of_run(self.digest, self.parent_id, idempotency_key(self.key))
 
@@ -89,7 +90,7 @@ class Birth(msgspec.Struct, kw_only=True):
     def started(self) -> e.ExecutionStarted:
         return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key))
 
-    @property
+    @cached_property
     def fingerprint(self) -> bytes:
         return hashlib.sha256(self.workflow.encode() + b"\0" + self.input.data).digest()
 

@@ -81,7 +81,7 @@ class Clearance:
 
     @property
     def begun(self) -> bool:
-        return self.performance is not None and self.performance.task is not None
+        return self.performance is not None and self.performance.begun
 
 
 class Gatehouse:

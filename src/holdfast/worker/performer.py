@@ -28,7 +28,8 @@ from holdfast.worker.clock import Clock
 from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
-Report = Callable[[Outcome], None]
+Report = Callable[["Performance", Outcome], None]
+Beats = Callable[["Performance", bytes], None]
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 
@@ -68,62 +69,37 @@ class StepInfo(msgspec.Struct, frozen=True, gc=False):
     progress: Any = None
 
 
-class Performance:
-    """One attempt under way."""
+class Performance(msgspec.Struct, kw_only=True):
+    """One attempt. ``owner`` is whatever its caller wants to find again when it hears of it."""
 
-    __slots__ = (
-        "_beats",
-        "act",
-        "attempt",
-        "called_off",
-        "done",
-        "expired",
-        "key",
-        "last_beat",
-        "loop",
-        "progress",
-        "promise",
-        "step",
-        "task",
-        "uncut",
-        "unknown",
-    )
-
-    def __init__(
-        self,
-        step: str,
-        key: Key,
-        promise: PromiseId,
-        attempt: int,
-        beats: Callable[[bytes], None],
-        loop: asyncio.AbstractEventLoop,
-        act: str | None = None,
-        uncut: bool = False,
-    ) -> None:
-        self.step = step
-        self.act = act  # the idempotency key of the act that it does, or looks for
-        self.uncut = uncut  # once begun, it is never called off
-        self.done = False  # the function returned, whatever came of its result
-        self.unknown = False  # it failed, and nobody can tell whether its act was done
-        self.key = key
-        self.promise = promise
-        self.attempt = attempt
-        self.progress: Any = None
-        self.called_off = False
-        self.expired = False
-        self.task: asyncio.Task[None] | None = None
-        self.loop = loop
-        self.last_beat = 0.0
-        self._beats = beats
+    step: Step[..., Any]
+    key: Key
+    promise: PromiseId
+    attempt: int
+    input: Payload
+    report: Report
+    beats: Beats
+    owner: Any
+    loop: asyncio.AbstractEventLoop
+    act: str | None = None  # the idempotency key of the act that it does, or looks for
+    uncut: bool = False  # once begun, it is never called off
+    begun: bool = False
+    done: bool = False  # the function returned, whatever came of its result
+    unknown: bool = False  # it failed, and nobody can tell whether its act was done
+    called_off: bool = False
+    expired: bool = False
+    progress: Any = None
+    last_beat: float = 0.0
+    task: asyncio.Task[None] | None = None  # while it is under way
 
     @property
     def info(self) -> StepInfo:
         key = str(self.promise) if self.act is None else self.act
-        return StepInfo(self.key.tenant, self.key.run, self.step, self.attempt, key, self.progress)
+        return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
 
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
-        if self.uncut and self.task is not None:
+        if self.uncut and self.begun:
             return
         self.called_off = True
         if self.task is not None:
@@ -134,7 +110,7 @@ class Performance:
             raise asyncio.CancelledError("the step was called off")
         self.last_beat = self.loop.time()
         if details is not None:
-            self.loop.call_soon_threadsafe(self._beats, encode(details, "a heartbeat's details").data)
+            self.loop.call_soon_threadsafe(self.beats, self, encode(details, "a heartbeat's details").data)
 
 
 _performance: contextvars.ContextVar[Performance] = contextvars.ContextVar("holdfast-performance")
@@ -166,7 +142,7 @@ class Performer:
         self._threads = threads
         self._limit = limit
         self._running = 0
-        self._backlog: deque[Callable[[], None]] = deque()
+        self._backlog: deque[Performance] = deque()
         self._closed = False
 
     @property
@@ -181,7 +157,8 @@ class Performer:
         attempt: int,
         input: Payload,
         report: Report,
-        beats: Callable[[bytes], None],
+        beats: Beats,
+        owner: Any = None,
         act: str | None = None,
         uncut: bool = False,
     ) -> Performance:
@@ -190,33 +167,49 @@ class Performer:
         ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
         more once it has begun.
         """
-        loop = asyncio.get_running_loop()
-        performance = Performance(step.name, key, promise, attempt, beats, loop, act, uncut)
-
-        def begin() -> None:
-            if not performance.called_off:
-                self._running += 1
-                performance.task = loop.create_task(self._attempt(step, performance, input, report))
-
+        performance = Performance(
+            step=step,
+            key=key,
+            promise=promise,
+            attempt=attempt,
+            input=input,
+            report=report,
+            beats=beats,
+            owner=owner,
+            loop=asyncio.get_running_loop(),
+            act=act,
+            uncut=uncut,
+        )
         if self._closed:
             return performance
         if self._running < self._limit:
-            begin()
+            self._begin(performance)
         else:
-            self._backlog.append(begin)
+            self._backlog.append(performance)
         return performance
+
+    def _begin(self, performance: Performance) -> None:
+        if not performance.called_off:
+            self._running += 1
+            performance.begun = True
+            performance.task = performance.loop.create_task(self._attempt(performance))
 
     def close(self) -> None:
         """Begin nothing more; what is under way may end."""
         self._closed = True
         self._backlog.clear()
 
-    async def _attempt(self, step: Step[..., Any], performance: Performance, input: Payload, report: Report) -> None:
+    async def _attempt(self, performance: Performance) -> None:
         started_at = self._clock.now()
-        promise, attempt = performance.promise, performance.attempt
+        step, promise, attempt = performance.step, performance.promise, performance.attempt
         outcome: Outcome | None = None
         try:
-            value = await self._call(step, performance, input)
+            args, kwargs = step.signature.read(performance.input)
+            _performance.set(performance)
+            if step.is_plain:
+                value = await step.function(*args, **kwargs)
+            else:
+                value = await self._call(performance, args, kwargs)
             performance.done = True
             outcome = Settled(promise, Ok(step.signature.write_result(value)), attempt, started_at)
         except asyncio.CancelledError as error:
@@ -229,17 +222,15 @@ class Performer:
             performance.unknown = _is_unknown(error)
             outcome = _failed(error, promise, attempt, started_at)
         finally:
+            performance.task = None  # it holds its context, and that this: only the garbage collector could part them
             self._running -= 1
             if self._backlog and self._running < self._limit:
-                self._backlog.popleft()()
+                self._begin(self._backlog.popleft())
         if outcome is not None and not performance.called_off:
-            report(outcome)
+            performance.report(performance, outcome)
 
-    async def _call(self, step: Step[..., Any], performance: Performance, input: Payload) -> Any:
-        args, kwargs = step.signature.read(input)
-        _performance.set(performance)
-        if step.timeout is None and step.heartbeat_timeout is None and step.is_async:
-            return await step.function(*args, **kwargs)
+    async def _call(self, performance: Performance, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        step = performance.step
         call = self._awaitable(step, args, kwargs)
         if step.heartbeat_timeout is not None:
             performance.progress = await self._last_progress(performance)

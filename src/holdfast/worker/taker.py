@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import cbor2
 
 from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
 from holdfast.worker import messages
@@ -19,7 +18,7 @@ from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.performer import Performance, Performer
+from holdfast.worker.performer import Outcome, Performance, Performer
 from holdfast.worker.role import Role
 
 log = logging.getLogger("holdfast.taker")
@@ -118,23 +117,24 @@ class Taker(Role):
         root, data, codec = cbor2.loads(work.body)
         promise = PromiseId(root).child(work.position)
         place = (work.key, work.position)
-        report = partial(self._finish, work)
         step = self._steps.get(work.name)
         if step is None:
             message = f"queue {work.queue!r} is served here, but no step is called {work.name!r}: deploy its code"
             failure = Failure("holdfast.errors:InvalidDefinition", message)
-            report(AttemptFailed(promise, failure, work.attempt, self._clock.now()))
+            self._finish(work, AttemptFailed(promise, failure, work.attempt, self._clock.now()))
             return
-
-        def beat(details: bytes) -> None:
-            change = p.Beat(work.key, work.position, details, self._clock.now())
-            self._committer.submit(change, lambda _: None)
-
         self._running[work.queue][place] = self._performer.perform(
-            step, work.key, promise, work.attempt, Payload(data, codec), report, beat
+            step, work.key, promise, work.attempt, Payload(data, codec), self._reported, self._beaten, work
         )
 
-    def _finish(self, work: p.Work, arrival: Arrival) -> None:
+    def _reported(self, performance: Performance, outcome: Outcome) -> None:
+        self._finish(performance.owner, outcome)
+
+    def _beaten(self, performance: Performance, details: bytes) -> None:
+        work: p.Work = performance.owner
+        self._committer.submit(p.Beat(work.key, work.position, details, self._clock.now()), lambda _: None)
+
+    def _finish(self, work: p.Work, arrival: Outcome) -> None:
         """Hand in an outcome. Until that is durable the work counts as running: else it might be begun again."""
         now = self._clock.now()
         match arrival:
@@ -142,8 +142,6 @@ class Taker(Role):
                 message = messages.settled(arrival.promise_id, outcome, attempt, started_at, now)
             case AttemptFailed():
                 message = messages.attempt_failed(arrival, now)
-            case _:
-                raise TypeError(f"no attempt ends in {arrival!r}")
         change = p.FinishWork(work.key, work.position, work.epoch, message)
         self._committer.submit(change, lambda _: self._finished(work))
 

@@ -174,9 +174,9 @@ class Worker:
             roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
         return roles
 
-    def _over(self, key: p.Key, ending: e.Event) -> None:
+    def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:
         """A run has ended here: where caps hold, its place is another's now."""
-        self._ended(key, ending)
+        self._ended(key, workflow, ending)
         if self._limits() is not None:
             self.claimer.wake()
 

@@ -34,6 +34,10 @@ class HTTPError(Exception):
         self.response = Response(status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
+def ignore(_performance: object, _details: bytes) -> None:
+    """Nobody listens to its heart."""
+
+
 async def attempt(definition: Step[..., object], *args: object) -> Settled | AttemptFailed:
     """One attempt of a step, and the one thing that came of it."""
     loop = asyncio.get_running_loop()
@@ -44,7 +48,7 @@ async def attempt(definition: Step[..., object], *args: object) -> Settled | Att
         performer = Performer(store, VirtualClock(loop), threads, 1)
         payload = definition.signature.write(args, {})
         key = Key("default", "run")
-        performer.perform(definition, key, PROMISE, 1, payload, reported.set_result, lambda _: None)
+        performer.perform(definition, key, PROMISE, 1, payload, lambda _, told: reported.set_result(told), ignore)
         return await reported
 
 

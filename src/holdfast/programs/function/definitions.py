@@ -11,7 +11,7 @@ from holdfast.errors import InvalidDefinition, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.kernel.execution import Halt
 from holdfast.programs.function.loop import DurableLoop, durable_loop
-from holdfast.programs.function.program import FunctionProgram
+from holdfast.programs.function.program import FunctionProgram, unwrap
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import Signature
 
@@ -80,6 +80,7 @@ class Durable(Generic[R_co]):
     def __init__(self, function: Callable[..., Any], name: str | None) -> None:
         self.function = function
         self.name = name or function.__name__
+        self.what = f"{self.kind} {self.name}"
         self.module = function.__module__
         self.qualname = function.__qualname__
         self.signature = Signature(function, self.name)
@@ -107,7 +108,7 @@ class Durable(Generic[R_co]):
         return value
 
     def __repr__(self) -> str:
-        return f"<{self.kind} {self.name}>"
+        return f"<{self.what}>"
 
 
 class Step(Durable[R_co], Generic[P, R_co]):
@@ -135,6 +136,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.concurrency = concurrency
         self.undo = undo
         self.is_async = inspect.iscoroutinefunction(function)
+        self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
         self._undo_takes = 0 if undo is None else _positional(undo.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
@@ -146,10 +148,11 @@ class Step(Durable[R_co], Generic[P, R_co]):
             result = self.function(*args, **kwargs)
             value: R_co = await result if self.is_async else result
             return value
-        loop, program = current(self.name)
-        payload = await program.value(self.schedule(loop, args, kwargs), f"{self.kind} {self.name}")
-        value = self.read_result(payload)
-        self.done(program, value, args)
+        if loop.disposed:
+            raise Halt
+        value = self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
+        if self.undo is not None:
+            self.done(loop.program, value, args)
         return value
 
     def done(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
@@ -176,9 +179,8 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         return Call(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
-        loop, program = current(self.name)
-        payload = await program.value(self.schedule(loop, args, kwargs), f"workflow {self.name}")
-        return self.read_result(payload)
+        loop, _ = current(self.name)
+        return self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
 
     def program(self) -> FunctionProgram:
         """A fresh program for one run."""

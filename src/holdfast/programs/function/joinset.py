@@ -85,7 +85,7 @@ class JoinSet(Generic[T]):
         loop.scribe.consume(self._id, promise, outcome)
         del self._settled[promise]
         definition, args = self._calls.pop(promise)
-        payload = unwrap(outcome, f"{definition.kind} {definition.name}")
+        payload = unwrap(outcome, definition.what)
         value: T = definition.read_result(payload)
         if isinstance(definition, Step):
             definition.done(program, value, args)

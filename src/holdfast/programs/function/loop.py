@@ -17,12 +17,11 @@ import asyncio
 import atexit
 import itertools
 import sys
-import weakref
 from asyncio import events
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from holdfast.errors import AuthorError, BlockedLoop
@@ -35,27 +34,48 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+TASKS_KEPT: Final = 16
+"""Tasks that a loop remembers before it looks which of them have ended."""
+
 
 class Promised(asyncio.Future[Any]):
     """The future of one promise. Cancelling it abandons the promise."""
 
     promise_id: PromiseId
-    _durable: DurableLoop
-
-    def __init__(self, loop: DurableLoop, promise_id: PromiseId) -> None:
-        super().__init__(loop=loop)
-        self._durable = loop
-        self.promise_id = promise_id
 
     def cancel(self, msg: object = None) -> bool:
         cancelled = super().cancel(msg)
         if cancelled:
-            self._durable.forget(self.promise_id)
+            loop = self.get_loop()
+            assert isinstance(loop, DurableLoop)
+            loop.forget(self.promise_id)
         return cancelled
+
+
+class Ready(asyncio.Handle):
+    """A callback that waits for its turn. asyncio's own handle also remembers what only debugging asks for."""
+
+    __slots__ = ()
+
+    _callback: Callable[..., object]
+    _context: Context
+    _repr = _source_traceback = None
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[object, ...], loop: DurableLoop, context: Context | None
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
 
 
 class DurableTimer(asyncio.TimerHandle):
     """A timer that is a promise. Cancelling the handle abandons it, so a timer ends with its scope."""
+
+    _callback: Callable[..., object]
+    _context: Context
 
     def __init__(
         self,
@@ -94,8 +114,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.futures: dict[PromiseId, Promised] = {}
         self.timers: dict[PromiseId, DurableTimer] = {}
         self.fault: AuthorError | None = None
-        self._ready: deque[asyncio.Handle] = deque()
-        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self._ready: deque[Ready | DurableTimer] = deque()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks_limit = TASKS_KEPT
         self._numbers = itertools.count(1)
         self._time = 0.0
         self._closed = False
@@ -105,7 +126,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def promise(self, promise_id: PromiseId) -> Promised:
         """A future that the promise's settlement will settle."""
-        future = self.futures[promise_id] = Promised(self, promise_id)
+        future = self.futures[promise_id] = Promised(loop=self)
+        future.promise_id = promise_id
         return future
 
     def forget(self, promise_id: PromiseId) -> None:
@@ -134,8 +156,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
         try:
             while ready:
                 handle = ready.popleft()
-                if not handle._cancelled:  # cancelled() costs a call on the hot path
-                    handle._run()
+                if handle._cancelled:  # cancelled() costs a call on the hot path
+                    continue
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"exception": error})
         except SystemExit:  # sys.exit() in the body: its task holds it too, and fails the run, not the worker
             pass
         finally:
@@ -166,10 +194,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._ready.clear()
         with self._current():
-            for task in list(self._tasks):
+            for task in self._tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # given up on purpose
                 if not task.done():
                     _unwind(task.get_coro())
+        self._tasks.clear()
         self.futures.clear()
         self.timers.clear()
         _live.discard(self)
@@ -183,7 +212,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = Ready(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -214,7 +243,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Task[T]:
         task = DurableTask(coro, loop=self, **options)
         task.number = self.number()
-        self._tasks.add(task)
+        self._tasks.append(task)
+        if len(self._tasks) > self._tasks_limit:
+            self._tasks = [task for task in self._tasks if not task.done()]
+            self._tasks_limit = max(TASKS_KEPT, 2 * len(self._tasks))
         return task
 
     def number(self) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.errors import AuthorError, EngineError, StepFailed
 from holdfast.journal.events import All as AllKind
 from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.events import AwaitKind, Single
 from holdfast.journal.events import Signal as SignalKind
-from holdfast.journal.payload import Failure, Ok, Outcome, Payload
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
@@ -57,15 +57,15 @@ class FunctionProgram:
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         loop = self._running()
-        timer = loop.timers.pop(promise_id, None)
-        if timer is not None:
+        future = loop.futures.pop(promise_id, None)
+        if future is not None:
+            self.signals.pop(promise_id, None)
+            if outcome is not None and not future.done():
+                future.set_result(outcome)
+        elif (timer := loop.timers.pop(promise_id, None)) is not None:
             loop.fire(timer)
         elif (owner := self.members.pop(promise_id, None)) is not None and outcome is not None:
             owner.settled(promise_id, outcome)
-        elif (future := loop.futures.pop(promise_id, None)) is not None and outcome is not None:
-            self.signals.pop(promise_id, None)
-            if not future.done():
-                future.set_result(outcome)
         loop.run_ready()
 
     def cancel(self, reason: str) -> None:
@@ -153,14 +153,9 @@ class FunctionProgram:
             what = str(cause) or type(cause).__name__
             raise StepFailed(f"{what}; and what was done could not all be taken back: {'; '.join(failed)}") from cause
 
-    async def outcome(self, promise_id: PromiseId) -> Outcome:
-        """Wait for a promise."""
-        outcome: Outcome = await self._running().promise(promise_id)
-        return outcome
-
     async def value(self, promise_id: PromiseId, what: str) -> Payload:
         """Wait for a promise and give its value, or raise its error."""
-        return unwrap(await self.outcome(promise_id), what)
+        return unwrap(await self._running().promise(promise_id), what)
 
 
 def _is_at_fault(error: BaseException) -> bool:
@@ -170,6 +165,6 @@ def _is_at_fault(error: BaseException) -> bool:
 
 def unwrap(outcome: Outcome, what: str) -> Payload:
     """The value of an outcome, or its error raised."""
-    if isinstance(outcome, Ok):
-        return outcome.value
-    raise revive(outcome.failure, what)
+    if type(outcome) is Err:
+        raise revive(outcome.failure, what)
+    return cast("Ok", outcome).value

@@ -107,12 +107,16 @@ class Signature:
         "_positional",
         "_rest",
         "_result",
+        "_told",
+        "_told_result",
         "_whole",
         "name",
     )
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.name = name
+        self._told = f"the arguments of {name}"
+        self._told_result = f"the result of {name}"
         try:
             hints = get_type_hints(function)
         except Exception as error:
@@ -139,7 +143,7 @@ class Signature:
         """Write a call's arguments. Raises TypeError where they do not fit, as the call itself would."""
         if kwargs or not self._fewest <= len(args) <= self._most:
             self._parameters.bind(*args, **kwargs)
-        return encode([args, kwargs], f"the arguments of {self.name}")
+        return encode([args, kwargs], self._told)
 
     def read(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
         """Read a call's arguments as their annotated types."""
@@ -193,10 +197,10 @@ class Signature:
             ) from error
 
     def write_result(self, value: object) -> Payload:
-        return encode(value, f"the result of {self.name}")
+        return encode(value, self._told_result)
 
     def read_result(self, payload: Payload) -> Any:
-        return decode(payload, self._result, f"the result of {self.name}")
+        return decode(payload, self._result, self._told_result)
 
 
 def _bounds(signature: inspect.Signature) -> tuple[float, float]:
