@@ -10,6 +10,7 @@ import pytest
 from holdfast import (
     Holdfast,
     RunFailed,
+    StepFailed,
     WorkerOptions,
     workflow,
 )
@@ -42,6 +43,41 @@ def test_a_failed_run_is_retried_from_its_failed_step_over_a_restart(url: str) -
             with pytest.raises(InvalidRequest, match="only a failed or cancelled run can be retried"):
                 await run.retry()
         assert calls == ["packed", "ship"]
+
+    asyncio.run(main())
+
+
+@workflow(name="engine.parcel")
+async def parcel() -> str:
+    return await note("wrapped")
+
+
+@workflow(name="engine.send")
+async def sending() -> str:
+    """Ship fails first; the parcel is wrapped after that and before the run ends."""
+    wrapped = asyncio.create_task(parcel())
+    try:
+        shipped = await ship()
+    except StepFailed:
+        await wrapped
+        raise
+    return f"{await wrapped} {shipped}"
+
+
+def test_a_retried_run_hears_again_of_a_child_that_ended_after_the_failure(url: str) -> None:
+    """Its new journal ends before that. The child is not run again, and not waited for in vain."""
+
+    async def main() -> None:
+        broken.set()
+        async with Holdfast(url, workflows=[sending, parcel]) as app:
+            run = await app.start(sending, id="s")
+            with pytest.raises(RunFailed):
+                await run.result(10)
+            broken.clear()
+            await run.retry()
+            assert await run.result(10) == "wrapped shipped"
+            assert (await run.verify()).good
+        assert sorted(calls) == ["ship", "wrapped"]
 
     asyncio.run(main())
 

@@ -22,6 +22,7 @@ from holdfast.kernel.arrivals import Arrival, Settled
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
+from holdfast.worker import children
 from holdfast.worker.births import Birth
 from holdfast.worker.committer import Committer, Done
 from holdfast.worker.errands import outcome_of
@@ -97,6 +98,11 @@ class Advancer:
         self.held[run.key] = held
         self._warm.give(held, run)
         return held.execution is None
+
+    def holds(self, run: p.Run) -> bool:
+        """Whether this very lease of the run is held here: an older one may be on its way out."""
+        held = self.held.get(run.key)
+        return held is not None and held.epoch == run.epoch
 
     def loaded(
         self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
@@ -280,6 +286,8 @@ class Advancer:
         for errand, reply in zip(work.errands, answer.also, strict=False):
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
+            elif held.generation and isinstance(reply, p.Exists) and isinstance(errand.change, p.Start):
+                self._background(self._hear_again(held, errand.change.key))
         self._wake_others(work)
         if work.passages:
             _follow(work, answer)
@@ -432,6 +440,13 @@ class Advancer:
     def _park_at_fault(self, held: Held, arrivals: list[Arrival], reason: str) -> None:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
+
+    async def _hear_again(self, held: Held, child: p.Key) -> None:
+        """A retried run has come to a child that it had before, and which may have ended since."""
+        told = await children.told_again(self._store, child, held.key, held.generation, self._clock.now())
+        if told is not None:
+            await patiently(partial(self._committer.commit, told))
+            self.delivered(held.key)
 
     # -- time and inboxes ------------------------------------------------------------------------------------------
 

@@ -66,8 +66,11 @@ class Claimer(Role):
         now = self._clock.now()
         if self._doubts:
             await self._reconcile()
-        self._doubts += 1  # until the answer is here: it may be lost on its way when the claim is made
+        self._doubts += 1  # until the answer is here, and the lease is known to be alive
+        losses = self._lease.losses
         claim = await self._store.claim(self._worker, list(self._workflows), room, now, self._limits())
+        if not self._is_valid(losses):
+            return LAPSED_SECONDS
         self._doubts -= 1
         if claim.runs:
             await self._take(claim.runs)
@@ -85,11 +88,18 @@ class Claimer(Role):
     async def _reconcile(self) -> None:
         """Take what a claim whose answer was lost has leased to this worker."""
         known = self._doubts
+        losses = self._lease.losses
         leased = await self._store.leased(self._worker)
-        orphans = [run for run in leased.runs if run.key not in self._advancer.held]
+        if not self._is_valid(losses):
+            return
+        orphans = [run for run in leased.runs if not self._advancer.holds(run)]
         if orphans:
             await self._take(orphans)
         self._doubts -= known
+
+    def _is_valid(self, losses: int) -> bool:
+        """Whether what the store said is worth something: the worker was not forgotten while it was on its way."""
+        return self._lease.alive() and self._lease.losses == losses
 
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]

@@ -93,4 +93,11 @@ class Parker:
             also=closings,
         )
         held.committing = True
-        self._committer.submit(change, lambda _answer: self._let_go(held))
+        self._committer.submit(change, partial(self._answered, held, closings))
+
+    def _answered(
+        self, held: Held, closings: tuple[p.CloseReceipt | p.Note, ...], answer: p.Answer | Exception
+    ) -> None:
+        if closings and held.gate is not None and not isinstance(answer, p.Advanced):
+            held.gate.closings[:0] = closings  # refused: they go alone when the run is let go
+        self._let_go(held)

@@ -12,7 +12,7 @@ from holdfast.errors import EngineError
 from holdfast.gate.actions import ACTION
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
-from holdfast.journal.payload import CONTINUED, Err, Failure, Ok, Payload
+from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.requests import Abandon, Invoke, Request
@@ -25,7 +25,6 @@ from holdfast.store.protocol import (
     Deliver,
     Enqueue,
     Key,
-    Message,
     Note,
     Origin,
     Projection,
@@ -36,7 +35,7 @@ from holdfast.store.protocol import (
     Withdraw,
     Work,
 )
-from holdfast.worker import messages
+from holdfast.worker import children, messages
 from holdfast.worker.births import Birth, child_id, idempotency_key
 from holdfast.worker.gatehouse import Passage
 from holdfast.worker.held import Held
@@ -174,7 +173,8 @@ def plan(
     ending = terminal_of(turn)
     renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
-        message = _to_parent(held, execution.started.parent_id, ending, now)
+        id = f"ended:{held.id}:{held.generation}"
+        message = children.ended(held.row, execution.started.parent_id, ending, now, id)
         sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
@@ -324,22 +324,6 @@ def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str
         priority=held.priority,
         origin=Origin(held.row.workspace, held.row.actor),
     ).start(now)
-
-
-def _to_parent(held: Held, promise: PromiseId | None, ending: e.Event, now: int) -> Message:
-    if promise is None:
-        raise EngineError(f"run {held.key.run} has a parent and does not know which promise of it")
-    match ending:
-        case e.ExecutionCompleted(result=result):
-            outcome: Ok | Err = Ok(result)
-        case e.ExecutionFailed(error=error):
-            outcome = Err(error)
-        case e.ExecutionCancelled(reason=reason):
-            outcome = Err(Failure("holdfast.errors:RunCancelled", reason))
-        case _:
-            raise EngineError(f"{ending!r} ends no run")
-    id = f"ended:{held.id}:{held.generation}"
-    return messages.settled(promise, outcome, 1, held.created_at, now, id)
 
 
 def _continues(ending: e.Event | None) -> bool:

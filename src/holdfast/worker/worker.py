@@ -208,6 +208,8 @@ class Worker:
         """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
         if not self.running or self.claimer.room <= 0 or birth.workflow not in self._workflows:
             return False
+        if not self.lease.alive():
+            return False
         if self._limits() is not None:  # whether it may begin is decided where all that wait are seen
             return False
         self.advancer.begin(birth, self.id, done)
@@ -233,6 +235,8 @@ class Worker:
 
     async def _rejoin(self) -> None:
         await self._register()
+        self.advancer.lose_all()  # what was leased to it while nobody knew it, anyone may have taken
+        self.taker.lose_all()
         self.claimer.doubt()  # it may have claimed after it was forgotten and before it knew
         self.taker.doubt()
 

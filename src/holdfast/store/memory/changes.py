@@ -222,6 +222,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         updated_at=change.at,
         ended_at=None,
         crashes=0,
+        begun_at=None,  # it asks for a place like a new one
         evidence=None,
     )
     tables.put(following)

@@ -146,16 +146,17 @@ class Admission(Topic):
         assert await admitted(store, limits(1, 2)) == ["next"]
 
     @on_fresh_store
-    async def test_a_retried_run_needs_no_place(self, store: p.Store) -> None:
-        """It has passed its tenant's caps before; it takes a place again while it is under way."""
+    async def test_a_retried_run_asks_for_a_place_again(self, store: p.Store) -> None:
+        """It gave its place up when it ended: with it, more would be under way than its tenant may have."""
         await queue(store, "a")
         await admitted(store, limits(1))
         await advanced(store, turn(await row(store, "a"), p.Projection("failed")))
         await queue(store, "b", "c")
         assert await admitted(store, limits(1)) == ["b"]
-        await commit(store, p.Renew(key("a"), 0, renewal(), p.Projection("queued"), NOW))
-        assert await admitted(store, limits(1)) == ["a"]
+        await commit(store, p.Renew(key("a"), 0, renewal(), p.Projection("queued"), NOW - 5))
+        assert await admitted(store, limits(1)) == []
         await end(store, "b")
+        assert await admitted(store, limits(1)) == ["a"]
         assert await admitted(store, limits(1)) == []
         await end(store, "a")
         assert await admitted(store, limits(1)) == ["c"]

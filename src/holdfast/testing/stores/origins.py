@@ -69,13 +69,15 @@ class Origins(Topic):
         assert (await begun(store, start("two", projection=WAITING, at=NOW + 2))).begun_at == NOW + 2
 
     @on_fresh_store
-    async def test_a_renewed_run_has_begun_before(self, store: p.Store) -> None:
-        """Its next generation is the same run."""
+    async def test_a_renewed_run_begins_anew(self, store: p.Store) -> None:
+        """When its next generation is leased, and not before."""
         await begun(store, start())
         (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
         await advanced(store, turn(run, p.Projection("failed")))
         await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW + 9))
-        assert (await row(store)).begun_at == NOW + 5
+        assert (await row(store)).begun_at is None
+        (again,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 12)).runs
+        assert again.begun_at == NOW + 12
 
     @on_fresh_store
     async def test_a_run_that_was_governed_once_stays_governed(self, store: p.Store) -> None:
