@@ -12,6 +12,8 @@ from holdfast import (
     RunFailed,
     StepFailed,
     WorkerOptions,
+    receive,
+    send,
     workflow,
 )
 from holdfast.errors import InvalidRequest
@@ -78,6 +80,45 @@ def test_a_retried_run_hears_again_of_a_child_that_ended_after_the_failure(url: 
             assert await run.result(10) == "wrapped shipped"
             assert (await run.verify()).good
         assert sorted(calls) == ["ship", "wrapped"]
+
+    asyncio.run(main())
+
+
+@workflow(name="engine.swerve")
+async def swerving() -> None:
+    """Once it ships, it goes another way: what stands at the second place is another call then."""
+    try:
+        await ship()
+    except StepFailed:
+        await send("listener", "word", "sorry")
+        await noting("sorry")
+        raise
+    await send("listener", "word", "thanks")
+    await noting("thanks")
+
+
+@workflow(name="engine.listen")
+async def listening() -> list[str]:
+    return [await receive("word", str) for _ in range(2)]
+
+
+def test_a_retried_run_that_goes_another_way_is_not_taken_for_what_it_did_before(url: str) -> None:
+    """Another signal from the same place arrives; another child has no place, and says so."""
+
+    async def main() -> None:
+        broken.set()
+        async with Holdfast(url, workflows=[swerving, noting, listening]) as app:
+            listener = await app.start(listening, id="listener")
+            run = await app.start(swerving, id="w")
+            with pytest.raises(RunFailed):
+                await run.result(10)
+            broken.clear()
+            await run.retry()
+            with pytest.raises(RunFailed, match="fork the run instead"):
+                await run.result(10)
+            assert await listener.result(10) == ["sorry", "thanks"]
+            assert (await run.verify()).good
+        assert calls == ["sorry", "ship"]
 
     asyncio.run(main())
 

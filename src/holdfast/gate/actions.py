@@ -15,6 +15,7 @@ from holdfast.gate.proposals import Proposal, Risk
 from holdfast.gate.receipts import Receipt
 from holdfast.gate.secrets import Secrets
 from holdfast.gate.templates import Template
+from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.programs.function.definitions import STEPS, Step, check_step
 from holdfast.programs.function.loop import durable_loop
@@ -103,6 +104,8 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         told = f"action {self.name}:"
         self._target = Template(declaration.target, arguments, declaration.secret, f"{told} target=")
         key = declaration.idempotency_key
+        # A retried run may come to another call at the same place: what it asks for is part of the default key.
+        self._by_place = key is None
         if key is None:
             key = f"{_literal(self.connector)}:{_literal(self.operation)}:{{promise}}"
         self._key = Template(key, arguments, declaration.secret, f"{told} idempotency_key=")
@@ -124,16 +127,19 @@ class Action(Step[P, R_co], Generic[P, R_co]):
 
     def propose(self, arguments: Mapping[str, Any], promise: str) -> Proposal:
         """What the call of this promise would do."""
+        fields = self.secrets.mask(arguments) if self.secrets else arguments
         key = self._key.render(arguments, promise)
+        if self._by_place:
+            key = f"{key}:{_sha256(canonical(dict(fields)))[:12]}"
         return Proposal(
             self.name,
             self.connector,
             self.operation,
             self._target.render(arguments, promise),
-            self.secrets.mask(arguments) if self.secrets else arguments,
+            fields,
             self.writes,
             self.risk,
-            key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key)}",
+            key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key.encode())}",
             None if self.reverse is None else self.reverse.name,
             self.cost_estimate,
         )
@@ -259,5 +265,5 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

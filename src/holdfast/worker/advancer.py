@@ -287,7 +287,7 @@ class Advancer:
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
             elif held.generation and isinstance(reply, p.Exists) and isinstance(errand.change, p.Start):
-                self._background(self._hear_again(held, errand.change.key))
+                self._background(self._meet_again(held, errand.change, reply))
         self._wake_others(work)
         if work.passages:
             _follow(work, answer)
@@ -399,6 +399,7 @@ class Advancer:
             case.request.input,
             lambda _, outcome: self._governor.acts.finish(held, clearance, outcome),
             lambda *_: None,
+            call=case.call if probe is None else None,
             act=case.proposal.key,
             uncut=probe is None,
         )
@@ -441,12 +442,13 @@ class Advancer:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
 
-    async def _hear_again(self, held: Held, child: p.Key) -> None:
-        """A retried run has come to a child that it had before, and which may have ended since."""
-        told = await children.told_again(self._store, child, held.key, held.generation, self._clock.now())
+    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists) -> None:
+        """A retried run has come to a place at which it had a child before: this one, or another."""
+        key, generation = held.key, held.generation
+        told = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
         if told is not None:
-            await patiently(partial(self._committer.commit, told))
-            self.delivered(held.key)
+            await patiently(partial(self._committer.commit, p.Deliver(key, told)))
+            self.delivered(key)
 
     # -- time and inboxes ------------------------------------------------------------------------------------------
 

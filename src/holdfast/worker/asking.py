@@ -146,6 +146,8 @@ def withdrawn(gate: Gatehouse, promise: PromiseId, now: int) -> tuple[p.CancelTa
     It is closed here, too: the call may be judged again, and would wait for an answer that nobody can give any more.
     """
     asked = open_tasks(gate, promise)
+    if not asked:
+        return ()
     gate.learn([], [tasks.close(task, "cancelled", now) for task in asked])
     return tuple(cancelled(task, now) for task in asked)
 

@@ -1,7 +1,8 @@
 """How a parent hears of its child's end: from the child as it ends, or, where that journal is gone, once more.
 
 A retried run begins again before what had failed, and forgets what came after. A child that it comes to once more is
-there already; one that has ended told so to a journal that is gone. So it is asked for its end once more.
+there already; one that has ended told so to a journal that is gone. So it is asked for its end once more. And the run
+may go another way now, and come to another child at the same place: that is refused, for the place is taken.
 """
 
 from __future__ import annotations
@@ -37,17 +38,27 @@ def _outcome(ending: e.Event) -> Outcome:
             raise EngineError(f"{ending!r} ends no run")
 
 
-async def told_again(store: p.Store, child: p.Key, parent: p.Key, generation: int, now: int) -> p.Deliver | None:
-    """What tells this generation of the parent of a child that has ended; None while it goes on."""
-    rows = await patiently(partial(store.get, [child]))
+async def met_again(
+    store: p.Store, start: p.Start, found: p.Exists, parent: PromiseId, generation: int, now: int
+) -> p.Message | None:
+    """What this generation of a parent must hear of the child at a place that was taken; None while that goes on."""
+    promise = parent.child(start.parent_position or 0)
+    if found.fingerprint != start.fingerprint:
+        return messages.settled(promise, _refusal(start, found), 1, now, now, f"refused:{promise}:{generation}")
+    rows = await patiently(partial(store.get, [start.key]))
     if not rows or rows[0].standing not in p.ENDED:
         return None
-    row = rows[0]
-    loaded = (await patiently(partial(store.load, [child]))).get(child)
+    loaded = (await patiently(partial(store.load, [start.key]))).get(start.key)
     if loaded is None:
         return None
-    journal = unseal(loaded.segments, PromiseId(row.root), loaded.blobs)
-    started, ending = journal[0].event, journal[-1].event
-    assert isinstance(started, e.ExecutionStarted)
-    id = f"ended:{row.root.hex()}:{row.generation}:{generation}"
-    return p.Deliver(parent, ended(row, started.parent_id, ending, now, id))
+    ending = unseal(loaded.segments, PromiseId(rows[0].root), loaded.blobs)[-1].event
+    id = f"ended:{rows[0].root.hex()}:{rows[0].generation}:{generation}"
+    return ended(rows[0], promise, ending, now, id)
+
+
+def _refusal(start: p.Start, found: p.Exists) -> Err:
+    told = (
+        f"{start.key.run!r} is a run of {found.workflow!r} that this run started before it was retried, with another "
+        "workflow or other arguments: fork the run instead of retrying it."
+    )
+    return Err(Failure("holdfast.errors:RunConflict", told))

@@ -15,7 +15,7 @@ from holdfast.gate.tasks import is_about
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
-from holdfast.worker.performer import Performance
+from holdfast.worker.performer import Call, Performance
 
 if TYPE_CHECKING:
     from holdfast.worker.held import Held
@@ -29,7 +29,25 @@ class Passage(msgspec.Struct, gc=False):
 
 
 class Case:
-    """One call before the gate."""
+    """One call before the gate. ``arguments`` are its arguments by name as plain data, ``call`` what its function gets.
+
+    The two share nothing: a function may change what it is given.
+    """
+
+    __slots__ = (
+        "action",
+        "arguments",
+        "call",
+        "digest",
+        "held",
+        "name",
+        "now",
+        "promise",
+        "proposal",
+        "request",
+        "request_bytes",
+        "told",
+    )
 
     def __init__(
         self,
@@ -38,6 +56,7 @@ class Case:
         action: Action[..., Any],
         proposal: Proposal,
         arguments: dict[str, Any],
+        call: Call,
         name: str,
         now: int,
     ) -> None:
@@ -46,6 +65,7 @@ class Case:
         self.action = action
         self.proposal = proposal
         self.arguments = arguments
+        self.call = call
         self.now = now
         self.promise = request.promise_id
         self.name = name
@@ -146,6 +166,11 @@ class Gatehouse:
             self.approvals.get(promise),
             promise in self.probed,
         )
+
+    @property
+    def is_involved(self) -> bool:
+        """Whether there is more to look at than the calls that are asked for now."""
+        return bool(self.again or self.receipts or self.approvals or self.outcomes or self.unsure)
 
     @property
     def busy(self) -> bool:

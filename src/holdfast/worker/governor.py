@@ -66,7 +66,7 @@ class Governor:
     def due(self, held: Held, now: int) -> list[Request]:
         """The calls to be judged once more: answered, or their task has expired; and those that nobody waits for."""
         gate = held.gate
-        if gate is None:
+        if gate is None or not (gate.is_involved or held.live.ended):
             return []
         left = self._left(held, gate)
         if held.live.ended:
@@ -132,11 +132,14 @@ class Governor:
             return Passage(withdrawn, lambda _: self._missing(held, request, action))
         try:
             arguments = action.arguments(request.input)
-            action.signature.read(request.input)
+            call = action.signature.read(request.input)
             name = str(promise)
             proposal = action.propose(arguments, name)
         except Exception as error:
             return self._refuse_unread(held, request, action, error, now)
+        case = Case(held, request, action, proposal, arguments, call, name, now)
+        if held.generation:
+            self._set_aside(case)
         verdict = j.judge(
             proposal,
             self._facts(held),
@@ -147,7 +150,6 @@ class Governor:
             has_probe=action.probe is not None,
             attempt=request.attempt,
         )
-        case = Case(held, request, action, proposal, arguments, name, now)
         match verdict:
             case j.Act():
                 return self._act(case, verdict)
@@ -164,6 +166,17 @@ class Governor:
                 return self._ask_outcome(case, receipt)
             case j.Recall():
                 return self._recall(case, verdict)
+
+    def _set_aside(self, case: Case) -> None:
+        """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
+        gate, promise = case.held.gate_of_run(), case.promise
+        receipt = gate.receipts.get(promise)
+        if receipt is None or receipt.request == case.request_bytes:
+            return
+        if (receipt.root, receipt.position) == (promise.root, promise.path[-1]):
+            if recording.is_unaccounted(receipt, promise):
+                gate.closings.append(recording.abandoned(case.held, promise, receipt, case.now))
+            gate.receipts.pop(promise)
 
     def _facts(self, held: Held) -> RunFacts:
         row = held.row

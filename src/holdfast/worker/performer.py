@@ -28,6 +28,8 @@ from holdfast.worker.clock import Clock
 from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
+Call = tuple[list[Any], dict[str, Any]]
+"""What a function is called with."""
 Report = Callable[["Performance", Outcome], None]
 Beats = Callable[["Performance", bytes], None]
 
@@ -81,6 +83,7 @@ class Performance(msgspec.Struct, kw_only=True):
     beats: Beats
     owner: Any
     loop: asyncio.AbstractEventLoop
+    call: Call | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
     uncut: bool = False  # once begun, it is never called off
     begun: bool = False
@@ -159,6 +162,7 @@ class Performer:
         report: Report,
         beats: Beats,
         owner: Any = None,
+        call: Call | None = None,
         act: str | None = None,
         uncut: bool = False,
     ) -> Performance:
@@ -177,6 +181,7 @@ class Performer:
             beats=beats,
             owner=owner,
             loop=asyncio.get_running_loop(),
+            call=call,
             act=act,
             uncut=uncut,
         )
@@ -204,7 +209,7 @@ class Performer:
         step, promise, attempt = performance.step, performance.promise, performance.attempt
         outcome: Outcome | None = None
         try:
-            args, kwargs = step.signature.read(performance.input)
+            args, kwargs = performance.call or step.signature.read(performance.input)
             _performance.set(performance)
             if step.is_plain:
                 value = await step.function(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -277,7 +278,9 @@ def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]
         case kind if kind == SIGNAL:
             (target, name, value), _ = cbor2.loads(request.input.data)
             body = Payload(cbor2.dumps(value, canonical=True))
-            message = messages.signal(name, body, now, str(request.promise_id))
+            # A retried run may send another signal from the same place: it must not pass for the first.
+            id = f"{request.promise_id}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
+            message = messages.signal(name, body, now, id)
             return Errand(Deliver(Key(held.key.tenant, target), message), request.promise_id)
         case other:
             raise EngineError(f"no worker knows the invoke kind {other!r}")
