@@ -6,6 +6,7 @@ A change that makes the engine slower nearly always adds one of these. A machine
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -199,6 +200,26 @@ def test_a_run_in_this_process_wakes_the_claimer_at_most_once(tmp_path: Path) ->
     """Steps do not wake anyone who would have to ask the store: at most the end of a run does."""
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
     assert counts.wakes <= 1
+
+
+async def garbage_of(path: Path, flow: Workflow[[int], int]) -> int:
+    """Objects that only the garbage collector could free, after a hundred runs at once."""
+    async with engine(f"sqlite:///{path}") as app:
+        gc.collect()
+        gc.disable()
+        try:
+            started = await asyncio.gather(*(app.start(flow, STEPS, id=f"run-{number}") for number in range(RUNS)))
+            await asyncio.gather(*(run.result() for run in started))
+            del started
+            return gc.collect()
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("flow", [sequence, governed])
+def test_a_step_leaves_nothing_to_the_garbage_collector(tmp_path: Path, flow: Workflow[[int], int]) -> None:
+    """What refers to itself in a circle waits for the collector, which then looks at everything there is."""
+    assert asyncio.run(garbage_of(tmp_path / "store.db", flow)) < RUNS * STEPS // 10
 
 
 SENT: ContextVar[list[str] | None] = ContextVar("SENT", default=None)

@@ -287,8 +287,11 @@ class Holdfast:
     # -- between the parts -----------------------------------------------------------------------------------------
 
     def token(self) -> str:
-        """A new id, from this engine's entropy."""
-        return str(uuid.UUID(bytes=self.entropy.randbytes(16), version=4))
+        """A new id: a UUID of version 7. Such ids sort by time, so what is new stands together in a store's indexes."""
+        milliseconds = (self.clock.now() // 1000).to_bytes(6)
+        chance = self.entropy.randbytes(16)
+        version, variant = chance[6] & 0x0F | 0x70, chance[8] & 0x3F | 0x80
+        return str(uuid.UUID(bytes=milliseconds + bytes((version, chance[7], variant)) + chance[9:]))
 
     def workflow_named(self, name: str) -> Workflow[..., Any] | None:
         """The workflow of that name, if it is known here."""

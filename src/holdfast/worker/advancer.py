@@ -288,7 +288,8 @@ class Advancer:
                 held.arrivals.append(settled)
             elif held.generation and isinstance(reply, p.Exists) and isinstance(errand.change, p.Start):
                 self._background(self._meet_again(held, errand.change, reply))
-        self._wake_others(work)
+        if work.errands:
+            self._wake_others(work)
         if work.passages:
             _follow(work, answer)
             if held.dropped:  # its lease has lapsed
@@ -397,12 +398,18 @@ class Advancer:
             case.promise,
             case.request.attempt,
             case.request.input,
-            lambda _, outcome: self._governor.acts.finish(held, clearance, outcome),
+            self._acted,
             lambda *_: None,
+            (held, clearance),
             call=case.call if probe is None else None,
             act=case.proposal.key,
             uncut=probe is None,
         )
+
+    def _acted(self, performance: Performance, outcome: Outcome) -> None:
+        held, clearance = performance.owner
+        self._governor.acts.finish(held, clearance, outcome)
+        clearance.performance = None  # the two hold each other: only the garbage collector could part them
 
     def _call_off(self, held: Held, promise: PromiseId) -> None:
         performance = held.steps.pop(promise, None)

@@ -10,7 +10,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from holdfast.errors import OperatorError
 from holdfast.store.protocol import Answer, Change, Store
@@ -20,12 +22,14 @@ log = logging.getLogger("holdfast.committer")
 
 Done = Callable[[Answer | Exception], None]
 
-BATCH_LIMIT: Final = 1000
+BATCH_LIMIT: Final = 256
+"""What more there is goes with the next transaction: while one is under way, the runs of the other go on."""
+
 CALLER_PATIENCE_SECONDS: Final = 30.0
 """How long a caller's own change waits for a store that does not answer. A turn waits as long as it takes."""
 
 
-class Waiting(NamedTuple):
+class Waiting(msgspec.Struct, gc=False):
     """A change, whom to tell, and until when it may wait for the store to answer."""
 
     change: Change
@@ -52,11 +56,11 @@ class Committer:
 
         With a finite patience it is answered with the store's error instead, at once where an operator must act.
         """
-        loop = asyncio.get_running_loop()
-        deadline = math.inf if patience_seconds == math.inf else loop.time() + patience_seconds
+        patient = patience_seconds == math.inf
+        deadline = math.inf if patient else asyncio.get_running_loop().time() + patience_seconds
         self._waiting.append(Waiting(change, done, deadline))
         if self._task is None or self._task.done():
-            self._task = loop.create_task(self._run(), name="holdfast-committer")
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="holdfast-committer")
 
     async def commit(self, change: Change) -> Answer:
         """Commit a caller's change with the next group, and wait for its answer."""

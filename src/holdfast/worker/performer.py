@@ -71,7 +71,7 @@ class StepInfo(msgspec.Struct, frozen=True, gc=False):
     progress: Any = None
 
 
-class Performance(msgspec.Struct, kw_only=True):
+class Performance(msgspec.Struct):
     """One attempt. ``owner`` is whatever its caller wants to find again when it hears of it."""
 
     step: Step[..., Any]
@@ -171,20 +171,8 @@ class Performer:
         ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
         more once it has begun.
         """
-        performance = Performance(
-            step=step,
-            key=key,
-            promise=promise,
-            attempt=attempt,
-            input=input,
-            report=report,
-            beats=beats,
-            owner=owner,
-            loop=asyncio.get_running_loop(),
-            call=call,
-            act=act,
-            uncut=uncut,
-        )
+        loop = asyncio.get_running_loop()
+        performance = Performance(step, key, promise, attempt, input, report, beats, owner, loop, call, act, uncut)
         if self._closed:
             return performance
         if self._running < self._limit:

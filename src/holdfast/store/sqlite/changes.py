@@ -12,8 +12,8 @@ from holdfast.store import protocol as p
 from holdfast.store.sqlite import gating
 from holdfast.store.sqlite.sql import SQL
 
-_Row = tuple[int, str | None, str | None]
-"""What an advance gives back: how far the inbox reaches, why the run must pause, who leases it."""
+_Row = tuple[int, str | None, bool]
+"""What an advance gives back: how far the inbox reaches, why the run must pause, whether its lease was given up."""
 
 
 def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
@@ -129,7 +129,11 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
 
 def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     segment, projection = change.segment, change.projection
-    row = (_go_on(cursor, change) if _goes_on(change) else None) or _advance_row(cursor, change)
+    row: _Row | None
+    if _goes_on(change) and _go_on(cursor, change):
+        row = (change.consumed, None, False)
+    else:
+        row = _advance_row(cursor, change)
     if row is None:
         return _advanced_before(cursor, change)
     if segment is not None:
@@ -147,8 +151,7 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         _add_segment(cursor, change.key, change.generation + 1, fresh)
         _add_blobs(cursor, change.key, renewal.blobs)
     also = tuple(apply(cursor, also) for also in change.also)
-    arrived, pause, owner = row
-    return p.Advanced(arrived, pause, owner is None, also)
+    return p.Advanced(*row, also)
 
 
 def _goes_on(change: p.Advance) -> bool:
@@ -164,11 +167,11 @@ def _goes_on(change: p.Advance) -> bool:
     )
 
 
-def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
-    """Its row after the usual turn; None where something about the run was different before, or its lease is lost."""
+def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> bool:
+    """Make the usual turn; False where something about the run was different before, or its lease is lost."""
     segment, projection = change.segment, change.projection
     assert segment is not None
-    found: _Row | None = cursor.execute(
+    cursor.execute(
         SQL["go_on"],
         (
             segment.first + segment.count,
@@ -182,14 +185,13 @@ def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
             change.generation,
             projection.governed,
         ),
-    ).fetchone()
-    return found
+    )
+    return cursor.rowcount == 1
 
 
 def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
     segment, projection = change.segment, change.projection
     ended = projection.standing in p.ENDED and change.renewal is None
-    found: _Row | None
     if segment is None:
         version, at, head = change.version, None, None
     else:
@@ -218,7 +220,14 @@ def _advance_row(cursor: sqlite3.Cursor, change: p.Advance) -> _Row | None:
             projection.writes,
         ),
     ).fetchone()
-    return found
+    return _row(found)
+
+
+def _row(found: tuple[int, str | None, str | None] | None) -> _Row | None:
+    if found is None:
+        return None
+    arrived, pause, owner = found
+    return arrived, pause, owner is None
 
 
 def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
@@ -229,14 +238,11 @@ def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     if change.renewal is not None:
         generation, segment = generation + 1, change.renewal.segment
     version = segment.first + segment.count
-    found = cursor.execute(
-        SQL["advanced_before"], (*change.key, change.epoch, generation, version, segment.head)
-    ).fetchone()
-    if found is None:
+    values = (*change.key, change.epoch, generation, version, segment.head)
+    row = _row(cursor.execute(SQL["advanced_before"], values).fetchone())
+    if row is None:
         return p.Fenced()
-    arrived, pause, owner = found
-    also = tuple(_again(cursor, also) for also in change.also)
-    return p.Advanced(arrived, pause, owner is None, also)
+    return p.Advanced(*row, tuple(_again(cursor, also) for also in change.also))
 
 
 def _again(cursor: sqlite3.Cursor, change: p.Also) -> p.Answer:

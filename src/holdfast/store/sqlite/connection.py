@@ -81,6 +81,7 @@ def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: what is written often is copied back seldom
         except BaseException:
             connection.close()
             raise

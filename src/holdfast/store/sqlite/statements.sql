@@ -27,13 +27,12 @@ WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation
 RETURNING arrived, pause, owner;
 
 -- name: go_on
--- The usual turn: the run goes on under its lease, and nothing changes that an index knows of. SQLite would write each of
--- those anew for a column that is set to what it was.
+-- The usual turn: the run goes on under its lease, nothing has arrived, and nothing changes that an index knows of. SQLite
+-- would write each of those anew for a column that is set to what it was, and keep a table for what is returned.
 UPDATE runs SET version = ?1, head = ?2, consumed = ?3, updated_at = ?4, writes = ?5
 WHERE tenant = ?6 AND id = ?7 AND epoch = ?8 AND version = ?9 AND generation = ?10 AND owner IS NOT NULL
   AND standing = 'running' AND NOT cancelling AND wake_at IS NULL AND waiting IS NULL AND error IS NULL
-  AND crashes = 0 AND ready_at IS NULL AND governed = ?11
-RETURNING arrived, pause, owner;
+  AND crashes = 0 AND ready_at IS NULL AND governed = ?11 AND arrived = ?3 AND pause IS NULL;
 
 -- name: advanced_before
 -- The same advance committed again: recognised by the hash that only it can have.
