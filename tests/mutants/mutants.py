@@ -135,9 +135,9 @@ MUTANTS: Final = (
     Mutant(
         "step-begun-before-its-intent",
         "src/holdfast/worker",
-        "        for promise in work.abandon:\n            self._call_off(held, promise)\n",
-        "        for promise in work.abandon:\n            self._call_off(held, promise)\n"
-        "        for request in work.invoke:\n            self._perform(held, request)\n"
+        "        for promise in work.abandon:\n            self._undertakings.call_off(held, promise)\n",
+        "        for promise in work.abandon:\n            self._undertakings.call_off(held, promise)\n"
+        "        for request in work.invoke:\n            self._undertakings.begin(held, request)\n"
         "        work.invoke.clear()\n",
         (SIMULATOR,),
     ),

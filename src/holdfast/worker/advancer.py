@@ -16,10 +16,7 @@ from typing import Any, Final
 
 from holdfast.errors import AuthorError, HoldfastError
 from holdfast.journal import events as e
-from holdfast.journal.payload import Err, Failure
-from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, Settled
-from holdfast.kernel.requests import Invoke
+from holdfast.kernel.arrivals import Arrival
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
 from holdfast.worker import children
@@ -34,8 +31,9 @@ from holdfast.worker.lease import LocalLease
 from holdfast.worker.nursery import Nursery
 from holdfast.worker.parker import Parker
 from holdfast.worker.patience import patiently
-from holdfast.worker.performer import Outcome, Performance, Performer
+from holdfast.worker.performer import Performer
 from holdfast.worker.turns import Plan
+from holdfast.worker.undertaking import Undertakings
 from holdfast.worker.warmth import WarmCache
 
 log = logging.getLogger("holdfast.worker")
@@ -72,16 +70,15 @@ class Advancer:
         self.doubt: Callable[[], None] = lambda: None
         self._store = store
         self._committer = committer
-        self._performer = performer
         self._executions = executions
         self._clock = executions.clock
-        self._steps = steps
         self._ended = ended
         self._lease = lease
         self._governor = governor
         governor.stand_on(self)
         executions.gate = governor
         self._crash_limit = crash_limit
+        self._undertakings = Undertakings(performer, committer, executions.clock, steps, governor.acts, self.arrive)
         self._warm = WarmCache(warm_limit)
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
         self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
@@ -242,7 +239,7 @@ class Advancer:
     def _commit(self, held: Held, work: Plan) -> None:
         held.committing = True
         for promise in work.abandon:
-            self._call_off(held, promise)
+            self._undertakings.call_off(held, promise)
         self._committer.submit(work.change, partial(self._answered, held, work))
 
     def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
@@ -305,7 +302,7 @@ class Advancer:
             self._relinquish(held)
             return
         for request in work.invoke:
-            self._perform(held, request)
+            self._undertakings.begin(held, request)
         if answer.arrived > held.through and held.pause is None:
             self._fetch(held)
         if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.restless):
@@ -357,64 +354,16 @@ class Advancer:
         done(answer)
         self._answered(held, work, p.Advanced(0, None, start.owner is None, answer.also))
 
-    # -- steps and errands -----------------------------------------------------------------------------------------
-
-    def _perform(self, held: Held, request: Invoke) -> None:
-        promise = request.promise_id
-        step = self._steps.get(request.function_name)
-        if step is None:
-            message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
-            failure = Failure("holdfast.errors:InvalidDefinition", message)
-            self.arrive(held, Settled(promise, Err(failure), request.attempt, self._clock.now()))
-            return
-
-        held.steps[promise] = self._performer.perform(
-            step, held.key, promise, request.attempt, request.input, self._reported, self._beaten, held
-        )
-
-    def _reported(self, performance: Performance, outcome: Outcome) -> None:
-        held: Held = performance.owner
-        held.steps.pop(performance.promise, None)
-        self.arrive(held, outcome)
-
-    def _beaten(self, performance: Performance, details: bytes) -> None:
-        held: Held = performance.owner
-        if not held.dropped:
-            change = p.Beat(held.key, performance.promise.path[-1], details, self._clock.now())
-            self._committer.submit(change, lambda _: None)
+    # -- acts ------------------------------------------------------------------------------------------------------
 
     def perform_action(self, held: Held, clearance: Clearance) -> None:
         """Begin an act whose receipt is open, or its probe; where the lease has lapsed, nothing is begun."""
         if held.dropped:
             return
-        if not self._lease.alive():
+        if self._lease.alive():
+            self._undertakings.act(held, clearance)
+        else:
             self._relinquish(held)
-            return
-        case = clearance.case
-        probe = case.action.probe if clearance.probing else None
-        clearance.performance = self._performer.perform(
-            case.action if probe is None else probe,
-            held.key,
-            case.promise,
-            case.request.attempt,
-            case.request.input,
-            self._acted,
-            lambda *_: None,
-            (held, clearance),
-            call=case.call if probe is None else None,
-            act=case.proposal.key,
-            uncut=probe is None,
-        )
-
-    def _acted(self, performance: Performance, outcome: Outcome) -> None:
-        held, clearance = performance.owner
-        self._governor.acts.finish(held, clearance, outcome)
-        clearance.performance = None  # the two hold each other: only the garbage collector could part them
-
-    def _call_off(self, held: Held, promise: PromiseId) -> None:
-        performance = held.steps.pop(promise, None)
-        if performance is not None:
-            performance.cancel()
 
     # -- giving up -------------------------------------------------------------------------------------------------
 
