@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import cbor2
+
 from holdfast.gate import records
 from holdfast.gate.tasks import DID_NOT_HAPPEN, HAPPENED, verdict_of
 from holdfast.store import protocol as p
 from holdfast.store.memory.tables import Tables
+from tests.simulation.rules import Rules
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,16 +36,16 @@ class Watched(dict[K, V], Generic[K, V]):
 class Chronicle:
     """The gate's history so far. ``broken`` are laws that a write broke."""
 
-    def __init__(self, tables: Tables, max_concurrency: int | None) -> None:
+    def __init__(self, tables: Tables, rules: Rules) -> None:
         self.succeeded: set[Place] = set()
         self.failed: set[str] = set()  # tokens of attempts that are recorded as failed
         self.closed: Counter[tuple[str, str, int]] = Counter()  # a receipt's id, state and attempt
-        self.disowned: Counter[tuple[bytes, int]] = Counter()  # promises that a person said did not happen
+        self.disowned: set[str] = set()  # tokens of attempts of which a person said that they did not happen
         self.vouched: dict[str, bytes | None] = {}  # by task, what a person said that the act gave
-        self.under_way: set[p.Key] = set()
+        self.under_way: dict[str, set[p.Key]] = {}  # roots, by tenant
         self.broken: list[str] = []
         self.tables = tables
-        self._max_concurrency = max_concurrency
+        self._rules = rules
         self._allowed: set[tuple[str, str]] = set()
         self._read = 0
         tables.receipts = Watched(self._receipt)
@@ -54,6 +57,8 @@ class Chronicle:
         if place in self.succeeded and (old is None or (old.state, old.token) != (new.state, new.token)):
             self.broken.append(f"the receipt of {new.key} succeeded, and then became {new.state}")
         if old is not None and old.reversed_by != new.reversed_by:
+            if old.reversed_by is not None:
+                self.broken.append(f"receipt {new.id} was reversed by {old.reversed_by}, and then by {new.reversed_by}")
             return
         if new.state != "pending":
             self.closed[new.id, new.state, new.attempt] += 1
@@ -66,9 +71,8 @@ class Chronicle:
         if old is not None and old.status != "requested":
             self.broken.append(f"task {new.id} was {old.status}, and then became {new.status}")
         if new.kind == "outcome" and new.status in ("approved", "rejected"):
-            promise = (new.root, new.position)
             if verdict_of(new) == DID_NOT_HAPPEN:
-                self.disowned[promise] += 1
+                self.disowned.add(str(cbor2.loads(new.details)["token"]))
             elif verdict_of(new) == HAPPENED:
                 self.vouched[new.id] = new.answers[-1].value
 
@@ -76,12 +80,15 @@ class Chronicle:
         """Roots that are under way are counted: caps are about them."""
         if new.parent is not None:
             return
+        tenant = new.key.tenant
+        under_way = self.under_way.setdefault(tenant, set())
         if new.begun_at is not None and new.ended_at is None:
-            self.under_way.add(new.key)
+            under_way.add(new.key)
         else:
-            self.under_way.discard(new.key)
-        if self._max_concurrency is not None and len(self.under_way) > self._max_concurrency:
-            self.broken.append(f"{len(self.under_way)} runs are under way, and the cap is {self._max_concurrency}")
+            under_way.discard(new.key)
+        most = self._rules.caps_of(tenant).max_concurrency
+        if most is not None and len(under_way) > most:
+            self.broken.append(f"{len(under_way)} runs of {tenant} are under way, and the cap is {most}")
 
     def is_allowed(self, promise: str, proposal: str) -> bool:
         """Whether the audit says by now that this proposal was allowed."""

@@ -16,6 +16,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from tests.simulation.chronicle import Chronicle
+from tests.simulation.rules import Rules
 
 _WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue"})
 _READS: Final = frozenset(
@@ -182,11 +183,13 @@ class Recorder(MemoryStore):
         self.intended: set[tuple[str, int]] = set()
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
+        self.retried: set[tuple[p.Key, int]] = set()  # generations that go on from a part of the one before
+        self.inherited: dict[p.Key, int] = {}  # how many entries a fork's journal began with
         self._roots: dict[tuple[p.Key, int], bytes] = {}
 
-    def chronicled(self, max_concurrency: int | None) -> Chronicle:
+    def chronicled(self, rules: Rules) -> Chronicle:
         """Have what the gate writes watched, from now on."""
-        return Chronicle(self._tables, max_concurrency)
+        return Chronicle(self._tables, rules)
 
     async def commit(self, batch: Any) -> list[p.Answer]:
         answers = await super().commit(batch)
@@ -198,6 +201,8 @@ class Recorder(MemoryStore):
         match change, answer:
             case p.Start(), p.Started(also=also):
                 self._roots[change.key, 0] = change.root
+                if "forked_from" in change.attributes:
+                    self.inherited[change.key] = change.segment.count
                 self._read(change.key, 0, change.segment)
             case p.Advance(segment=segment), p.Advanced(also=also):
                 if segment is not None:
@@ -206,6 +211,9 @@ class Recorder(MemoryStore):
                     self._roots[change.key, change.generation + 1] = change.renewal.root
             case p.Renew(), p.Renewed(generation=generation):
                 self._roots[change.key, generation] = change.renewal.root
+                self.retried.add((change.key, generation))
+                self._forget(change.key, generation - 1)
+                self._read(change.key, generation, change.renewal.segment)
                 return
             case _:
                 return
@@ -224,16 +232,24 @@ class Recorder(MemoryStore):
                 case InvokeCompleted(promise_id=promise):
                     self.completed.add(str(promise))
 
+    def _forget(self, key: p.Key, generation: int) -> None:
+        """The run goes on from a part of this journal: what was intended and completed is what that part says."""
+        gone = {str(promise) for entry in self._journal(key, generation) if (promise := _promise(entry)) is not None}
+        self.completed -= gone
+        self.intended = {(promise, attempt) for promise, attempt in self.intended if promise not in gone}
+
+    def roots_of(self, tenant: str) -> set[bytes]:
+        """The root of every journal that a run of this tenant has had."""
+        return {root for (key, _), root in self._roots.items() if key.tenant == tenant}
+
     def generations(self, key: p.Key) -> list[list[Entry]]:
         """Every journal that the run has had, oldest first."""
-        return [
-            [
-                entry
-                for segment in segments
-                for entry in decode_segment(segment.events, PromiseId(self._roots[key, generation]), segment.first)
-            ]
-            for generation, segments in sorted(self._tables.segments.get(key, {}).items())
-        ]
+        return [self._journal(key, generation) for generation in sorted(self._tables.segments.get(key, {}))]
+
+    def _journal(self, key: p.Key, generation: int) -> list[Entry]:
+        root = PromiseId(self._roots[key, generation])
+        segments = self._tables.segments[key][generation]
+        return [entry for segment in segments for entry in decode_segment(segment.events, root, segment.first)]
 
     def segments_of(self, key: p.Key) -> dict[int, list[p.Segment]]:
         """The same journals as they are kept, by generation."""
@@ -250,3 +266,8 @@ class Recorder(MemoryStore):
             return run is not None and run.owner == worker
         offer = self._tables.work.get(key, {}).get(position)
         return offer is None or offer.owner == worker
+
+
+def _promise(entry: Entry) -> PromiseId | None:
+    event = entry.event
+    return event.promise_id if isinstance(event, (InvokeScheduled, InvokeRetrying, InvokeCompleted)) else None

@@ -1,96 +1,29 @@
-"""What the simulated runs do to the outside: actions of every kind, under rules that the laws know by themselves.
+"""What the simulated runs do to the outside: actions of every kind, and, where people steer, such as are taken back.
 
-The lane of an act decides what policy says of it. ``RULES`` is the one description of that: the policy's text is made
-from it, and the laws are checked against it.
+The lane of an act decides what policy says of it: see ``rules``. Its manner decides what comes of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
+import cbor2
 import msgspec
 
-from holdfast import DidNotHappen, Happened, Policy, RetryPolicy, StepFailed, action
+from holdfast import DidNotHappen, Happened, Receipt, RetryPolicy, StepFailed, action
 from holdfast.gate.actions import Action
-from holdfast.gate.policy import parse
+from holdfast.programs.function.values import encode
 from tests.laws.programs import world
 
 TRIES: Final = RetryPolicy(max_attempts=3, initial=0.5)
-
-Lane = Literal["free", "asked", "brief", "pair", "high", "never"]
-
-
-class Demand(msgspec.Struct, frozen=True):
-    """What the rule of a lane wants."""
-
-    effect: str
-    tier: str = "low"
-    two_person: bool = False
-    expires_seconds: int | None = None
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """A policy, as the laws know it."""
-
-    name: str
-    lanes: dict[str, Demand]
-    max_writes: int | None = None
-    max_concurrency: int | None = None
-    max_runs_per_min: int | None = None
-
-    def policy(self) -> Policy:
-        caps = {
-            "max_writes_per_run": self.max_writes,
-            "max_concurrency": self.max_concurrency,
-            "max_runs_per_min": self.max_runs_per_min,
-        }
-        rules = [_rule(lane, demand) for lane, demand in self.lanes.items()]
-        file = {
-            "version": 1,
-            "caps": {"default": {name: cap for name, cap in caps.items() if cap is not None}},
-            "rules": rules,
-        }
-        # Its own clock stands still: what takes too long is denied, and a busy machine would change a seed's history.
-        return parse(msgspec.json.encode(file), self.name, clock=lambda: 0)
-
-
-def _rule(lane: str, demand: Demand) -> dict[str, Any]:
-    rule: dict[str, Any] = {"name": lane, "when": f'action.target == "{lane}"', "effect": demand.effect}
-    if demand.effect == "needs_approval":
-        rule |= {"tier": demand.tier, "two_person": demand.two_person}
-        if demand.expires_seconds is not None:
-            rule["expires_in"] = f"{demand.expires_seconds}s"
-    return rule
-
-
-_LANES: Final = {
-    "free": Demand("allow"),
-    "asked": Demand("needs_approval"),
-    "brief": Demand("needs_approval", "med", expires_seconds=12),
-    "pair": Demand("needs_approval", "med", two_person=True),
-    "high": Demand("needs_approval", "high"),
-    "never": Demand("deny"),
-}
-_STRICT: Final = {**_LANES, "asked": Demand("needs_approval", "high", two_person=True), "free": Demand("allow")}
-
-RULES: Final = (
-    Rules("open", _LANES),
-    Rules("few writes", _LANES, max_writes=2),
-    Rules("crowded", _LANES, max_concurrency=2, max_runs_per_min=3),
-    Rules("strict", _STRICT),
-)
-STRICTER: Final = 3
-"""The policy that some workers of a rolling change have already."""
-
-POLICIES: Final = {rules.name: rules.policy() for rules in RULES}
 
 
 class Outsider(Protocol):
     """Where acts happen: one worker's way to the outside."""
 
-    async def act(self, action: Action[..., Any], name: str, lane: str, manner: str) -> str: ...
+    async def act(self, action: Action[..., Any], arguments: dict[str, Any], lane: str, manner: str) -> str: ...
     async def look(self, action: Action[..., Any], name: str) -> str | None: ...
 
 
@@ -98,14 +31,18 @@ def _outsider() -> Outsider:
     return world.get()  # type: ignore[return-value]  # in a simulation it is one
 
 
+async def _do(action: Action[..., Any], name: str, lane: str, manner: str) -> str:
+    return await _outsider().act(action, {"name": name, "lane": lane, "manner": manner}, lane, manner)
+
+
 @action(connector="sim", operation="read", target="{lane}", writes=False, name="gate.read", retry=TRIES)
 async def read(name: str, lane: str, manner: str) -> str:
-    return await _outsider().act(read, name, lane, manner)
+    return await _do(read, name, lane, manner)
 
 
 @action(connector="sim", operation="write", target="{lane}", name="gate.write", retry=TRIES)
 async def write(name: str, lane: str, manner: str) -> str:
-    return await _outsider().act(write, name, lane, manner)
+    return await _do(write, name, lane, manner)
 
 
 @action(
@@ -118,7 +55,7 @@ async def write(name: str, lane: str, manner: str) -> str:
 )
 async def shared(name: str, lane: str, manner: str) -> str:
     """One act for all runs that name it alike."""
-    return await _outsider().act(shared, name, lane, manner)
+    return await _do(shared, name, lane, manner)
 
 
 @action(
@@ -131,7 +68,7 @@ async def shared(name: str, lane: str, manner: str) -> str:
     retry=TRIES,
 )
 async def put(name: str, lane: str, manner: str) -> str:
-    return await _outsider().act(put, name, lane, manner)
+    return await _do(put, name, lane, manner)
 
 
 async def _look(name: str, lane: str, manner: str) -> Happened | DidNotHappen:
@@ -149,21 +86,59 @@ async def _look(name: str, lane: str, manner: str) -> Happened | DidNotHappen:
     retry=TRIES,
 )
 async def probed(name: str, lane: str, manner: str) -> str:
-    return await _outsider().act(probed, name, lane, manner)
+    return await _do(probed, name, lane, manner)
 
 
 @action(connector="sim", operation="write", target="{lane}", risk="high", name="gate.write (next)", retry=TRIES)
 async def _next_write(name: str, lane: str, manner: str) -> str:
-    return await _outsider().act(_next_write, name, lane, manner)
+    return await _do(_next_write, name, lane, manner)
 
 
 ACTIONS: Final[dict[str, Action[..., Any]]] = {one.name: one for one in (read, write, shared, put, probed)}
 DEPLOYED: Final[dict[str, Action[..., Any]]] = {write.name: _next_write}
 """What some workers of a rolling deployment have already: the same act is another proposal there."""
 
+
+@action(connector="sim", operation="take back", target="{receipt.target}", name="gate.take_back", retry=TRIES)
+async def take_back(receipt: Receipt) -> str:
+    """What a person has done when an act of a run is to be taken back: in the lane of that act, and in its manner."""
+    arguments = {"receipt": cbor2.loads(encode(receipt).data)}
+    return await _outsider().act(take_back, arguments, receipt.target, receipt.arguments["manner"])
+
+
+@action(connector="sim", operation="undo", target="{lane}", name="gate.undo", retry=TRIES)
+async def undo(value: str, name: str, lane: str, manner: str) -> str:
+    """What a run does by itself when it fails, or is cancelled, after an act that can be undone."""
+    arguments = {"value": value, "name": name, "lane": lane, "manner": manner}
+    return await _outsider().act(undo, arguments, lane, manner)
+
+
+@action(connector="sim", operation="book", target="{lane}", reverse=take_back, undo=undo, name="gate.book", retry=TRIES)
+async def book(name: str, lane: str, manner: str) -> str:
+    return await _do(book, name, lane, manner)
+
+
+@action(
+    connector="sim",
+    operation="share",
+    target="{lane}",
+    idempotency_key="share:{name}",
+    reverse=take_back,
+    name="gate.share",
+    retry=TRIES,
+)
+async def share(name: str, lane: str, manner: str) -> str:
+    """One act for all runs that name it alike, and one that takes it back."""
+    return await _do(share, name, lane, manner)
+
+
+TAKEN_BACK: Final[dict[str, Action[..., Any]]] = {one.name: one for one in (book, share)}
+"""What runs do beside, where people steer."""
+
 MANNERS: Final = (*3 * ("good",), "fails 1", "fails 2", "fails 9", "terminal", "lost", "silent", "slow", "large")
+STEERED_MANNERS: Final = (*MANNERS, "terminal once", "terminal once")
 LANES: Final = ("free", "free", "free", "free", "asked", "brief", "pair", "high", "never")
-SHARED: Final = ("gate.shared", "gate.put", "gate.probed")
+SHARED: Final = ("gate.shared", "gate.put", "gate.probed", "gate.share")
 
 
 class Gated(msgspec.Struct, frozen=True, tag="gated"):
@@ -183,10 +158,20 @@ class Several(msgspec.Struct, frozen=True, tag="several"):
     seconds: float | None = None
 
 
-async def play_gated(part: Gated | Several) -> Any:
+class Instead(msgspec.Struct, frozen=True, tag="instead"):
+    """An action, another one where it fails, and a third: in a run that is retried it may stand at another place."""
+
+    item: Gated
+    other: Gated
+    then: Gated
+
+
+async def play_gated(part: Gated | Several | Instead) -> Any:
     """The part of a workflow's body that acts."""
     if isinstance(part, Gated):
         return await _play_one(part)
+    if isinstance(part, Instead):
+        return await _play_either(part)
     try:
         async with asyncio.timeout(part.seconds):
             return await asyncio.gather(*map(_play_one, part.items))
@@ -194,9 +179,18 @@ async def play_gated(part: Gated | Several) -> Any:
         return "too late"
 
 
+async def _play_either(part: Instead) -> Any:
+    try:
+        first = await _play_one(part.item)
+    except StepFailed:
+        first = await _play_one(part.other)
+    return [first, await _play_one(part.then)]
+
+
 async def _play_one(part: Gated) -> Any:
     try:
-        return await ACTIONS[part.action](part.name, part.lane, part.manner)
+        chosen = ACTIONS.get(part.action) or TAKEN_BACK[part.action]
+        return await chosen(part.name, part.lane, part.manner)
     except StepFailed as error:
         if part.bare:
             raise
@@ -206,23 +200,35 @@ async def _play_one(part: Gated) -> Any:
 class GatedPlanner:
     """Plans acts from a source of randomness. Names are few where runs share them, so that they meet."""
 
-    def __init__(self, source: random.Random, prefix: str) -> None:
+    def __init__(self, source: random.Random, prefix: str, *, steered: bool = False) -> None:
         self._source = source
         self._prefix = prefix
+        self._actions = [*ACTIONS, *TAKEN_BACK, *TAKEN_BACK] if steered else list(ACTIONS)
+        self._bare = 0.3 if steered else 0.15
+        self._manners = STEERED_MANNERS if steered else MANNERS
+        self._steered = steered
         self._count = 0
 
-    def part(self) -> Gated | Several:
+    def part(self) -> Gated | Several | Instead:
         source = self._source
+        if self._steered and source.random() < 0.2:
+            return self._instead()
         if source.random() < 0.65:
             return self._one()
         items = tuple(self._one() for _ in range(source.randint(2, 3)))
         return Several(items, source.choice((None, 0.3, 3.0, 15.0)))
 
+    def _instead(self) -> Instead:
+        """All by one action, so that they are told apart by their places alone."""
+        action = self._source.choice(("gate.write", "gate.book"))
+        item, other, then = (msgspec.structs.replace(self._one(), action=action) for _ in range(3))
+        return Instead(msgspec.structs.replace(item, bare=True), other, then)
+
     def _one(self) -> Gated:
         source = self._source
-        chosen = source.choice(list(ACTIONS))
+        chosen = source.choice(self._actions)
         self._count += 1
         name = f"{self._prefix}{self._count}"
         if chosen in SHARED and source.random() < 0.7:
             name = f"common {source.randint(1, 2)}"
-        return Gated(chosen, name, source.choice(LANES), source.choice(MANNERS), source.random() < 0.15)
+        return Gated(chosen, name, source.choice(LANES), source.choice(self._manners), source.random() < self._bare)

@@ -11,17 +11,21 @@ from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.worker.performer import Performance
 from tests.simulation.chronicle import Chronicle, Place
-from tests.simulation.gated import Demand, Rules
+from tests.simulation.rules import Demand
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process
 
 
 class Deed(msgspec.Struct):
-    """One act: who did it, for which promise, and what came of it. ``result`` is None until it is done."""
+    """One act: who did it, for which promise, and what came of it. ``result`` is None until it is done.
 
+    The number tells it apart in its result: a token names a process of the machine, and results become arguments.
+    """
+
+    number: int
     place: Place
-    run: str
+    key: p.Key
     promise: PromiseId
     token: str
     writes: bool
@@ -58,7 +62,7 @@ class Outside:
         action: Action[..., Any],
         arguments: dict[str, Any],
         performance: Performance,
-        rules: Rules,
+        demand: Demand,
         time: float,
     ) -> Deed:
         """Begin an act, if it may begin. SystemExit, because an error would be the act's own failure."""
@@ -72,10 +76,10 @@ class Outside:
         if not self._chronicle.is_allowed(str(promise), proposal.digest().hex()):
             _stop(f"{about} began without a decision that allows it (G1)")
         if not (action.safe_to_retry or action.probe is not None):
-            self._may_repeat(about, place, promise)
-        self._is_approved(about, receipt, proposal.digest(), rules.lanes[arguments["lane"]])
+            self._may_repeat(about, place)
+        self._is_approved(about, receipt, proposal.digest(), demand)
         worker = receipt.token.rpartition("~")[0]
-        deed = Deed(place, performance.key.run, promise, receipt.token, proposal.writes, worker, time)
+        deed = Deed(len(self.all()) + 1, place, performance.key, promise, receipt.token, proposal.writes, worker, time)
         self.deeds.setdefault(place, []).append(deed)
         return deed
 
@@ -94,17 +98,11 @@ class Outside:
             _stop(f"{about} began twice in one attempt (G2)")
         return receipt
 
-    def _may_repeat(self, about: str, place: Place, promise: PromiseId) -> None:
-        """What cannot be repeated is begun again only where the last attempt failed, or a person said so."""
-        open_ = [deed for deed in self.deeds.get(place, ()) if deed.token not in self._chronicle.failed]
-        words = sum(self._chronicle.disowned[each] for each in self._promises(place, promise))
-        if len(open_) > words:
+    def _may_repeat(self, about: str, place: Place) -> None:
+        """What cannot be repeated is begun again only where every attempt failed, or a person said so of it."""
+        known = self._chronicle.failed | self._chronicle.disowned
+        if open_ := [deed for deed in self.deeds.get(place, ()) if deed.token not in known]:
             _stop(f"{about} began again, and nobody said that it had not happened (G2): {open_}")
-
-    def _promises(self, place: Place, promise: PromiseId) -> set[tuple[bytes, int]]:
-        """The calls that ever asked for this key."""
-        known = {(deed.promise.root, deed.promise.path[-1]) for deed in self.deeds.get(place, ())}
-        return known | {(promise.root, promise.path[-1])}
 
     def _is_approved(self, about: str, receipt: p.Receipt, digest: bytes, demand: Demand) -> None:
         if demand.effect == "deny":

@@ -54,26 +54,27 @@ class People:
         if task.kind == "outcome":
             await self._tell(app, task, who, roll)
         elif roll < 0.65:
-            await app.tasks.approve(task.id, by=who)
+            await app.tasks.approve(task.id, by=who, tenant=task.tenant)
             self._reached("approved")
         elif roll < 0.8:
-            await app.tasks.reject(task.id, by=who)
+            await app.tasks.reject(task.id, by=who, tenant=task.tenant)
             self._reached("rejected")
         else:
-            await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES))
+            await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES), tenant=task.tenant)
             self._reached("delegated")
 
     async def _tell(self, app: Holdfast, task: p.Task, who: str, roll: float) -> None:
         """What the person knows is mostly true."""
         result = await self._truth(task)
         if roll < 0.15:
-            await app.tasks.give_up(task.id, by=who)
+            await app.tasks.give_up(task.id, by=who, tenant=task.tenant)
             self._reached("given up")
         elif (result is not None) != (roll < 0.25):
-            await app.tasks.happened(task.id, by=who, result=result or "somebody's word")
+            said = result or "somebody's word"
+            await app.tasks.happened(task.id, by=who, result=said, tenant=task.tenant)
             self._reached("happened")
         else:
-            await app.tasks.did_not_happen(task.id, by=who)
+            await app.tasks.did_not_happen(task.id, by=who, tenant=task.tenant)
             self._reached("did not happen")
 
     async def _truth(self, task: p.Task) -> str | None:
@@ -82,17 +83,18 @@ class People:
 
     async def settle(self) -> None:
         """Answer whatever is open, so that every run can end."""
-        async for task in self._simulation.client.tasks.list():
+        tasks = self._simulation.client.tasks
+        async for task in tasks.list():
             helpers = (task.delegated_to,) if task.delegated_to else NAMES
             for who in helpers:
                 if task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
-                    await self._try(self._simulation.client.tasks.reject(task.id, by=who))
+                    await self._try(tasks.reject(task.id, by=who, tenant=task.tenant))
                 elif task.kind == "outcome":
                     await self._try(self._tell(self._simulation.client, task, who, self._source.random()))
                 else:
-                    await self._try(self._simulation.client.tasks.approve(task.id, by=who))
+                    await self._try(tasks.approve(task.id, by=who, tenant=task.tenant))
             if task.tier == "high" and task.delegated_to == task.starter:
-                await self._try(self._simulation.client.tasks.reject(task.id, by=helpers[0] or "ann"))
+                await self._try(tasks.reject(task.id, by=helpers[0] or "ann", tenant=task.tenant))
 
     async def _try(self, saying: Any) -> None:
         try:

@@ -20,8 +20,9 @@ from holdfast.worker.heart import LoopPulse
 from holdfast.worker.performer import StepInfo, _current
 from tests.laws.programs import Unlucky, World, play, world
 from tests.simulation.faults import FaultyStore
-from tests.simulation.gated import DEPLOYED, POLICIES
+from tests.simulation.gated import DEPLOYED
 from tests.simulation.outside import Deed
+from tests.simulation.rules import POLICIES
 from tests.simulation.workload import act, queued
 
 if TYPE_CHECKING:
@@ -69,23 +70,22 @@ class Body(World):
         simulation.succeeded[info.key] += 1
         return key
 
-    async def act(self, action: Action[..., Any], name: str, lane: str, manner: str) -> str:
+    async def act(self, action: Action[..., Any], arguments: dict[str, Any], lane: str, manner: str) -> str:
         """Do something to the outside, in the manner that the plan says. The process may die of it, before or after."""
         simulation, process = self.simulation, self.process
         loop, source = asyncio.get_running_loop(), simulation.source
         if process.store.dead:
             await simulation.graves.rest()
         performance = _current("an act")
-        arguments = {"name": name, "lane": lane, "manner": manner}
-        self._may_begin(f"act {name}", msgspec.structs.replace(step_info(), key=str(performance.promise)))
-        deed = simulation.outside.begin(process, action, arguments, performance, process.rules, loop.time())
+        self._may_begin(f"act {action.name}", msgspec.structs.replace(step_info(), key=str(performance.promise)))
+        deed = simulation.outside.begin(process, action, arguments, performance, process.rules.lanes[lane], loop.time())
         simulation.reached[f"act begun: {manner}"] += 1
         await asyncio.sleep(source.uniform(7, 25) if manner == "slow" else source.choice((0.001, 0.1, 0.5, 2.0)))
         if process.store.dead or simulation.faults.happens(simulation.faults.die_acting):
             await self._end_here("died before an act was done")
         deed.ended = loop.time()
         self._fail(deed, manner, performance.attempt)
-        deed.result = f"{deed.place[1]} by {deed.token}" + ("." * LARGE if manner == "large" else "")
+        deed.result = f"{deed.place[1]} by act {deed.number}" + ("." * LARGE if manner == "large" else "")
         if simulation.faults.happens(simulation.faults.die_acting):
             await self._end_here("died after an act was done")
         if manner == "lost" and simulation.outside.is_first(deed):
@@ -102,7 +102,7 @@ class Body(World):
         """What fails is not done."""
         if manner.startswith("fails") and attempt <= int(manner.split()[1]):
             raise Unlucky(manner)
-        if manner == "terminal":
+        if manner == "terminal" or (manner == "terminal once" and self.simulation.outside.is_first(deed)):
             raise TerminalError("it never works")
         if manner == "silent" and self.simulation.outside.is_first(deed):
             raise TimeoutError("nobody answered")
@@ -141,6 +141,9 @@ class Process:
         self.simulation = simulation
         self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)))
         self.rules = simulation.rules_of_a_process()
+        self.born = loop.time()
+        self.died: float | None = None
+        simulation.lives.append(self)
         self.app = Holdfast(
             self.store,  # type: ignore[arg-type]  # every operation is forwarded by name
             clock=self.clock,
@@ -155,11 +158,15 @@ class Process:
         self._context = contextvars.copy_context()
         self._context.run(world.set, Body(simulation, self))
 
+    def ended_before(self, time: float) -> bool:
+        return self.died is not None and self.died < time
+
     async def inside(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something in this process, as its own code would: what that begins, begins there."""
         await asyncio.get_running_loop().create_task(work, context=self._context)
 
     def die(self) -> None:
         self.store.dead = True
+        self.died = asyncio.get_running_loop().time()
         self.simulation.reached["worker died"] += 1
         self.simulation.replace(self)

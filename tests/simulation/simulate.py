@@ -1,4 +1,7 @@
-"""Run one seed, or many: ``python -m tests.simulation.simulate SEED [STEPS] [COUNT]``."""
+"""Run one seed, or many: ``python -m tests.simulation.simulate SEED [STEPS] [COUNT]``.
+
+What a seed does is told by its number: see ``is_governed`` and ``is_steered`` in ``world``.
+"""
 
 from __future__ import annotations
 

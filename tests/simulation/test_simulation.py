@@ -19,11 +19,13 @@ import pytest
 from holdfast.journal.events import EVENTS
 from tests.simulation.gated import MANNERS
 from tests.simulation.simulate import simulate
+from tests.simulation.world import STEERED
 
 SEEDS: Final = 1000
 CHUNK: Final = 50
 REACHING: Final = range(300)
-REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157)
+REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, STEERED + 1, STEERED + 2, STEERED + 3)
+STEERED_SEEDS: Final = range(STEERED, STEERED + 60)
 
 SAID: Final = (
     "TaskClosed",
@@ -67,6 +69,21 @@ REACHED: Final = (
 )
 """What the faults and the workload must bring about: a law that is never put to the test proves nothing."""
 
+STEERED_TO: Final = (
+    "Renewed",
+    "act begun: terminal once",
+    "an operator: fork",
+    "an operator: fork: InvalidRequest",
+    "an operator: retry",
+    "an operator: retry: InvalidRequest",
+    "an operator: reverse",
+    "an operator: reverse: NotReversible",
+    "gate.take_back: succeeded",
+    "gate.undo: succeeded",
+    "two tenants",
+)
+"""What operators must bring about in the seeds that they steer."""
+
 FOUND: Final = {
     25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
     28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",
@@ -85,9 +102,18 @@ FOUND: Final = {
     12871: "a call was denied while its approval was still asked for, and the task stayed open after the run's end",
     18516: "a run waited for ever at a key whose act it had itself stopped waiting for",
     13052: "two calls of one key both asked what became of an act, and only one of them had its receipt told",
+    100112: "a retried run was leased without a place, and more runs were under way than the cap",
+    100487: "a retried run waited for ever for a child that had ended before the retry, and told nobody again",
+    100144: "after a retry, an undo was left out: that of another act had stood at its place, and been done",
+    100305: "after a retry, a call was given what another, which had stood at its place, had done",
+    130011: "what was told twice of an unknown outcome in one turn was written anew when the turn's answer was lost",
     3932: "a run was leased again before its release was answered, and forgotten with that answer",
 }
 """Seeds that found a bug, and what it was."""
+
+FOUND_IN_LONGER_PLANS: Final = {
+    (22358, 5): "a claim was answered after the worker had been forgotten, and a step began when it had joined again",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -103,10 +129,24 @@ def test_every_law_holds_in_every_simulated_life(first: int) -> None:
         simulate(seed)
 
 
+def test_every_law_holds_where_people_steer() -> None:
+    """Retried, forked and reversed, in several tenants at once, with undos: the same laws, and everything happens."""
+    total: Counter[str] = Counter()
+    for seed in STEERED_SEEDS:
+        total += simulate(seed)
+    assert [what for what in STEERED_TO if not total[what]] == []
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     """Seeds that found a bug are kept; ``FOUND`` says what each one was."""
     simulate(seed)
+
+
+@pytest.mark.parametrize(("seed", "steps"), FOUND_IN_LONGER_PLANS)
+def test_a_longer_plan_that_found_a_bug_finds_it_no_more(seed: int, steps: int) -> None:
+    """As above, with the number of steps that it takes."""
+    simulate(seed, steps)
 
 
 @pytest.mark.parametrize("seed", range(5000, 5010))

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import RetryPolicy, StepFailed, continue_as_new, patched, send, spawn, step, workflow
 from tests.laws.programs import MAX_ATTEMPTS, Grower, Node, _play, world
-from tests.simulation.gated import Gated, GatedPlanner, Several, play_gated
+from tests.simulation.gated import Gated, GatedPlanner, Instead, Several, play_gated
 
 QUEUE: Final = "press"
 
@@ -63,7 +63,7 @@ class Again(msgspec.Struct, frozen=True, tag="again"):
     plan: tuple[Act, ...]
 
 
-Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again | Gated | Several
+Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again | Gated | Several | Instead
 
 
 @step(name="sim.queued", queue=QUEUE, concurrency=2, retry=RetryPolicy(max_attempts=MAX_ATTEMPTS, initial=0.5))
@@ -96,7 +96,7 @@ async def act(plan: tuple[Act, ...]) -> list[Any]:
                 results.append(await _send(part))
             case Spawn(plan=inner):
                 results.append(await spawn(act, inner))
-            case Gated() | Several():
+            case Gated() | Several() | Instead():
                 results.append(await play_gated(part))
             case Patch(name=name):
                 results.append(patched(name))
@@ -118,10 +118,13 @@ async def _send(part: Send) -> str:
 class Planner:
     """Makes plans from a source of randomness."""
 
-    def __init__(self, source: random.Random, prefix: str, others: list[str], *, governed: bool = False) -> None:
-        self._gated = GatedPlanner(source, prefix) if governed else None
+    def __init__(
+        self, source: random.Random, prefix: str, others: list[str], *, governed: bool = False, steered: bool = False
+    ) -> None:
+        self._gated = GatedPlanner(source, prefix, steered=steered) if governed else None
         self._source = source
         self._others = others
+        self._steered = steered
         self._prefix = prefix
         self._grower = Grower(source, prefix=prefix)
         self._count = 0
@@ -130,6 +133,8 @@ class Planner:
         acts = [self._act(depth) for _ in range(self._source.randint(1, size))]
         if depth == 0 and self._source.random() < 0.1:
             acts.append(Again(self.plan(2, depth + 1)))
+        elif depth == 0 and self._steered and self._source.random() < 0.25:
+            acts.append(Fail())
         return tuple(acts)
 
     def _key(self) -> str:

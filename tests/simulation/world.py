@@ -20,15 +20,18 @@ from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
 from tests.laws.programs import play, world
 from tests.simulation.faults import Faults, Graves, Recorder
-from tests.simulation.gated import RULES, STRICTER, Rules
+from tests.simulation.operators import Operators
 from tests.simulation.outside import Outside
 from tests.simulation.people import NAMES, People
 from tests.simulation.process import Nowhere, Process
+from tests.simulation.rules import FEWER, RULES, STEERED_RULES, STRICT, TENANTS, Rules
 from tests.simulation.workload import Planner, act
 
 FAULTY_SECONDS = 60.0
 HORIZON_SECONDS = 4000.0
 REST_LOOKS = 20
+STEERED = 100_000
+"""From this seed on."""
 
 
 class Violation(AssertionError):
@@ -37,7 +40,12 @@ class Violation(AssertionError):
 
 def is_governed(seed: int) -> bool:
     """Two seeds in five act on the outside, through the gate. The others are as they were before there was one."""
-    return seed % 5 in (1, 2)
+    return seed % 5 in (1, 2) or is_steered(seed)
+
+
+def is_steered(seed: int) -> bool:
+    """The high seeds act on the outside for several tenants, and people retry, fork and reverse what was done."""
+    return seed >= STEERED
 
 
 class Simulation:
@@ -55,10 +63,15 @@ class Simulation:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.size = steps
         self.handles: list[RunHandle[Any]] = []
-        self.accepted: dict[tuple[str, str], list[str]] = {}
+        self.troubles: list[BaseException] = []  # what the outside did not expect
+        self.lives: list[Process] = []  # every process that there was
+        self.accepted: dict[tuple[p.Key, str], list[str]] = {}
         self._numbers = itertools.count(1)
         self.governed = is_governed(seed)
-        self.rules = self.source.choice(RULES) if self.governed else RULES[0]
+        self.steered = is_steered(seed)
+        self.tenants = TENANTS[: self.source.choice((1, 2, 3))] if self.steered else TENANTS[:1]
+        chosen = STEERED_RULES if self.steered else RULES
+        self.rules = self.source.choice(chosen) if self.governed else RULES[0]
         self.rolling = self.source.choice((0.0, 0.0, 0.5)) if self.governed else 0.0
         self.deployed = self.source.choice((0.0, 0.0, 0.5)) if self.governed else 0.0
         if self.governed:
@@ -68,9 +81,10 @@ class Simulation:
         self.loop = loop = asyncio.get_running_loop()
         world.set(Nowhere())
         self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
-        self.chronicle = self.store.chronicled(self.rules.max_concurrency)
+        self.chronicle = self.store.chronicled(self.rules)
         self.outside = Outside(self.chronicle)
         self.people = People(self)
+        self.operators = Operators(self)
         await self.store.open()
         self.client = Holdfast(
             self.store, worker=False, clock=VirtualClock(loop), entropy=random.Random(self.seed), workflows=[act, play]
@@ -83,19 +97,30 @@ class Simulation:
         self.spawn(self._disturb())
         if self.governed:
             self.spawn(self.people.live())
+        if self.steered:
+            for _ in range(self.source.choice((1, 2))):
+                self.spawn(self.operators.live())
         await asyncio.sleep(FAULTY_SECONDS)
         await self._heal()
         await self._come_to_rest()
+        if self.steered:
+            await self.operators.last()
+            await self._come_to_rest()
 
     def spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.troubles.append(error)
 
     def rules_of_a_process(self) -> Rules:
         """The same for all, or, while a policy is being changed, the stricter one for some."""
-        if self.rolling and self.source.random() < self.rolling and self.rules.max_concurrency is None:
-            return RULES[STRICTER]
+        if self.rolling and self.source.random() < self.rolling and self.rules.admits_all:
+            return FEWER if self.steered else STRICT
         return self.rules
 
     # -- processes -------------------------------------------------------------------------------------------------
@@ -116,20 +141,28 @@ class Simulation:
     def _start_runs(self) -> None:
         names = [f"run-{number}" for number in range(self.source.randint(1, 4))]
         for name in names:
-            plan = Planner(self.source, f"{name}:", names, governed=self.governed).plan(self.size)
-            self.spawn(self._start(name, plan))
+            plan = self._plan(name, names)
+            for tenant in self.tenants:
+                self.spawn(self._start(name, plan, tenant))
+                if self.steered and self.source.random() < 0.5:
+                    plan = self._plan(name, names)
 
-    async def _start(self, name: str, plan: Any) -> None:
+    def _plan(self, name: str, names: list[str]) -> Any:
+        planner = Planner(self.source, f"{name}:", names, governed=self.governed, steered=self.steered)
+        return planner.plan(self.size)
+
+    async def _start(self, name: str, plan: Any, tenant: str) -> None:
         """Started by the client, or through a worker's process, which may die of it: then it is tried again."""
         await asyncio.sleep(self.source.choice((0.0, 0.0, 1.0, 20.0)))
         priority = self.source.choice((0, 0, 5))
         actor = self.source.choice((None, *NAMES)) if self.governed else None
+        how: Any = {"id": name, "priority": priority, "actor": actor, "tenant": tenant}
         if self.processes and self.source.random() < 0.5:
             process = self.source.choice(self.processes)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    await process.inside(process.app.start(act, plan, id=name, priority=priority, actor=actor))
-        self.handles.append(await self.client.start(act, plan, id=name, priority=priority, actor=actor))
+                    await process.inside(process.app.start(act, plan, **how))
+        self.handles.append(await self.client.start(act, plan, **how))
 
     async def _disturb(self) -> None:
         """Signals, cancellations, pauses, frozen processes and sudden deaths."""
@@ -163,7 +196,7 @@ class Simulation:
         """Each signal says something else, so that none can be lost or doubled unseen."""
         text = f"signal {next(self._numbers)}"
         await handle.signal(name, text)
-        self.accepted.setdefault((handle.id, name), []).append(text)
+        self.accepted.setdefault((handle.key, name), []).append(text)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +213,7 @@ class Simulation:
         while asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(5)
             open_runs = [run async for run in self.client.list() if run.standing not in p.ENDED]
-            if not open_runs and len(self.handles) and not self._starting():
+            if not open_runs and len(self.handles) and not self._starting() and not self.operators.busy:
                 if self.governed:
                     await self._end_acts()
                 return
@@ -188,7 +221,7 @@ class Simulation:
                 await self.people.settle()
             for run in open_runs:
                 await self._nudge(run)
-        stuck = [f"{run.key.run}: {await self.client.run(run.key.run).explain()}" for run in open_runs]
+        stuck = [f"{run.key.run}: {await self._handle(run).explain()}" for run in open_runs]
         raise Violation(f"{len(open_runs)} runs do not end: {stuck}")
 
     async def _end_acts(self) -> None:
@@ -202,8 +235,11 @@ class Simulation:
     def _starting(self) -> bool:
         return any(task.get_coro().__name__ == "_start" for task in self.tasks)  # type: ignore[union-attr]
 
+    def _handle(self, run: p.Run) -> RunHandle[Any]:
+        return self.client.run(run.key.run, tenant=run.key.tenant)
+
     async def _nudge(self, run: p.Run) -> None:
-        handle = self.client.run(run.key.run)
+        handle = self._handle(run)
         if run.pause is not None and run.pause != "the simulation says so":
             raise Violation(f"run {run.key.run} was parked: {run.pause}")
         with contextlib.suppress(RunEnded, RunNotFound):

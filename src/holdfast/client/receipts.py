@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.client.handle import RunHandle
-from holdfast.errors import NotReversible, ReceiptNotFound
+from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded
 from holdfast.gate.receipts import Receipt, view
 from holdfast.gate.reversal import reverse
 from holdfast.store import protocol as p
@@ -78,5 +79,6 @@ class Receipts:
             reverse, asked, id=f"reverse:{id}", tenant=tenant, actor=by, attributes={"reverses": id}
         )
         if (await handle.info()).standing in ("failed", "cancelled"):
-            await handle.retry(by=by)
+            with contextlib.suppress(InvalidRequest, RunEnded):  # someone else who asked was faster
+                await handle.retry(by=by)
         return handle

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.client import journals
 from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
+from holdfast.gate.actions import ACTION
+from holdfast.gate.reversal import REVERSE
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Err
@@ -57,15 +61,22 @@ class Repairs:
     async def fork(self, key: p.Key, sequence: int, chosen: str | None) -> p.Key:
         """A new run with the journal before ``sequence``."""
         run = await journals.row_of(self._app.store, key)
+        if run.workflow == REVERSE:
+            raise InvalidRequest(f"run {key.run} takes an act back, and a fork of it would do so again: retry it.")
         if not 1 <= sequence <= run.version:
             raise InvalidRequest(f"run {key.run} has sequences 0 to {run.version - 1}: fork from 1 to {run.version}.")
         entries = [entry async for entry in journals.read(self._app.store, run) if entry.sequence < sequence]
         if isinstance(entries[-1].event, e.TERMINAL):
             entries.pop()
+        for promise in _open_actions(entries):  # they are acts of another run now, and its caps count first attempts
+            entries = _without_attempts(entries, promise)
         fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
         root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
         blobs: dict[bytes, bytes] = {}
         segment = seal(_stamped(entries, root, idempotency_key(fresh)), 0, GENESIS, blobs)
+        # It is made now, and what it inherits was before that, whatever the clocks of workers said.
+        made_at = max(self._app.clock.now(), 1 + max(entry.timestamp for entry in entries))
+        segment = msgspec.structs.replace(segment, at=made_at)
         start = p.Start(
             key=fresh,
             workflow=run.workflow,
@@ -96,6 +107,20 @@ def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[in
     return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
 
 
+def _open_actions(entries: list[e.Entry]) -> list[PromiseId]:
+    """The actions that were called and have not come to an end."""
+    called: dict[PromiseId, None] = {}
+    for entry in entries:
+        match entry.event:
+            case e.InvokeScheduled(promise_id=promise, kind=kind) if kind == ACTION:
+                called[promise] = None
+            case e.InvokeCompleted(promise_id=promise):
+                called.pop(promise, None)
+            case _:
+                continue
+    return list(called)
+
+
 def check_retry(run: p.Run) -> None:
     """Raises InvalidRequest where the run cannot be retried."""
     if run.standing not in ("failed", "cancelled"):
@@ -103,7 +128,17 @@ def check_retry(run: p.Run) -> None:
 
 
 def before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
-    """The journal up to the last failed invocation, or to the last resumption; and the position of a failed child."""
+    """The journal up to the last failed invocation, or to the last resumption; and the position of a failed child.
+
+    Signals that came after that are kept behind it: whoever sent them was told that they are safe.
+    """
+    index, promise, position = _failure(entries)
+    kept = entries[:index] if promise is None else _without_attempts(entries[:index], promise)
+    return kept + [entry for entry in entries[index:] if isinstance(entry.event, e.SignalDelivered)], position
+
+
+def _failure(entries: list[e.Entry]) -> tuple[int, PromiseId | None, int | None]:
+    """Where to go on from, the invocation that failed there, and its position where it is a child."""
     kinds = {
         entry.event.promise_id: entry.event.kind for entry in entries if isinstance(entry.event, e.InvokeScheduled)
     }
@@ -111,11 +146,11 @@ def before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
         event = entries[index].event
         if isinstance(event, e.InvokeCompleted) and isinstance(event.result, Err):
             position = event.promise_id.path[-1] if kinds.get(event.promise_id) == "workflow" else None
-            return _without_attempts(entries[:index], event.promise_id), position
+            return index, event.promise_id, position
     for index in range(len(entries) - 1, 0, -1):
         if isinstance(entries[index].event, (e.ExecutionResumed, e.CancelRequested)):
-            return entries[:index], None
-    return entries[:1], None
+            return index, None, None
+    return 1, None, None
 
 
 def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entry]:

@@ -29,6 +29,8 @@ PayloadField = bytes | tuple[str, bytes, bytes | None]
 KindField = tuple[str] | tuple[str, str, list[int]]
 OutcomeField = tuple[Literal[True], PayloadField] | tuple[Literal[False], str, str, str]
 
+_NOW: Final = cbor.integer(0)
+
 GENESIS: Final = b"\0" * 32
 """What the first segment is chained to."""
 
@@ -43,7 +45,7 @@ def encode_segment(stamped: Sequence[tuple[int, e.Event]], at: int) -> bytes:
     parts = [cbor.array(2), cbor.integer(at), cbor.array(len(stamped))]
     for stamp, event in stamped:
         kind = type(event)
-        since = cbor.integer(stamp - at)
+        since = _NOW if stamp == at else cbor.integer(stamp - at)
         if kind in _HOT:
             opening, name, write = _HOT[kind]
             parts += (opening, since, name, write(event))

@@ -121,7 +121,7 @@ class Acts:
         gate = held.gate_of_run()
         if clearance.case.proposal.writes and clearance.request.attempt == 1 and counted:
             gate.writes -= 1
-        gate.closings.append(recording.reused(clearance.case, found, self._clock.now()))
+        gate.carry(recording.reused(clearance.case, found, self._clock.now()))
         if found.error is not None:
             failure = Failure("holdfast.errors:Unencodable", found.error)
             self._settler.settle(held, clearance.request, Err(failure))
@@ -205,7 +205,7 @@ class Acts:
         if held.dropped:
             self._send(held.key, closing)
         else:
-            held.gate_of_run().closings.append(closing)
+            held.gate_of_run().carry(closing)
 
     def _send(self, key: p.Key, closing: p.CloseReceipt | p.Note) -> None:
         def closed(answer: p.Answer | Exception) -> None:

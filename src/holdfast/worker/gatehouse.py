@@ -167,6 +167,14 @@ class Gatehouse:
             promise in self.probed,
         )
 
+    def carry(self, closing: p.CloseReceipt | p.Note) -> None:
+        """Let the next commit carry this. Of one attempt it carries what was said last: committed again, two would undo
+        each other."""
+        if isinstance(closing, p.CloseReceipt):
+            attempt = (closing.receipt.key, closing.receipt.token)
+            self.closings = [each for each in self.closings if _attempt_of(each) != attempt]
+        self.closings.append(closing)
+
     @property
     def is_involved(self) -> bool:
         """Whether there is more to look at than the calls that are asked for now."""
@@ -213,3 +221,7 @@ class Gatehouse:
         self.probed.discard(promise)
         self.meeting.discard(promise)
         self.looking.discard(promise)
+
+
+def _attempt_of(closing: p.CloseReceipt | p.Note) -> tuple[str, str] | None:
+    return (closing.receipt.key, closing.receipt.token) if isinstance(closing, p.CloseReceipt) else None

@@ -175,7 +175,7 @@ class Governor:
             return
         if (receipt.root, receipt.position) == (promise.root, promise.path[-1]):
             if recording.is_unaccounted(receipt, promise):
-                gate.closings.append(recording.abandoned(case.held, promise, receipt, case.now))
+                gate.carry(recording.abandoned(case.held, promise, receipt, case.now))
             gate.receipts.pop(promise)
 
     def _facts(self, held: Held) -> RunFacts:
@@ -292,13 +292,13 @@ class Governor:
         receipt, clearance = gate.receipts.get(promise), gate.cleared.get(promise)
         gate.forget(promise)
         if clearance is not None and not clearance.begun and not clearance.probing:
-            gate.closings.append(self.acts.never_begun(clearance))
+            gate.carry(self.acts.never_begun(clearance))
             self.acts.call_off(gate, clearance)
         else:
             receipt = receipt if clearance is None else clearance.receipt
             if recording.is_unaccounted(receipt, promise):
                 # The run may end now, and its worker die: then nobody would ever say that the outcome is unknown.
-                gate.closings.append(recording.abandoned(held, promise, receipt, now))
+                gate.carry(recording.abandoned(held, promise, receipt, now))
         return Passage(withdrawn) if withdrawn else None
 
     def _token(self) -> str:

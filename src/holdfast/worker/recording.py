@@ -205,7 +205,7 @@ def close(
         proposal = receipt.proposal
     told = case.told if proposal is None else proposal.hex()
     record = _told(case.held.key.run, case.name, told, receipt, receipt.state, now, blobs or {})
-    return p.CloseReceipt(receipt, blobs or {}, (note(receipt.tenant, case.held.key.run, record),))
+    return _closing(receipt, case.held.key.run, record, blobs or {})
 
 
 def is_unaccounted(receipt: p.Receipt | None, promise: PromiseId) -> TypeGuard[p.Receipt]:
@@ -225,7 +225,13 @@ def abandoned(held: Held, promise: PromiseId, receipt: p.Receipt, now: int) -> p
     error = ABANDONED if receipt.error is None else f"{receipt.error}; {ABANDONED}"
     unknown = msgspec.structs.replace(receipt, state="unknown", error=error)
     record = _told(held.key.run, str(promise), receipt.proposal.hex(), unknown, "unknown", now, {})
-    return p.CloseReceipt(unknown, {}, (note(receipt.tenant, held.key.run, record),))
+    return _closing(unknown, held.key.run, record, {})
+
+
+def _closing(receipt: p.Receipt, run: str, record: r.Receipted, blobs: p.Blobs) -> p.CloseReceipt:
+    told = note(receipt.tenant, run, record)
+    # What is unknown may be told again, in other words: then the receipt does not show which of the two came through.
+    return p.CloseReceipt(receipt, blobs, (named(told) if receipt.state == "unknown" else told,))
 
 
 def reused(case: Case, found: p.Receipt, now: int) -> p.Note:

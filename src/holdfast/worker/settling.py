@@ -43,7 +43,7 @@ class Settler:
             gate, promise = held.gate_of_run(), request.promise_id
             receipt = gate.receipts.get(promise)
             if recording.is_unaccounted(receipt, promise):  # refused, and what an attempt came to is not known
-                gate.closings.append(recording.abandoned(held, promise, receipt, self._clock.now()))
+                gate.carry(recording.abandoned(held, promise, receipt, self._clock.now()))
             asked = asking.open_tasks(gate, promise)
             gate.forget(promise)
             gate.learn([], asked)  # a cap or another policy decided first: the turn that takes this in withdraws it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ async def noting() -> list[str]:
     return [await note("one"), await note("two")]
 
 
-async def _failed(run: RunHandle[object]) -> str:
+async def _failed(run: RunHandle[Any]) -> str:
     with pytest.raises(RunFailed) as caught:
         await run.result()
     return str(caught.value)
