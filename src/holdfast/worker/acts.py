@@ -171,10 +171,8 @@ class Acts:
         if told == "Happened":
             result = Payload(cbor2.dumps(found.get("value"), canonical=True))
             settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
-            self._ride(held, recording.outcome(clearance, settled, now))
             gate.receipts.pop(clearance.promise, None)
-            if not held.dropped:
-                self._settler.floor.arrive(held, settled)
+            self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
             return
         if told == "DidNotHappen":
             failed = msgspec.structs.replace(
@@ -187,6 +185,28 @@ class Acts:
             return
         log.warning("the probe of %s could not tell what became of it", clearance.case.action.name)
         self._settler.reconsider(held, clearance.request)
+
+    def _tell(self, held: Held, clearance: Clearance, settled: Settled, closing: p.CloseReceipt) -> None:
+        """Close the receipt with what a probe found, and only then tell the run.
+
+        Another call under the same key may have asked, too, and be told first: then this one takes what is recorded.
+        """
+        if held.dropped:
+            self._send(held.key, closing)
+            return
+        meeting, promise = held.gate_of_run().meeting, clearance.promise
+        meeting.add(promise)
+
+        def closed(answer: p.Answer | Exception) -> None:
+            meeting.discard(promise)
+            if held.dropped:
+                return
+            if isinstance(answer, p.Closed):
+                self._settler.floor.arrive(held, settled)
+            else:
+                self._settler.reconsider(held, clearance.request)
+
+        self._committer.submit(closing, closed)
 
     def _scrubbed(self, clearance: Clearance, outcome: Outcome) -> Outcome:
         """The outcome without the secrets that its error may quote."""
