@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.postgres import gating
-from holdfast.store.postgres.layers import is_plain, layers, rows_of
+from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
 
@@ -45,7 +45,7 @@ async def _make(writer: Writer, changes: Sequence[p.Change], places: Sequence[Pl
         for kind, indices in kinds.items():
             # In the order of the keys, so that rows are inserted and locked in an order that all batches share.
             # The sort is stable: what belongs to one run stays in the order given.
-            indices.sort(key=lambda index: next(rows_of(changes[index]), ()))
+            indices.sort(key=lambda index: place_of(changes[index]))
             for begin in range(0, len(indices), SET_SIZE):
                 chosen = indices[begin : begin + SET_SIZE]
                 given = [changes[index] for index in chosen]

@@ -53,6 +53,8 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
 
 def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     """The indices of the changes, layer by layer, each in ascending order."""
+    if _are_apart(changes):
+        return [list(range(len(changes)))]
     found: list[list[int]] = []
     last: dict[Touched, tuple[int, str | None]] = {}
     taken: set[tuple[type[p.Change], p.Key, int]] = set()
@@ -74,6 +76,23 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
             found.append([])
         found[level].append(index)
     return found
+
+
+def _are_apart(changes: Sequence[p.Change]) -> bool:
+    """Whether these are turns of as many different runs, and nothing else: nearly every batch of a busy engine."""
+    keys = set()
+    for change in changes:
+        if type(change) is not p.Advance or change.also:
+            return False
+        keys.add(change.key)
+    return len(keys) == len(changes)
+
+
+def place_of(change: p.Change) -> tuple[str, ...]:
+    """The row that a change touches first: statements over sets take them in this order, which all batches share."""
+    if type(change) is p.Advance:
+        return ("runs", *change.key)
+    return next(rows_of(change), ())
 
 
 _FAMILIES: Final[dict[type[p.Change], str]] = {
