@@ -168,11 +168,15 @@ class Gatehouse:
         )
 
     def carry(self, closing: p.CloseReceipt | p.Note) -> None:
-        """Let the next commit carry this. Of one attempt it carries what was said last: committed again, two would undo
-        each other."""
-        if isinstance(closing, p.CloseReceipt):
-            attempt = (closing.receipt.key, closing.receipt.token)
-            self.closings = [each for each in self.closings if _attempt_of(each) != attempt]
+        """Let the next commit carry this. A receipt is closed by it once: committed again, two would undo each other.
+
+        What is known of an attempt stands; of what is unknown the last word does.
+        """
+        for index, before in enumerate(self.closings):
+            if isinstance(closing, p.CloseReceipt) and _attempt_of(before) == _attempt_of(closing):
+                if _is_unknown(before):
+                    self.closings[index] = closing
+                return
         self.closings.append(closing)
 
     @property
@@ -225,3 +229,7 @@ class Gatehouse:
 
 def _attempt_of(closing: p.CloseReceipt | p.Note) -> tuple[str, str] | None:
     return (closing.receipt.key, closing.receipt.token) if isinstance(closing, p.CloseReceipt) else None
+
+
+def _is_unknown(closing: p.CloseReceipt | p.Note) -> bool:
+    return isinstance(closing, p.CloseReceipt) and closing.receipt.state == "unknown"
