@@ -84,6 +84,31 @@ def test_a_retried_run_hears_again_of_a_child_that_ended_after_the_failure(url: 
     asyncio.run(main())
 
 
+@workflow(name="engine.both")
+async def both() -> str:
+    """The one waits for a word that has not come when the other fails, so it is cancelled with the run."""
+    greeted, shipped = await asyncio.gather(greet("ann"), ship())
+    return f"{greeted} {shipped}"
+
+
+def test_a_child_that_was_cancelled_because_its_parent_failed_goes_on_with_it(url: str) -> None:
+    """One retry is enough: what the run waits for once more is begun once more."""
+
+    async def main() -> None:
+        broken.set()
+        async with Holdfast(url, workflows=[both, greet]) as app:
+            run = await app.start(both, id="b")
+            with pytest.raises(RunFailed, match="lorry"):
+                await run.result(10)
+            await until_status(app.run("b~0"), "cancelled")
+            broken.clear()
+            await run.retry()
+            await app.run("b~0").signal("ok", "fine")
+            assert await run.result(10) == "ann fine shipped"
+
+    asyncio.run(main())
+
+
 @workflow(name="engine.swerve")
 async def swerving() -> None:
     """Once it ships, it goes another way: what stands at the second place is another call then."""

@@ -47,6 +47,7 @@ class Chronicle:
         self.tables = tables
         self._rules = rules
         self._allowed: set[tuple[str, str]] = set()
+        self._said: set[tuple[object, ...]] = set()
         self._read = 0
         tables.receipts = Watched(self._receipt)
         tables.tasks = Watched(self._task)
@@ -60,8 +61,10 @@ class Chronicle:
             if old.reversed_by is not None:
                 self.broken.append(f"receipt {new.id} was reversed by {old.reversed_by}, and then by {new.reversed_by}")
             return
-        if new.state != "pending":
+        said = (new.token, new.state, new.error, new.closed_at)
+        if new.state != "pending" and said not in self._said:  # said again word for word, it is the same entry
             self.closed[new.id, new.state, new.attempt] += 1
+            self._said.add(said)
         if new.state == "succeeded":
             self.succeeded.add(place)
         elif new.state == "failed":

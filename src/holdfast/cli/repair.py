@@ -27,7 +27,7 @@ def retry(run: str, tenant: str, store: str | None, as_json: bool, who: str, dry
         handle = app.run(run, tenant=tenant)
         row = await handle.info()
         check_retry(row)
-        kept, _ = before_failure([entry async for entry in handle.journal()])
+        kept = before_failure([entry async for entry in handle.journal()])
         if not dry_run:
             await session.patiently(app, handle.retry(by=who))
         return await handle.info(), _open(kept)

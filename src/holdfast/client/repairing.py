@@ -17,6 +17,7 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Err
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.definitions import WORKFLOW
 from holdfast.store import protocol as p
 from holdfast.worker.births import check_id, child_id, idempotency_key, lineage_of
 from holdfast.worker.rerooting import reroot
@@ -33,7 +34,10 @@ class Repairs:
         self._app = app
 
     async def retry(self, key: p.Key) -> None:
-        """Begin a new generation of an ended run from before its last failure; so do the children that failed it."""
+        """Begin a new generation of an ended run from before its last failure.
+
+        So do the children that it waits for then: the one that failed it, and those that were cancelled with it.
+        """
         changes = await self._renewals(key)
         # All in one transaction: a child that ends before its parent waits again would tell nobody.
         answers = await self._app.store.commit(changes)
@@ -45,17 +49,17 @@ class Repairs:
         run = await journals.row_of(self._app.store, key)
         check_retry(run)
         entries = [entry async for entry in journals.read(self._app.store, run)]
-        kept, failed_child = before_failure(entries)
+        kept = before_failure(entries)
         blobs: dict[bytes, bytes] = {}
         segment = seal([(entry.timestamp, entry.event) for entry in kept], 0, GENESIS, blobs)
         renewal = p.Renewal(run.root, segment, blobs)
         changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
-        if failed_child is not None:
-            lineage = lineage_of(_started(entries).idempotency_key)
-            child = p.Key(key.tenant, child_id(key.run, failed_child, lineage))
-            found = await self._app.store.get([child])
-            if found and found[0].standing in ("failed", "cancelled"):
-                changes += await self._renewals(child)
+        lineage = lineage_of(_started(entries).idempotency_key)
+        positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW)]
+        children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
+        for child in await self._app.store.get(children):
+            if child.standing in ("failed", "cancelled"):
+                changes += await self._renewals(child.key)
         return changes
 
     async def fork(self, key: p.Key, sequence: int, chosen: str | None) -> p.Key:
@@ -68,7 +72,9 @@ class Repairs:
         entries = [entry async for entry in journals.read(self._app.store, run) if entry.sequence < sequence]
         if isinstance(entries[-1].event, e.TERMINAL):
             entries.pop()
-        for promise in _open_actions(entries):  # they are acts of another run now, and its caps count first attempts
+        for promise in _open_calls(
+            entries, ACTION
+        ):  # they are acts of another run now, and its caps count first attempts
             entries = _without_attempts(entries, promise)
         fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
         root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
@@ -107,12 +113,12 @@ def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[in
     return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
 
 
-def _open_actions(entries: list[e.Entry]) -> list[PromiseId]:
-    """The actions that were called and have not come to an end."""
+def _open_calls(entries: list[e.Entry], kind: str) -> list[PromiseId]:
+    """The calls of this kind that have not come to an end."""
     called: dict[PromiseId, None] = {}
     for entry in entries:
         match entry.event:
-            case e.InvokeScheduled(promise_id=promise, kind=kind) if kind == ACTION:
+            case e.InvokeScheduled(promise_id=promise, kind=asked) if asked == kind:
                 called[promise] = None
             case e.InvokeCompleted(promise_id=promise):
                 called.pop(promise, None)
@@ -127,30 +133,26 @@ def check_retry(run: p.Run) -> None:
         raise InvalidRequest(f"run {run.key.run} is {run.status}, and only a failed or cancelled run can be retried.")
 
 
-def before_failure(entries: list[e.Entry]) -> tuple[list[e.Entry], int | None]:
-    """The journal up to the last failed invocation, or to the last resumption; and the position of a failed child.
+def before_failure(entries: list[e.Entry]) -> list[e.Entry]:
+    """The journal up to the last failed invocation, or to the last resumption.
 
     Signals that came after that are kept behind it: whoever sent them was told that they are safe.
     """
-    index, promise, position = _failure(entries)
+    index, promise = _failure(entries)
     kept = entries[:index] if promise is None else _without_attempts(entries[:index], promise)
-    return kept + [entry for entry in entries[index:] if isinstance(entry.event, e.SignalDelivered)], position
+    return kept + [entry for entry in entries[index:] if isinstance(entry.event, e.SignalDelivered)]
 
 
-def _failure(entries: list[e.Entry]) -> tuple[int, PromiseId | None, int | None]:
-    """Where to go on from, the invocation that failed there, and its position where it is a child."""
-    kinds = {
-        entry.event.promise_id: entry.event.kind for entry in entries if isinstance(entry.event, e.InvokeScheduled)
-    }
+def _failure(entries: list[e.Entry]) -> tuple[int, PromiseId | None]:
+    """Where to go on from, and the invocation that failed there."""
     for index in range(len(entries) - 1, 0, -1):
         event = entries[index].event
         if isinstance(event, e.InvokeCompleted) and isinstance(event.result, Err):
-            position = event.promise_id.path[-1] if kinds.get(event.promise_id) == "workflow" else None
-            return index, event.promise_id, position
+            return index, event.promise_id
     for index in range(len(entries) - 1, 0, -1):
         if isinstance(entries[index].event, (e.ExecutionResumed, e.CancelRequested)):
-            return index, None, None
-    return 1, None, None
+            return index, None
+    return 1, None
 
 
 def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entry]:

@@ -123,14 +123,23 @@ class Action(Step[P, R_co], Generic[P, R_co]):
 
     def arguments(self, input: Payload) -> dict[str, Any]:
         """A call's arguments by name, as plain data, with the defaults of those not given."""
-        return {**self._defaults, **self.signature.by_name(input)}
+        return self.with_defaults(self.signature.by_name(input))
 
-    def propose(self, arguments: Mapping[str, Any], promise: str) -> Proposal:
-        """What the call of this promise would do."""
+    def with_defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, with the defaults of those not given."""
+        return {**self._defaults, **given}
+
+    def propose(self, arguments: Mapping[str, Any], promise: str, given: Mapping[str, Any] | None = None) -> Proposal:
+        """What the call of this promise would do.
+
+        The default key is over the arguments that were ``given``: newer code may have other defaults, and an attempt of
+        newer code must find the receipt of the attempt before.
+        """
         fields = self.secrets.mask(arguments) if self.secrets else arguments
         key = self._key.render(arguments, promise)
         if self._by_place:
-            key = f"{key}:{_sha256(canonical(dict(fields)))[:12]}"
+            asked = arguments if given is None else given
+            key = f"{key}:{_sha256(canonical(dict(self.secrets.mask(asked))))[:12]}"
         return Proposal(
             self.name,
             self.connector,

@@ -255,7 +255,7 @@ class Advancer:
             if isinstance(answer, Exception):
                 self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
-                self._let_go(held)
+                self._relinquish(held)
             return
         change = work.change
         if change.segment is not None:
@@ -405,6 +405,7 @@ class Advancer:
         if told is not None:
             await patiently(partial(self._committer.commit, p.Deliver(key, told)))
             self.delivered(key)
+        self.stir(held)  # the lease was kept for this: who dies before it is told has its next holder ask again
 
     # -- time and inboxes ------------------------------------------------------------------------------------------
 

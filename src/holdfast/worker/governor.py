@@ -131,10 +131,11 @@ class Governor:
             withdrawn = asking.withdrawn(gate, promise, now)
             return Passage(withdrawn, lambda _: self._missing(held, request, action))
         try:
-            arguments = action.arguments(request.input)
+            given = action.signature.by_name(request.input)
+            arguments = action.with_defaults(given)
             call = action.signature.read(request.input)
             name = str(promise)
-            proposal = action.propose(arguments, name)
+            proposal = action.propose(arguments, name, given)
         except Exception as error:
             return self._refuse_unread(held, request, action, error, now)
         case = Case(held, request, action, proposal, arguments, call, name, now)
@@ -171,8 +172,9 @@ class Governor:
         """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
         gate, promise = case.held.gate_of_run(), case.promise
         receipt = gate.receipts.get(promise)
-        if receipt is None or receipt.request == case.request_bytes:
+        if receipt is None or receipt.request == case.request_bytes or receipt.key == case.proposal.key:
             return
+        gate.probed.discard(promise)
         if (receipt.root, receipt.position) == (promise.root, promise.path[-1]):
             if recording.is_unaccounted(receipt, promise):
                 gate.carry(recording.abandoned(case.held, promise, receipt, case.now))

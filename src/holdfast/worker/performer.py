@@ -217,7 +217,7 @@ class Performer:
         finally:
             performance.task = None  # it holds its context, and that this: only the garbage collector could part them
             self._running -= 1
-            if self._backlog and self._running < self._limit:
+            while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
                 self._begin(self._backlog.popleft())
         if outcome is not None and not performance.called_off:
             performance.report(performance, outcome)

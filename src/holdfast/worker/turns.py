@@ -150,6 +150,7 @@ class _Sorting:
         return bool(
             held.steps.keys() - set(self.abandon)
             or any(errand.promise_id is not None for errand in self.errands)
+            or (held.generation and any(type(errand.change) is Start for errand in self.errands))  # see met_again
             or any(passage.then is not None for passage in self.passages)
             or (held.gate is not None and held.gate.busy)
         )

@@ -15,7 +15,7 @@ from holdfast.programs.function.definitions import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.performer import Performer
+from holdfast.worker.performer import Performance, Performer
 
 PROMISE = PromiseId.of_run("digest", None, "run").child(0)
 
@@ -123,3 +123,35 @@ def test_a_step_within_its_timeout_gives_its_value() -> None:
     outcome = run_virtually(attempt(quick))
     assert isinstance(outcome, Settled)
     assert isinstance(outcome.outcome, Ok)
+
+
+def test_what_was_called_off_before_it_began_takes_no_place() -> None:
+    """The next one in line begins where there is room, and does not wait for another to end."""
+    ended: list[int] = []
+
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        @step
+        async def waits(number: int) -> int:
+            await gate.wait()
+            return number
+
+        def report(performance: Performance, _outcome: object) -> None:
+            ended.append(performance.promise.path[-1])
+
+        with ThreadPoolExecutor(1) as threads:
+            performer = Performer(MemoryStore(), VirtualClock(asyncio.get_running_loop()), threads, 1)
+            key, run = Key("default", "run"), PromiseId.of_run("digest", None, "run")
+            _, second, _ = (
+                performer.perform(
+                    waits, key, run.child(number), 1, waits.signature.write((number,), {}), report, ignore
+                )
+                for number in range(3)
+            )
+            second.cancel()
+            gate.set()
+            await asyncio.sleep(1)
+
+    run_virtually(main())
+    assert ended == [0, 2]

@@ -163,6 +163,8 @@ def _goes_on(change: p.Advance) -> bool:
         projection.standing == "running"
         and projection.wake_at is None
         and projection.pause is None
+        and projection.waiting is None
+        and projection.error is None
         and not projection.cancelling
     )
 
