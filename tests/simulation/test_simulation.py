@@ -107,6 +107,7 @@ FOUND: Final = {
     100144: "after a retry, an undo was left out: that of another act had stood at its place, and been done",
     100305: "after a retry, a call was given what another, which had stood at its place, had done",
     40932: "a success that was about to be told was replaced by a word of not knowing, said in the same turn",
+    150065: "a run that was still warm was judged before it was known what it had asked, and asked it again",
     140010: "two calls under one key probed what became of an act, and only one of them had its receipt told",
     130011: "what was told twice of an unknown outcome in one turn was written anew when the turn's answer was lost",
     3932: "a run was leased again before its release was answered, and forgotten with that answer",

@@ -94,7 +94,7 @@ class Advancer:
         held = Held(run)
         self.held[run.key] = held
         self._warm.give(held, run)
-        return held.execution is None
+        return held.warm is None
 
     def holds(self, run: p.Run) -> bool:
         """Whether this very lease of the run is held here: an older one may be on its way out."""
@@ -198,6 +198,8 @@ class Advancer:
         try:
             if loaded is not None:
                 self._executions.rebuild(held, loaded.segments, loaded.blobs)
+            else:
+                held.warm_up()
             held.take_in(inbox)
         except HoldfastError as error:
             self._parker.park(held, _reason(error))

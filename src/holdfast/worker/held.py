@@ -57,6 +57,7 @@ class Held:
         "steps",
         "through",
         "version",
+        "warm",
         "workflow",
     )
 
@@ -77,6 +78,7 @@ class Held:
         self.pause = run.pause
         self.through = run.consumed
         self.execution: Execution | None = None
+        self.warm: Execution | None = None  # what it goes on with, as soon as all is known that it must know
         self.gate = Gatehouse(run.writes) if run.governed else None
         self.lineage = 0
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
@@ -114,6 +116,13 @@ class Held:
         self.head = renewal.segment.head
         self.execution = None
         self.fresh = True
+
+    def warm_up(self) -> None:
+        """Go on with the execution that was kept for it."""
+        if self.warm is None:
+            raise EngineError(f"no execution of run {self.key.run} was kept")
+        self.run_as(self.warm)
+        self.warm = None
 
     def run_as(self, execution: Execution) -> None:
         """Go on with this execution."""
@@ -159,6 +168,7 @@ class Held:
         for performance in self.steps.values():
             performance.cancel()
         self.steps.clear()
-        if self.execution is not None:
-            self.execution.program.close()
-            self.execution = None
+        for execution in (self.execution, self.warm):
+            if execution is not None:
+                execution.program.close()
+        self.execution = self.warm = None

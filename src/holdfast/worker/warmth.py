@@ -31,7 +31,7 @@ class WarmCache:
         if warm is None:
             return
         if warm.fits(run):
-            held.run_as(warm.execution)
+            held.warm = warm.execution
         else:
             warm.execution.program.close()
 
