@@ -139,7 +139,8 @@ class Process:
         source = simulation.source
         self.store = FaultyStore(simulation.store, simulation.faults, simulation.reached, simulation.graves, self.die)
         self.simulation = simulation
-        self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)))
+        # No two clocks agree to the microsecond: else two decisions of two workers could be the same record by chance.
+        self.clock = VirtualClock(loop, source.choice((0.0, 0.0, 2.5, -2.5)) + 1e-6 * len(simulation.lives))
         self.rules = simulation.rules_of_a_process()
         self.born = loop.time()
         self.died: float | None = None
