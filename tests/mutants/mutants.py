@@ -46,6 +46,7 @@ POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k",
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
+FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
 MUTANTS: Final = (
     Mutant(
@@ -277,9 +278,23 @@ MUTANTS: Final = (
     Mutant(
         "receipt-not-closed",
         "src/holdfast/worker/acts.py",
-        "held.gate_of_run().closings.append(closing)",
+        "held.gate_of_run().carry(closing)",
         "held.gate_of_run().closings.copy()",
         (SIMULATOR,),
+    ),
+    Mutant(
+        "late-claim-taken",
+        "src/holdfast/worker/claimer.py",
+        "return self._lease.alive() and self._lease.losses == losses",
+        "return True",
+        (FOUND,),
+    ),
+    Mutant(
+        "default-key-of-the-place-alone",
+        "src/holdfast/gate/actions.py",
+        "        if self._by_place:\n",
+        "        if False:\n",
+        (FOUND,),
     ),
     Mutant(
         "judged-twice-at-once",
