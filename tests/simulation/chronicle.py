@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -40,6 +40,7 @@ class Chronicle:
         self.succeeded: set[Place] = set()
         self.failed: set[str] = set()  # tokens of attempts that are recorded as failed
         self.closed: Counter[tuple[str, str, int]] = Counter()  # a receipt's id, state and attempt
+        self.words: defaultdict[tuple[str, str, int], set[object]] = defaultdict(set)  # in which that was said
         self.disowned: set[str] = set()  # tokens of attempts of which a person said that they did not happen
         self.vouched: dict[str, bytes | None] = {}  # by task, what a person said that the act gave
         self.under_way: dict[str, set[p.Key]] = {}  # roots, by tenant
@@ -47,7 +48,6 @@ class Chronicle:
         self.tables = tables
         self._rules = rules
         self._allowed: set[tuple[str, str]] = set()
-        self._said: set[tuple[object, ...]] = set()
         self._read = 0
         tables.receipts = Watched(self._receipt)
         tables.tasks = Watched(self._task)
@@ -61,10 +61,9 @@ class Chronicle:
             if old.reversed_by is not None:
                 self.broken.append(f"receipt {new.id} was reversed by {old.reversed_by}, and then by {new.reversed_by}")
             return
-        said = (new.token, new.state, new.error, new.closed_at)
-        if new.state != "pending" and said not in self._said:  # said again word for word, it is the same entry
+        if new.state != "pending":
             self.closed[new.id, new.state, new.attempt] += 1
-            self._said.add(said)
+            self.words[new.id, new.state, new.attempt].add((new.token, new.error, new.closed_at))
         if new.state == "succeeded":
             self.succeeded.add(place)
         elif new.state == "failed":
