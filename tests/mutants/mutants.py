@@ -284,8 +284,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "late-claim-taken",
-        "src/holdfast/worker/claimer.py",
-        "return self._lease.alive() and self._lease.losses == losses",
+        "src/holdfast/worker/lease.py",
+        "return self.losses == losses and self.alive()",
         "return True",
         (FOUND,),
     ),

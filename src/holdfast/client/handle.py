@@ -52,11 +52,8 @@ class RunHandle(Generic[R]):
 
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
-        if timeout is None:
+        async with asyncio.timeout(timeout):
             end = await self._app.waiters.wait(self.key)
-        else:
-            async with asyncio.timeout(timeout):
-                end = await self._app.waiters.wait(self.key)
         event = end.event if isinstance(end, EndedHere) else await journals.last_event(self._app.store, end)
         return self._outcome(event, self._workflow or self._app.workflow_named(end.workflow))
 

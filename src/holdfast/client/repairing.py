@@ -72,9 +72,8 @@ class Repairs:
         entries = [entry async for entry in journals.read(self._app.store, run) if entry.sequence < sequence]
         if isinstance(entries[-1].event, e.TERMINAL):
             entries.pop()
-        for promise in _open_calls(
-            entries, ACTION
-        ):  # they are acts of another run now, and its caps count first attempts
+        # Open calls are acts of another run now, and its caps count first attempts.
+        for promise in _open_calls(entries, ACTION):
             entries = _without_attempts(entries, promise)
         fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
         root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))

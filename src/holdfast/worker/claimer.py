@@ -69,7 +69,7 @@ class Claimer(Role):
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses = self._lease.losses
         claim = await self._store.claim(self._worker, list(self._workflows), room, now, self._limits())
-        if not self._is_valid(losses):
+        if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1
         if claim.runs:
@@ -90,16 +90,12 @@ class Claimer(Role):
         known = self._doubts
         losses = self._lease.losses
         leased = await self._store.leased(self._worker)
-        if not self._is_valid(losses):
+        if not self._lease.held_since(losses):
             return
         orphans = [run for run in leased.runs if not self._advancer.holds(run)]
         if orphans:
             await self._take(orphans)
         self._doubts -= known
-
-    def _is_valid(self, losses: int) -> bool:
-        """Whether what the store said is worth something: the worker was not forgotten while it was on its way."""
-        return self._lease.alive() and self._lease.losses == losses
 
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]

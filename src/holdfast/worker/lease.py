@@ -33,3 +33,7 @@ class LocalLease:
 
     def alive(self) -> bool:
         return self._time() < self._deadline
+
+    def held_since(self, losses: int) -> bool:
+        """Whether what the store said is worth something: the worker was not forgotten while it was on its way."""
+        return self.losses == losses and self.alive()

@@ -71,7 +71,7 @@ class Taker(Role):
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses = self._lease.losses
         claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
-        if not self._lease.alive() or self._lease.losses > losses:
+        if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1
         for work in claim.work:
@@ -90,7 +90,7 @@ class Taker(Role):
         known = self._doubts
         losses = self._lease.losses
         leased = await self._store.leased(self._worker)
-        if self._lease.alive() and self._lease.losses == losses:
+        if self._lease.held_since(losses):
             for work in leased.work:
                 if (work.key, work.position) not in self._running.get(work.queue, {}):
                     self._begin(work)
