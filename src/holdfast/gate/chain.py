@@ -1,8 +1,9 @@
 """The audit's hash chain: how entries become digests, digests a chain, and stretches of the chain signed blocks.
 
-Per tenant, with ``||`` for bytes end to end and CBOR in its one canonical form (RFC 8949 §4.2)::
+Per tenant, with ``||`` for bytes end to end, ``0`` for one zero byte, texts in UTF-8 (``run`` is empty where there is
+none, ``at`` is decimal), and CBOR in its one canonical form (RFC 8949 §4.2)::
 
-    d(i) = sha256(CBOR ["holdfast.audit.entry.1", tenant, run, kind, at, body])
+    d(i) = sha256("holdfast.audit.entry.1" || 0 || tenant || 0 || run || 0 || kind || 0 || at || 0 || body)
     h(-1) = 32 zero bytes
     h(i) = sha256(h(i-1) || d(i))
 
