@@ -292,8 +292,8 @@ MUTANTS: Final = (
     Mutant(
         "default-key-of-the-place-alone",
         "src/holdfast/gate/actions.py",
-        "        if self._by_place:\n",
-        "        if False:\n",
+        "{promise}:{_sha256(asked)[:12]}",
+        "{promise}",
         (FOUND,),
     ),
     Mutant(

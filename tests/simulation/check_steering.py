@@ -143,7 +143,7 @@ def _asked(simulation: Simulation, run: p.Run, call: e.InvokeScheduled) -> tuple
     data = simulation.store.plain(run.key.tenant, call.input)
     arguments = action.arguments(Payload(data, call.input.codec))
     proposal = action.propose(arguments, str(call.promise_id))
-    return action.name, proposal.request(), proposal.key
+    return action.name, proposal.request, proposal.key
 
 
 def _line(run: str) -> list[str]:

@@ -104,11 +104,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         told = f"action {self.name}:"
         self._target = Template(declaration.target, arguments, declaration.secret, f"{told} target=")
         key = declaration.idempotency_key
-        # A retried run may come to another call at the same place: what it asks for is part of the default key.
-        self._by_place = key is None
-        if key is None:
-            key = f"{_literal(self.connector)}:{_literal(self.operation)}:{{promise}}"
-        self._key = Template(key, arguments, declaration.secret, f"{told} idempotency_key=")
+        self._key = None if key is None else Template(key, arguments, declaration.secret, f"{told} idempotency_key=")
         self._defaults = _defaults(function)
         self.takes_receipt = bool(arguments) and get_type_hints(function).get(arguments[0]) is Receipt
         self.first_argument = arguments[0] if arguments else ""
@@ -129,23 +125,27 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         """Arguments by name, with the defaults of those not given."""
         return {**self._defaults, **given}
 
-    def propose(self, arguments: Mapping[str, Any], promise: str, given: Mapping[str, Any] | None = None) -> Proposal:
+    def propose(self, arguments: dict[str, Any], promise: str, given: dict[str, Any] | None = None) -> Proposal:
         """What the call of this promise would do.
 
         The default key is over the arguments that were ``given``: newer code may have other defaults, and an attempt of
-        newer code must find the receipt of the attempt before.
+        newer code must find the receipt of the attempt before. They are part of it because a retried run may come to
+        another call at the same place.
         """
-        fields = self.secrets.mask(arguments) if self.secrets else arguments
-        key = self._key.render(arguments, promise)
-        if self._by_place:
-            asked = arguments if given is None else given
-            key = f"{key}:{_sha256(canonical(dict(self.secrets.mask(asked))))[:12]}"
+        fields = self.secrets.mask(arguments)
+        request = canonical(fields)
+        if self._key is not None:
+            key = self._key.render(arguments, promise)
+        else:
+            asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
+            key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
         return Proposal(
             self.name,
             self.connector,
             self.operation,
             self._target.render(arguments, promise),
             fields,
+            request,
             self.writes,
             self.risk,
             key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key.encode())}",
@@ -260,10 +260,6 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         problem = "cost_estimate= is 0 or more"
     if problem is not None:
         raise InvalidDefinition(f"action {getattr(function, '__name__', function)}: {problem}")
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from holdfast.gate.policy import Effect, Policy, Ruling
 from holdfast.gate.policy_file import Tier, read_as
 from holdfast.gate.policy_yaml import Path
 from holdfast.gate.proposals import Proposal, Risk, RunFacts
+from holdfast.journal.cbor import canonical
 
 Moment = Annotated[
     str,
@@ -37,7 +38,7 @@ class CaseAction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cost_estimate: float = 0.0
 
     def proposal(self) -> Proposal:
-        return Proposal(key="", **msgspec.structs.asdict(self))
+        return Proposal(key="", request=canonical(self.fields), **msgspec.structs.asdict(self))
 
 
 class CaseRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

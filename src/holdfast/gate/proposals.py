@@ -8,30 +8,25 @@ from typing import Any, Literal
 
 import msgspec
 
-from holdfast.journal.cbor import canonical
-
 Risk = Literal["low", "med", "high"]
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False):
-    """One proposed act. ``fields`` are the arguments as plain data; secret ones are masked."""
+    """One proposed act. ``fields`` are the arguments as plain data, ``request`` is their CBOR; secrets are masked."""
 
     name: str
     connector: str
     operation: str
     target: str
     fields: Mapping[str, Any]
+    request: bytes
     writes: bool
     risk: Risk
     key: str
     reverse: str | None = None
     cost_estimate: float = 0.0
 
-    def request(self) -> bytes:
-        """The fields as canonical CBOR."""
-        return canonical(dict(self.fields))
-
-    def digest(self, request: bytes | None = None) -> bytes:
+    def digest(self) -> bytes:
         """What an approval is over: change anything of the proposal and it is another one."""
         texts = (
             self.name,
@@ -46,7 +41,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
         )
         # Each with its length before it: no two proposals are written alike.
         told = "".join([f"{len(text)}:{text}" for text in texts])
-        return hashlib.sha256(told.encode() + (self.request() if request is None else request)).digest()
+        return hashlib.sha256(told.encode() + self.request).digest()
 
 
 class RunFacts(msgspec.Struct, frozen=True, gc=False):

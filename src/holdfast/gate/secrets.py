@@ -31,8 +31,8 @@ class Secrets:
     def __bool__(self) -> bool:
         return bool(self._paths)
 
-    def mask(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments with every secret replaced."""
+    def mask(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with every secret replaced; the same where none is there."""
         for path in self._paths:
             arguments = _masked(arguments, path)
         return arguments

@@ -45,7 +45,6 @@ class Case:
         "promise",
         "proposal",
         "request",
-        "request_bytes",
         "told",
     )
 
@@ -69,8 +68,7 @@ class Case:
         self.now = now
         self.promise = request.promise_id
         self.name = name
-        self.request_bytes = proposal.request()
-        self.digest = proposal.digest(self.request_bytes)
+        self.digest = proposal.digest()
         self.told = self.digest.hex()
 
     @property

@@ -131,9 +131,8 @@ class Governor:
             withdrawn = asking.withdrawn(gate, promise, now)
             return Passage(withdrawn, lambda _: self._missing(held, request, action))
         try:
-            given = action.signature.by_name(request.input)
+            given, call = action.signature.read_twice(request.input)
             arguments = action.with_defaults(given)
-            call = action.signature.read(request.input)
             name = str(promise)
             proposal = action.propose(arguments, name, given)
         except Exception as error:
@@ -172,7 +171,7 @@ class Governor:
         """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
         gate, promise = case.held.gate_of_run(), case.promise
         receipt = gate.receipts.get(promise)
-        if receipt is None or receipt.request == case.request_bytes or receipt.key == case.proposal.key:
+        if receipt is None or receipt.request == case.proposal.request or receipt.key == case.proposal.key:
             return
         gate.probed.discard(promise)
         if (receipt.root, receipt.position) == (promise.root, promise.path[-1]):

@@ -142,7 +142,7 @@ def opened(case: Case, token: str, task: p.Task | None) -> p.Receipt:
         writes=proposal.writes,
         risk=proposal.risk,
         proposal=case.digest,
-        request=case.request_bytes,
+        request=case.proposal.request,
         opened_at=case.now,
         actor=row.actor,
         reverse=proposal.reverse,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.gate.policy import Policy, parse
 from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.journal.cbor import canonical
 
 NOON = 1_777_636_800_000_000  # 2026-05-01T12:00:00Z, a Friday
+
+
+def _request(fields: Mapping[str, Any]) -> bytes:
+    try:
+        return canonical(fields)
+    except Exception:  # what no action could be called with, for rules that must cope with anything
+        return b""
+
 
 PROPOSAL = Proposal(
     name="close_incident",
@@ -18,6 +27,7 @@ PROPOSAL = Proposal(
     operation="incident.close",
     target="INC1",
     fields={"number": "INC1", "sum": 50},
+    request=_request({"number": "INC1", "sum": 50}),
     writes=True,
     risk="med",
     key="k-1",
@@ -46,7 +56,9 @@ rules:
 
 
 def proposal(**changes: Any) -> Proposal:
-    return msgspec.structs.replace(PROPOSAL, **changes)
+    """The proposal with changes; its request follows its fields."""
+    made = msgspec.structs.replace(PROPOSAL, **changes)
+    return msgspec.structs.replace(made, request=_request(made.fields))
 
 
 def run(**changes: Any) -> RunFacts:

@@ -150,6 +150,24 @@ def test_the_default_key_is_the_calls_own() -> None:
     assert proposed(declared(operation="pay {now}"), ORDER).key.rpartition(":")[0] == f"bank:pay {{now}}:{PROMISE}"
 
 
+def test_the_default_key_names_the_call_whatever_its_arguments_are_called() -> None:
+    """An argument called promise must not take the place of the call's own name: two calls would pass for one."""
+
+    async def keep(promise: str) -> None: ...
+
+    key = proposed(declared(keep, name="keep"), "to be good").key
+    assert key.rpartition(":")[0] == f"bank:pay:{PROMISE}"
+
+
+def test_the_default_key_is_over_what_was_given_alone() -> None:
+    """Newer code may have other defaults, and must find the receipt of an attempt of older code."""
+    definition = declared()
+    given = {"order": ORDER}
+    key = definition.propose(definition.with_defaults(given), PROMISE, given).key
+    asked = cbor2.dumps(given, canonical=True)
+    assert key == f"bank:pay:{PROMISE}:{hashlib.sha256(asked).hexdigest()[:12]}"
+
+
 def test_another_call_at_the_same_place_has_another_default_key() -> None:
     """A retried run goes another way: what stands at a place now must not pass for what was done there before."""
     keys = {proposed(declared(), {**ORDER, "id": id}).key for id in ("o-7", "o-8")}
@@ -190,9 +208,10 @@ def test_a_proposal_says_all_that_was_declared() -> None:
         "pay",
         "order o-7",
         {"order": ORDER, "cents": 100, "token": MASK},
+        cbor2.dumps({"order": ORDER, "cents": 100, "token": MASK}, canonical=True),
         True,
         "high",
-        f"bank:pay:{PROMISE}:{hashlib.sha256(found.request()).hexdigest()[:12]}",
+        f"bank:pay:{PROMISE}:{hashlib.sha256(found.request).hexdigest()[:12]}",
         "refund",
         2.0,
     )

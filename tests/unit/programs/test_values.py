@@ -181,6 +181,22 @@ def test_arguments_without_annotations_are_plain_data() -> None:
     assert signature.read(signature.write((1,), {"b": [3]})) == ([1], {"b": [3]})
 
 
+@pytest.mark.parametrize("values", [(1, "x"), (1, ["x"]), ({"a": []}, "x")])
+def test_arguments_read_twice_share_nothing_that_can_be_changed(values: tuple[Any, Any]) -> None:
+    """A function may change what it is given; what was judged stays as it was."""
+
+    def function(a, b):  # type: ignore[no-untyped-def]
+        ...
+
+    signature = Signature(function, "function")
+    stored = signature.write(values, {})
+    given, (args, kwargs) = signature.read_twice(stored)
+    assert given == dict(zip("ab", values, strict=True)) == signature.by_name(stored)
+    assert (args, kwargs) == (list(values), {}) == signature.read(stored)
+    for one, other in zip(given.values(), args, strict=True):
+        assert one is not other or not isinstance(one, list | dict)
+
+
 def test_arguments_that_do_not_fit_the_function_are_refused_as_a_call_would() -> None:
     """The mistake is found where the call is made."""
 

@@ -23,6 +23,7 @@ from holdfast.journal.payload import NOTHING, Payload
 PAYLOAD_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 _AS_IS: Final = (bytes, bytearray)
+_FIXED: Final = frozenset({int, str, bool, type(None), float, bytes})
 
 
 def _write_foreign(value: object) -> object:
@@ -147,7 +148,21 @@ class Signature:
 
     def read(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
         """Read a call's arguments as their annotated types."""
+        return self._typed(*cbor2.loads(payload.data))
+
+    def by_name(self, payload: Payload) -> dict[str, Any]:
+        """A call's arguments by parameter, as plain data."""
+        return self._named(*cbor2.loads(payload.data))
+
+    def read_twice(self, payload: Payload) -> tuple[dict[str, Any], tuple[list[Any], dict[str, Any]]]:
+        """A call's arguments in both ways. The two share nothing that can be changed."""
         positional, named = cbor2.loads(payload.data)
+        given = self._named(positional, named)
+        if not _FIXED.issuperset(map(type, given.values())):
+            positional, named = cbor2.loads(payload.data)
+        return given, self._typed(positional, named)
+
+    def _typed(self, positional: list[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         if not self._kinds:
             return positional, named
         if not named and (whole := self._read_whole(positional)) is not None:
@@ -158,9 +173,7 @@ class Signature:
             for name, value in named.items()
         }
 
-    def by_name(self, payload: Payload) -> dict[str, Any]:
-        """A call's arguments by parameter, as plain data."""
-        positional, named = cbor2.loads(payload.data)
+    def _named(self, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = dict(zip(self._positional, positional, strict=False))
         if self._rest:
             given[self._rest] = positional[len(self._positional) :]
