@@ -12,6 +12,7 @@ from holdfast.cli.groups import ListingGroup
 from holdfast.cli.output import Cell, Part
 from holdfast.cli.tasks import safe
 from holdfast.client.engine import Holdfast
+from holdfast.client.hints import command
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.store.protocol import Receipt, ReceiptQuery, ReceiptState, Store
@@ -203,5 +204,4 @@ def _reversal(record: dict[str, Any]) -> str:
         return "the action declares none"
     if record["state"] != "succeeded":
         return f"{record['reverse']}, for what has succeeded"
-    tenant = "" if record["tenant"] == DEFAULT_TENANT else f" --tenant {record['tenant']}"
-    return f"{record['reverse']}: `holdfast reverse {record['id']}{tenant} --as YOU`"
+    return f"{record['reverse']}: `{command('reverse', record['id'], '--as', 'YOU', tenant=record['tenant'])}`"

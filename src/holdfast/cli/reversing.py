@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any, NamedTuple
 
 import click
@@ -10,10 +9,10 @@ import click
 from holdfast.cli import exits, options, output, records, session
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.hints import command
 from holdfast.errors import RunCancelled, RunFailed
 from holdfast.gate.reversal import REVERSE
 from holdfast.store.protocol import ENDED, Run
-from holdfast.worker.births import DEFAULT_TENANT
 
 
 class _Reversal(NamedTuple):
@@ -71,10 +70,8 @@ def _tell(found: _Reversal, receipt: str) -> None:
     if row.standing in ENDED:
         output.say(f"run {row.key.run}, which takes back {receipt}, is {row.status}")
         return
-    tenant = "" if row.key.tenant == DEFAULT_TENANT else f" --tenant {shlex.quote(row.key.tenant)}"
-    run = f"{shlex.quote(row.key.run)}{tenant}"
     output.say(f"run {row.key.run} takes back {receipt} by {found.action}")
-    output.say(f"  holdfast tail {run}")
-    output.say(f"  holdfast tasks --run {run}")
+    output.say(f"  {command('tail', row.key.run, tenant=row.key.tenant)}")
+    output.say(f"  {command('tasks', '--run', row.key.run, tenant=row.key.tenant)}")
     if not found.served:
         output.note(f"no worker is running: `holdfast worker APP` starts one; its app must define {found.action}.")

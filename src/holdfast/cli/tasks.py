@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from typing import Any, get_args
 
@@ -13,6 +12,7 @@ from holdfast.cli import options, output, records, session
 from holdfast.cli.groups import ListingGroup
 from holdfast.cli.output import Cell, Part
 from holdfast.client.engine import Holdfast
+from holdfast.client.hints import command
 from holdfast.gate.tasks import is_expired
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
@@ -256,10 +256,9 @@ def _facts(details: dict[str, Any], receipt: Receipt | None) -> list[tuple[str, 
 
 def commands(task: Task) -> list[str]:
     """The answers that the task may get, as commands."""
-    words = {
-        "approval": ["approve {}", "reject {}"],
-        "outcome": ["resolve {} --happened --result JSON", "resolve {} --did-not-happen", "resolve {} --give-up"],
+    answers = {
+        "approval": ["approve", "reject"],
+        "outcome": ["resolve --happened --result JSON", "resolve --did-not-happen", "resolve --give-up"],
     }[task.kind]
-    tenant = "" if task.tenant == DEFAULT_TENANT else f" --tenant {shlex.quote(task.tenant)}"
-    delegating = "delegate {} --to NAME"
-    return [f"holdfast {word.format(task.id)}{tenant} --as YOU" for word in [*words, delegating]]
+    words = [answer.split() for answer in [*answers, "delegate --to NAME"]]
+    return [command(first, task.id, *rest, "--as", "YOU", tenant=task.tenant) for first, *rest in words]

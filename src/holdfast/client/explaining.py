@@ -6,6 +6,7 @@ import datetime
 
 import msgspec
 
+from holdfast.client.hints import command
 from holdfast.kernel.execution import Wait
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
@@ -19,7 +20,7 @@ async def explain(store: Store, run: Run, now: int) -> str:
         why = f": {run.error}" if run.error else ""
         return f"It is {run.standing} since {_time(run.ended_at or run.updated_at)}{why}."
     if run.pause is not None:
-        return f"It is paused since {since}: {run.pause}. `holdfast resume {run.key.run}` lets it go on."
+        return f"It is paused since {since}: {run.pause}. `{_command(run, 'resume', run.key.run)}` lets it go on."
     if run.owner is not None:
         return await _held(store, run, since)
     if run.ready_at is not None:
@@ -59,13 +60,14 @@ async def _waiting(store: Store, run: Run, since: str, now: int) -> str:
 async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
     match wait.kind:
         case "receive":
-            return f"signal {wait.name!r} (`holdfast signal {run.key.run} {wait.name} VALUE` sends it)"
+            return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
         case "timer":
             return f"a timer that fires at {_time(wait.due or now)}"
         case "approval":
             return await _approval(store, run, wait)
         case "outcome":
-            return f"a person to say what became of {wait.name} (`holdfast tasks show {wait.task}` tells what is known)"
+            look = _command(run, "tasks", "show", wait.task or "")
+            return f"a person to say what became of {wait.name} (`{look}` tells what is known)"
         case kind if kind == WORKFLOW:
             return f"child workflow {wait.name} (run {wait.run})"
         case kind if kind == STEP and wait.due is not None:
@@ -84,7 +86,7 @@ async def _approval(store: Store, run: Run, wait: Wait) -> str:
     if task is not None and task.delegated_to is not None:
         who = task.delegated_to
     until = "" if wait.due is None else f" before {_time(wait.due)}"
-    return f"{who} to approve {wait.name}{until} (`holdfast approve {wait.task} --as NAME`)"
+    return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
 
 
 async def _queue(store: Store, run: Run, wait: Wait) -> str:
@@ -96,6 +98,10 @@ async def _queue(store: Store, run: Run, wait: Wait) -> str:
             remedy = "waits for a free place" if served else "no running worker serves: start one that does"
             return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
     return f"step {wait.name}"
+
+
+def _command(run: Run, *words: str) -> str:
+    return command(*words, tenant=run.key.tenant)
 
 
 def _time(microseconds: int) -> str:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from typing import Final
 
+from holdfast.client.hints import command
 from holdfast.errors import EngineError, RunNotFound, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.blobs import hydrate, reference
@@ -23,7 +24,7 @@ async def row_of(store: Store, key: Key) -> Run:
     if not found:
         raise RunNotFound(
             f"there is no run {key.run!r} in tenant {key.tenant!r}: "
-            f"`holdfast list --tenant {key.tenant}` shows what is."
+            f"`{command('list', tenant=key.tenant)}` shows what is."
         )
     return found[0]
 

@@ -111,7 +111,7 @@ def test_an_unknown_outcome_is_shown_with_both_facts_and_three_answers(bank: Inv
     assert "idempotency key bank:wire:" in text
     assert "known      OutcomeUnknown: the line broke after it was sent" in text
     for answer in ("--happened --result JSON", "--did-not-happen", "--give-up"):
-        assert f"  holdfast resolve {id} {answer} --tenant acme --as YOU\n" in text
+        assert f"  holdfast resolve {id} {answer} --as YOU --tenant acme\n" in text
 
 
 def test_a_closed_task_shows_who_answered_and_offers_nothing(bank: Invoke, task: Find) -> None:

@@ -50,7 +50,7 @@ def test_list_for_people_has_a_row_for_each_run(holdfast: Invoke) -> None:
 def test_show_tells_what_a_run_did_and_why_it_rests(holdfast: Invoke) -> None:
     """Header, reason, and one line per step."""
     text = holdfast("show", "waiting", "--tenant", "acme").stdout
-    assert "waiting for signal 'ok' (`holdfast signal waiting ok VALUE` sends it)" in text
+    assert "waiting for signal 'ok' (`holdfast signal waiting ok VALUE --tenant acme` sends it)" in text
     assert "✓  cli_charge" in text
     record = lines(holdfast("show", "done", "--json"))[0]
     assert record["result"] == {"ok": True, "gift": False, "paid": 5, "raw": {"$base64": "AP8="}}
