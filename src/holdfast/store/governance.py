@@ -59,6 +59,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     error: str | None = None
     cost: dict[str, float | str] | None = None
     closed_at: int | None = None
+    abandoned: bool = False  # of an unknown outcome: nobody waits for it, nor finds it out unless another call needs it
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):

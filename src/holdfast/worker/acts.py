@@ -99,7 +99,7 @@ class Acts:
             if any(each.id == worker for each in await self._store.workers()):
                 return False
         rows = await self._store.get([p.Key(receipt.tenant, receipt.run)])
-        if not rows or rows[0].standing in p.ENDED or recording.is_abandoned(receipt):
+        if not rows or rows[0].standing in p.ENDED or receipt.abandoned:
             return True
         asked = await self._store.tasks(p.TaskQuery(receipt.tenant, None, receipt.run), FORLORN_LIMIT)
         statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
@@ -175,10 +175,7 @@ class Acts:
             self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
             return
         if told == "DidNotHappen":
-            failed = msgspec.structs.replace(
-                clearance.receipt, state="failed", error="the probe found that it did not happen", closed_at=now
-            )
-            self._ride(held, recording.close(clearance.case, failed, now))
+            self._ride(held, recording.failed(clearance, "the probe found that it did not happen", now))
             gate.receipts.pop(clearance.promise, None)
             gate.again[clearance.promise] = clearance.request  # the store does not know yet: it would say pending
             self._settler.floor.stir(held)
@@ -258,11 +255,7 @@ class Acts:
 
     def never_begun(self, clearance: Clearance) -> p.CloseReceipt:
         """What closes the receipt of an act that was cleared and not begun."""
-        now = self._clock.now()
-        receipt = msgspec.structs.replace(
-            clearance.receipt, state="failed", error="the worker let it go before it began", closed_at=now
-        )
-        return recording.close(clearance.case, receipt, now)
+        return recording.failed(clearance, "the worker let it go before it began", self._clock.now())
 
 
 def _ignore(_: object) -> None:

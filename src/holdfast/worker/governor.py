@@ -271,7 +271,13 @@ class Governor:
         """A person knows that it happened: their word is the result, and the receipt says whose word it is."""
         value = verdict.task.answers[-1].value or cbor2.dumps(None)
         receipt = msgspec.structs.replace(
-            verdict.receipt, state="succeeded", result=value, error=None, closed_at=case.now, task=verdict.task.id
+            verdict.receipt,
+            state="succeeded",
+            result=value,
+            error=None,
+            closed_at=case.now,
+            task=verdict.task.id,
+            abandoned=False,
         )
         closing = recording.close(case, receipt, case.now, proposal=verdict.task.proposal)
 

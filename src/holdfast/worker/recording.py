@@ -174,9 +174,15 @@ def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
         # Done, and its result cannot be kept: repeating it would do it twice.
         state = "succeeded" if done else "unknown" if performance is not None and performance.unknown else "failed"
     closed = msgspec.structs.replace(
-        receipt, state=state, result=result, result_blob=blob, cost=cost, error=error, closed_at=now
+        receipt, state=state, result=result, result_blob=blob, cost=cost, error=error, closed_at=now, abandoned=False
     )
     return close(case, closed, now, blobs)
+
+
+def failed(clearance: Clearance, why: str, now: int) -> p.CloseReceipt:
+    """The receipt of an act that was not done."""
+    receipt = msgspec.structs.replace(clearance.receipt, state="failed", error=why, closed_at=now, abandoned=False)
+    return close(clearance.case, receipt, now)
 
 
 def _failure(outcome: Ok | Err) -> Any:
@@ -212,18 +218,13 @@ def is_unaccounted(receipt: p.Receipt | None, promise: PromiseId) -> TypeGuard[p
     """Whether this is the call's own attempt, of which nobody knows or has said that it is left at that."""
     if receipt is None or (receipt.root, receipt.position) != (promise.root, promise.path[-1]):
         return False
-    return receipt.state == "pending" or (receipt.state == "unknown" and not is_abandoned(receipt))
-
-
-def is_abandoned(receipt: p.Receipt) -> bool:
-    """Whether its call is over, and nobody will find out what became of it unless another call needs to know."""
-    return (receipt.error or "").endswith(ABANDONED)
+    return receipt.state == "pending" or (receipt.state == "unknown" and not receipt.abandoned)
 
 
 def abandoned(held: Held, promise: PromiseId, receipt: p.Receipt, now: int) -> p.CloseReceipt:
     """The receipt of an attempt that nobody waits for any more and whose outcome nothing here can tell."""
     error = ABANDONED if receipt.error is None else f"{receipt.error}; {ABANDONED}"
-    unknown = msgspec.structs.replace(receipt, state="unknown", error=error)
+    unknown = msgspec.structs.replace(receipt, state="unknown", error=error, abandoned=True)
     record = _told(held.key.run, str(promise), receipt.proposal.hex(), unknown, "unknown", now, {})
     return _closing(unknown, held.key.run, record, {})
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
@@ -247,6 +248,26 @@ def test_entries_of_the_second_schema_are_brought_forward(url: str) -> None:
             await store.commit([note("named", id="n"), note("named", id="n")])
             entries = await store.entries(p.AuditQuery(TENANT), 10)
             assert [entry.body for entry in entries] == [b"sealed", b"not sealed", b"not sealed", b"named"]
+
+    asyncio.run(judge())
+
+
+def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
+    """One that nobody waits for any more told so by the end of its error; now it has a field for that."""
+    said = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            for name, error in said.items():
+                old = replace(receipt(name), error=error)
+                await store.commit([p.OpenReceipt(old), p.CloseReceipt(replace(old, state="unknown"))])
+        other = await connect(url)
+        await other.execute(load_migrations("holdfast.store.postgres")[3].sql)
+        await other.close()
+        async with opened(url) as (store,):
+            found = await store.receipts(p.ReceiptQuery(TENANT), 10)
+            assert {each.key: each.error for each in found} == said
+            assert {each.key: each.abandoned for each in found} == {"left": True, "asked about": False}
 
     asyncio.run(judge())
 

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.errors import (
     SchemaTooNew,
@@ -28,7 +29,8 @@ from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.sql import GATE
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
-from holdfast.testing.stores.samples import NOW, begun, commit, deliver, key, leased, row, start, worker
+from holdfast.testing.stores.gate_samples import receipt
+from holdfast.testing.stores.samples import NOW, TENANT, begun, commit, deliver, key, leased, row, start, worker
 
 NEWEST = len(load_migrations("holdfast.store.sqlite"))
 
@@ -187,6 +189,27 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
         assert [entry.body for entry in entries] == [b"sealed", b"not sealed", b"not sealed", b"named"]
 
     on_store(path, body)
+    assert user_version(path) == NEWEST
+
+
+def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
+    """A receipt that nobody waits for any more told so by the end of its error; now it has a field for that."""
+    said = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
+
+    async def before(store: SqliteStore) -> None:
+        for name, error in said.items():
+            old = replace(receipt(name), error=error)
+            await store.commit([p.OpenReceipt(old), p.CloseReceipt(replace(old, state="unknown"))])
+
+    async def after(store: SqliteStore) -> None:
+        found = await store.receipts(p.ReceiptQuery(TENANT), 10)
+        assert {each.key: each.error for each in found} == said
+        assert {each.key: each.abandoned for each in found} == {"left": True, "asked about": False}
+
+    on_store(path, before)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 3")
+    on_store(path, after)
     assert user_version(path) == NEWEST
 
 

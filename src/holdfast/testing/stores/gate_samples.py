@@ -50,6 +50,7 @@ def receipt(
         error=None if state != "failed" else "no money: ünable",
         cost={"amount": 1.5, "currency": "EUR"},
         closed_at=None if state == "pending" else NOW + 9,
+        abandoned=state == "unknown",
     )
 
 
