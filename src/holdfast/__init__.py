@@ -4,6 +4,7 @@ A run survives any crash, because all that it did is an append-only journal.
 """
 
 from holdfast.client.engine import Holdfast
+from holdfast.client.evidence import verify_evidence
 from holdfast.client.handle import RunHandle
 from holdfast.client.sync import SyncHoldfast
 from holdfast.errors import (
@@ -75,5 +76,6 @@ __all__ = [
     "step",
     "step_info",
     "uuid",
+    "verify_evidence",
     "workflow",
 ]

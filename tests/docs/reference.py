@@ -13,12 +13,15 @@ from typing import Any
 
 import holdfast
 from holdfast import errors, testing
+from holdfast.client.audit import Audit, AuditKey
+from holdfast.client.evidence import Evidence
 from holdfast.client.receipts import Receipts
 from holdfast.client.sync import SyncRunHandle
 from holdfast.client.tasks import Tasks
+from holdfast.gate.claims import Claim, Verdict
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
-from holdfast.store.protocol import Run, Said, Task
+from holdfast.store.protocol import Entry, Run, Said, Task
 from holdfast.worker.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -38,13 +41,14 @@ SECTIONS: dict[str, list[str]] = {
     ],
     "In a step": ["heartbeat", "step_info"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
-    "The engine": ["Holdfast", "RunHandle", "Trigger", "SyncHoldfast", "WorkerOptions"],
+    "The engine": ["Holdfast", "RunHandle", "verify_evidence", "Trigger", "SyncHoldfast", "WorkerOptions"],
 }
 GIVEN: dict[str, tuple[type, ...]] = {
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (Tasks, Task, Said, Receipts),
-    "RunHandle": (Run,),
+    "Holdfast": (Tasks, Task, Said, Receipts, Audit, Entry, AuditKey),
+    "RunHandle": (Run, Evidence),
+    "verify_evidence": (Verdict, Claim),
     "SyncHoldfast": (SyncRunHandle,),
 }
 """What a name gives that has no public name of its own: shown with it."""

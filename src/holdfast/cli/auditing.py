@@ -12,16 +12,11 @@ import click
 from holdfast.cli import options, output, session, verdicts
 from holdfast.cli.groups import ListingGroup
 from holdfast.client.engine import Holdfast
-from holdfast.gate import keys, records
-from holdfast.gate.auditing import AuditCheck
-from holdfast.store.protocol import AuditQuery, Entry, Store
-from holdfast.worker.gathering import entries_of
+from holdfast.gate import records
+from holdfast.gate.claims import Verdict
+from holdfast.store.protocol import Entry
 
 KINDS: Final = ("decision", "approval", "receipt", "ended", "operator")
-
-_PAGE: Final = 50
-_LARGEST_BLOCK: Final = 100_000
-"""No block is as large; a damaged one may say that it is."""
 
 
 @click.group(cls=ListingGroup)
@@ -55,10 +50,10 @@ def list_entries(
     as_json: bool,
 ) -> None:
     """List the audit in the order of its chain; entries that are not sealed yet come last and are marked."""
-    query = AuditQuery(tenant, run, kind, _microseconds(since), _microseconds(until))
 
     async def work(app: Holdfast) -> deque[Entry]:
-        return deque([entry async for entry in entries_of(app.store, query)], limit or None)
+        entries = app.audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until)
+        return deque([entry async for entry in entries], limit or None)
 
     found = session.on_store(session.url_of(store), work)
     if as_json:
@@ -68,10 +63,6 @@ def list_entries(
         output.note("no entries match.")
     else:
         output.table(("entry", "time", "kind", "run", "what"), [_row(entry) for entry in found])
-
-
-def _microseconds(moment: datetime.datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1e6)
 
 
 def entry_record(entry: Entry) -> dict[str, Any]:
@@ -116,39 +107,11 @@ def _sentence(entry: Entry) -> str:
 @options.store
 def verify(key_files: tuple[str, ...], tenant: str, store: str | None, as_json: bool) -> int:
     """Check every entry, block and signature of a tenant's audit; exit 1 where something is broken."""
-    given = verdicts.public_keys(key_files)
+    trusted = verdicts.public_keys(key_files)
 
-    async def work(app: Holdfast) -> AuditCheck:
-        line = [keys.published(key) for key in await app.store.signing_keys()]
+    async def work(app: Holdfast) -> Verdict:
         with output.progress("entries checked", quiet=as_json) as advance:
-            check = AuditCheck(tenant, line)
-            await _follow(app.store, tenant, check, advance)
-        return check
+            return await app.audit.verify(tenant=tenant, trusted=trusted, advance=advance)
 
-    verdict = session.on_store(session.url_of(store), work).verdict(given)
+    verdict = session.on_store(session.url_of(store), work)
     return verdicts.write(verdict, f"the audit of tenant {tenant}", {"tenant": tenant}, as_json)
-
-
-async def _follow(store: Store, tenant: str, check: AuditCheck, advance: Any) -> None:
-    """Take the chain block by block, and then what is behind it."""
-    query = AuditQuery(tenant)
-    last: Entry | None = None
-    number = 0
-    looked_again = False
-    while True:
-        page = await store.blocks(tenant, number, _PAGE)
-        for block in page:
-            entries = await store.entries(query, max(1, min(block.count, _LARGEST_BLOCK)), last)
-            if not check.step(block, [entry for entry in entries if entry.position is not None]):
-                return
-            advance(len(entries))
-            last, number, looked_again = entries[-1], block.number + 1, False
-        if page:
-            continue
-        tail = await store.entries(query, _LARGEST_BLOCK, last)
-        if not looked_again and any(entry.position is not None for entry in tail):
-            looked_again = True  # they may have been sealed since we looked for blocks
-            continue
-        for entry in tail:
-            check.tail(entry)
-        return

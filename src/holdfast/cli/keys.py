@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from holdfast.cli import options, output, session
+from holdfast.client.audit import AuditKey
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidRequest
-from holdfast.gate.keys import to_pem
-from holdfast.store.protocol import SigningKey
-from holdfast.worker.signing import Keychain
 
 
 @click.group()
@@ -20,22 +19,14 @@ def keys() -> None:
     """List, export or rotate the keys that sign the audit."""
 
 
-def _read(store: str | None) -> list[SigningKey]:
-    async def work(app: Holdfast) -> list[SigningKey]:
-        return await app.store.signing_keys()
-
-    return session.on_store(session.url_of(store), work)
-
-
-def _record(key: SigningKey, *, signs: bool) -> dict[str, Any]:
-    locked = key.private is not None and b"ENCRYPTED" in key.private.partition(b"\n")[0]
+def _record(key: AuditKey, *, signs: bool) -> dict[str, Any]:
     return {
         "number": key.number,
         "id": key.id,
         "created_at": output.iso(key.created_at),
         "signs": signs,
-        "encrypted": locked,
-        "public": to_pem(key.public).decode(),
+        "encrypted": key.encrypted,
+        "public": key.public.decode(),
     }
 
 
@@ -43,7 +34,11 @@ def _record(key: SigningKey, *, signs: bool) -> dict[str, Any]:
 @options.store
 def list_keys(store: str | None, as_json: bool) -> None:
     """List the keys; the last one signs."""
-    found = _read(store)
+
+    async def work(app: Holdfast) -> Sequence[AuditKey]:
+        return await app.audit.keys()
+
+    found = session.on_store(session.url_of(store), work)
     told = [_record(key, signs=key is found[-1]) for key in found]
     if as_json:
         for record in told:
@@ -68,10 +63,13 @@ def _state(record: dict[str, Any]) -> str:
 @options.store
 def export(file: str | None, store: str | None, as_json: bool) -> None:
     """Write the public keys as PEM, oldest first, for those who check evidence. Nothing in it is secret."""
-    found = _read(store)
+
+    async def work(app: Holdfast) -> tuple[bytes, Sequence[AuditKey]]:
+        return await app.audit.public_keys(), await app.audit.keys()
+
+    pem, found = session.on_store(session.url_of(store), work)
     if not found:
         raise InvalidRequest("there is no key yet: a worker makes the first.")
-    pem = b"".join(f"key {key.number}: {key.id}\n".encode() + to_pem(key.public) for key in found)
     if file is not None:
         try:
             Path(file).write_bytes(pem)
@@ -93,11 +91,8 @@ def export(file: str | None, store: str | None, as_json: bool) -> None:
 def rotate(who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Make a new key that signs from now on, endorsed by the present one; noted in the tenant's audit."""
 
-    async def work(app: Holdfast) -> SigningKey:
-        key = await Keychain(app.store, app.clock).rotate()
-        details = {"action": "rotate", "number": str(key.number), "key": key.id}
-        await session.patiently(app, app.note(tenant, "key", who, None, reason, details))
-        return key
+    async def work(app: Holdfast) -> AuditKey:
+        return await app.audit.rotate_key(by=who, reason=reason, tenant=tenant)
 
     key = session.on_store(session.url_of(store), work)
     if as_json:

@@ -26,16 +26,18 @@ _MARKS: Final = {
 }
 
 
-def public_keys(files: Sequence[str]) -> list[bytes] | None:
-    """The keys in those files; None where no file is named."""
-    found: list[bytes] = []
+def public_keys(files: Sequence[str]) -> bytes | None:
+    """The keys in those files, as PEM; None where no file is named."""
+    found = b""
     for name in files:
         try:
-            found += read_pem(Path(name).read_bytes())
+            pem = Path(name).read_bytes()
+            read_pem(pem)
         except OSError as error:
             raise click.UsageError(f"{name} cannot be read: {error.strerror or error}") from error
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}: {error}") from error
+        found += pem + b"\n"
     return found or None
 
 

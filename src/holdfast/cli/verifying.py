@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli import exits, options, output, session, verdicts
 from holdfast.client.engine import Holdfast
+from holdfast.client.evidence import verify_evidence
 from holdfast.client.verifying import Verdict, verify_run
 
 
@@ -57,13 +58,11 @@ def verify(
 
 
 def _verify_file(file: str, key_files: tuple[str, ...], as_json: bool) -> int:
-    from holdfast.gate.verifying import verify_bundle
-
     try:
         data = Path(file).read_bytes()
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-    verdict = verify_bundle(data, verdicts.public_keys(key_files))
+    verdict = verify_evidence(data, trusted=verdicts.public_keys(key_files))
     return verdicts.write(verdict, file, {"file": file}, as_json)
 
 

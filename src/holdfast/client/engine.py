@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, overload
 
+from holdfast.client.audit import Audit
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repairing import Repairs
@@ -72,6 +73,7 @@ class Holdfast:
         self.repairs = Repairs(self)
         self.tasks = Tasks(self)
         self.receipts = Receipts(self)
+        self.audit = Audit(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
         self._pulse = pulse

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.client import journals
+from holdfast.client.evidence import Evidence, evidence_of
 from holdfast.client.explaining import explain
 from holdfast.client.verifying import Verdict, verify_run
 from holdfast.client.waiting import EndedHere
@@ -158,6 +159,14 @@ class RunHandle(Generic[R]):
     async def verify(self) -> Verdict:
         """Check the journal's laws, its hash chain and the stored status."""
         return await verify_run(self._app.store, await self.info())
+
+    async def evidence(self, *, values: bool = False, generation: int | None = None) -> Evidence:
+        """What proves what the run did, as a file: what was kept at its end, or else what is made now.
+
+        It tells of values by type, size and hash; with ``values`` it has the values of the journal, too. With a
+        ``generation`` it is up to an earlier journal of the run. Raises RunNotFound or KeyLocked.
+        """
+        return await evidence_of(self._app, self.key, values=values, generation=generation)
 
     async def retry(self, *, by: str | None = None) -> None:
         """Let a failed or cancelled run go on from its failed step: a new generation with the journal up to there."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.client.engine import Holdfast
+from holdfast.client.evidence import Evidence
 from holdfast.client.handle import RunHandle
 from holdfast.client.loop_thread import LoopThread
-from holdfast.client.sync_gate import SyncReceipts, SyncTasks
+from holdfast.client.sync_gate import SyncAudit, SyncReceipts, SyncTasks
 from holdfast.client.verifying import Verdict
 from holdfast.errors import InvalidRequest
 from holdfast.gate.policy import Policy
@@ -127,6 +128,12 @@ class SyncHoldfast:
         loop, engine = self._opened()
         return SyncReceipts(loop, engine.receipts)
 
+    @property
+    def audit(self) -> SyncAudit:
+        """What was decided, asked, done and steered."""
+        loop, engine = self._opened()
+        return SyncAudit(loop, engine.audit)
+
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> SyncRunHandle[Any]:
         """A handle on a run by its id; whether there is one shows when it is used."""
         loop, engine = self._opened()
@@ -206,6 +213,9 @@ class SyncRunHandle(Generic[R]):
 
     def verify(self) -> Verdict:
         return self._loop.call(self._handle.verify())
+
+    def evidence(self, *, values: bool = False, generation: int | None = None) -> Evidence:
+        return self._loop.call(self._handle.evidence(values=values, generation=generation))
 
     def retry(self, *, by: str | None = None) -> None:
         self._loop.call(self._handle.retry(by=by))

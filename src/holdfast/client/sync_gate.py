@@ -1,13 +1,16 @@
-"""Tasks and receipts for code without an event loop."""
+"""Tasks, receipts and the audit for code without an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
+from holdfast.client.audit import Audit, AuditKey
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.receipts import Receipts
 from holdfast.client.tasks import Tasks
+from holdfast.gate.claims import Verdict
 from holdfast.gate.receipts import Receipt
 from holdfast.store import protocol as p
 from holdfast.worker.births import DEFAULT_TENANT
@@ -80,3 +83,34 @@ class SyncReceipts:
     def reverse(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> str:
         """Take an act back; gives the id of the run that does it."""
         return self._loop.call(self._receipts.reverse(id, by=by, reason=reason, tenant=tenant)).id
+
+
+class SyncAudit:
+    """The audit: each method is that of ``Audit``, waited for."""
+
+    def __init__(self, loop: LoopThread, audit: Audit) -> None:
+        self._loop = loop
+        self._audit = audit
+
+    def list(
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        run: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[p.Entry]:
+        return self._loop.each(self._audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until))
+
+    def verify(self, *, tenant: str = DEFAULT_TENANT, trusted: bytes | None = None) -> Verdict:
+        return self._loop.call(self._audit.verify(tenant=tenant, trusted=trusted))
+
+    def keys(self) -> Sequence[AuditKey]:
+        return self._loop.call(self._audit.keys())
+
+    def public_keys(self) -> bytes:
+        return self._loop.call(self._audit.public_keys())
+
+    def rotate_key(self, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> AuditKey:
+        return self._loop.call(self._audit.rotate_key(by=by, reason=reason, tenant=tenant))

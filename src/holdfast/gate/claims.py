@@ -7,11 +7,13 @@ from typing import Literal
 import msgspec
 
 State = Literal["proved", "consistent", "not proved", "broken"]
-"""``consistent`` would be proved if the signing key were known to be the right one."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """One thing that was looked at; ``about`` is a word for programs."""
+    """One thing that was looked at, and how it stands: proved, consistent, not proved, broken.
+
+    ``consistent`` would be proved if the signing key were known to be the right one. ``about`` is a word for programs.
+    """
 
     state: State
     about: str

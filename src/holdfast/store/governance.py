@@ -13,7 +13,7 @@ The laws, judged with the others by ``holdfast.testing.stores``:
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -110,6 +110,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     at: int
     body: bytes
     position: int | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What it says: its body, which is JSON. Raises msgspec.DecodeError where that was altered."""
+        return msgspec.json.decode(self.body, type=dict[str, Any])
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):

@@ -328,8 +328,8 @@ class Store(Protocol):
         """The keys of the audit, in order; the last one signs."""
         ...
 
-    async def add_signing_key(self, key: SigningKey) -> bool:
-        """Add the next key. False where its number is taken."""
+    async def add_signing_key(self, key: SigningKey, also: Note | None = None) -> bool:
+        """Add the next key, and an entry of the audit with it. False, and nothing done, where its number is taken."""
         ...
 
     async def keep_artefact(self, artefact: Artefact, data: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from holdfast.gate import keys
 from holdfast.gate.keys import PublicKey, Signer
-from holdfast.store.protocol import SigningKey, Store
+from holdfast.store.protocol import Note, SigningKey, Store
 from holdfast.worker.clock import Clock
 
 
@@ -44,12 +44,15 @@ class Keychain:
         """The public halves."""
         return [keys.published(key) for key in await self.line()]
 
-    async def rotate(self) -> SigningKey:
-        """Add the next key, endorsed by the present one; it signs from now on. Raises KeyLocked."""
+    async def rotate(self, told: Callable[[SigningKey], Note]) -> SigningKey:
+        """Add the next key, endorsed by the present one, with what the audit is told of it; it signs from now on.
+
+        Raises KeyLocked.
+        """
         while True:
             present = (await self.line())[-1]
             following = keys.generate(self._clock.now(), self._passphrase(), (present, self._open(present)))
-            if await self._store.add_signing_key(following):
+            if await self._store.add_signing_key(following, told(following)):
                 return following
 
     def _open(self, key: SigningKey) -> Signer:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.gating import OPEN
+from holdfast.store.memory.gating import OPEN, note
 from holdfast.store.memory.tables import File, Tables
 
 
@@ -100,11 +100,13 @@ class Governance(ABC):
         with self._transaction() as tables:
             return [key for _, key in sorted(tables.signing_keys.items())]
 
-    async def add_signing_key(self, key: p.SigningKey) -> bool:
+    async def add_signing_key(self, key: p.SigningKey, also: p.Note | None = None) -> bool:
         with self._transaction() as tables:
             if key.number in tables.signing_keys:
                 return False
             tables.signing_keys[key.number] = key
+            if also is not None:
+                note(tables, also)
             return True
 
     async def keep_artefact(self, artefact: p.Artefact, data: bytes) -> None:

@@ -80,9 +80,10 @@ class Governance(Sessions):
     async def signing_keys(self) -> list[p.SigningKey]:
         return [p.SigningKey(*row) for row in await self._read("signing_keys")]
 
-    async def add_signing_key(self, key: p.SigningKey) -> bool:
+    async def add_signing_key(self, key: p.SigningKey, also: p.Note | None = None) -> bool:
         values = (key.number, key.id, key.public, key.private, key.created_at, key.endorsement)
-        return bool(await self._read("add_signing_key", *values))
+        noted = (None,) * 5 if also is None else (also.tenant, also.run, also.kind, also.at, also.body)
+        return bool(await self._read("add_signing_key", *values, *noted))
 
     # -- artefacts
 

@@ -184,8 +184,15 @@ RETURNING audit.sequence;
 SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
 
 -- name: add_signing_key
-INSERT INTO signing_keys (number, id, public, private, created_at, endorsement)
-VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING number;
+-- With an entry of the audit where its body ($11) is given.
+WITH added AS (
+    INSERT INTO signing_keys (number, id, public, private, created_at, endorsement)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING number
+), noted AS (
+    INSERT INTO audit (tenant, run, kind, at, body)
+    SELECT $7, $8, $9, $10, $11 FROM added WHERE $11::bytea IS NOT NULL
+)
+SELECT number FROM added;
 
 -- name: keep_artefact
 -- $9: it is the evidence of its generation, and shows in the run's row while that is the present one.

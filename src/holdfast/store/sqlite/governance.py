@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.gating import read_receipt, read_task
+from holdfast.store.sqlite.gating import note, read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
 ENTRY: Final = "SELECT sequence, tenant, run, kind, at, body, position FROM audit"
@@ -114,9 +114,12 @@ class Governance(ABC):
     async def signing_keys(self) -> list[p.SigningKey]:
         return [p.SigningKey(*row) for row in self._read(GATE["signing_keys"])]
 
-    async def add_signing_key(self, key: p.SigningKey) -> bool:
+    async def add_signing_key(self, key: p.SigningKey, also: p.Note | None = None) -> bool:
         async with self._transaction() as connection:
-            return connection.execute(GATE["add_signing_key"], msgspec.structs.astuple(key)).rowcount == 1
+            added = connection.execute(GATE["add_signing_key"], msgspec.structs.astuple(key)).rowcount == 1
+            if added and also is not None:
+                note(connection.cursor(), also)
+        return added
 
     async def keep_artefact(self, artefact: p.Artefact, data: bytes) -> None:
         place = (*artefact.key, artefact.generation)

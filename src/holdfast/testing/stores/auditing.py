@@ -216,3 +216,11 @@ class Auditing(Topic):
         assert not await store.add_signing_key(first)
         assert not await store.add_signing_key(replace(second, id="key 3"))
         assert await store.signing_keys() == [first, second]
+
+    @on_fresh_store
+    async def test_a_signing_key_comes_with_its_entry_or_not_at_all(self, store: p.Store) -> None:
+        """Nobody adds a key without the audit saying who, and nothing is said of one that was not added."""
+        key = p.SigningKey(1, "key 1", b"public", None, NOW)
+        assert await store.add_signing_key(key, note("added"))
+        assert not await store.add_signing_key(replace(key, id="key 2"), note("not added"))
+        assert [entry.body for entry in await store.entries(p.AuditQuery(TENANT), 10)] == [b"added"]

@@ -1,0 +1,82 @@
+"""Evidence: what proves what a run did, in one file that anybody can check."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.errors import RunNotFound
+from holdfast.gate.claims import Verdict
+from holdfast.gate.keys import read_pem
+from holdfast.gate.verifying import verify_bundle
+from holdfast.store import protocol as p
+from holdfast.worker.gathering import gather
+from holdfast.worker.sealer import Sealer
+from holdfast.worker.signing import Keychain
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_ROUNDS: Final = 20
+"""A busy store writes entries as fast as they are sealed; those that come later are left out, and counted."""
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A bundle. ``stored`` is one that was kept when the run ended; ``ended`` is whether the run has."""
+
+    data: bytes
+    generation: int
+    stored: bool
+    ended: bool = True
+    unsealed: int = 0  # entries that were written while it was made, and are left out
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def verify_evidence(data: bytes, *, trusted: bytes | None = None) -> Verdict:
+    """Check a bundle of evidence. It needs no store, no network and no worker, only the file.
+
+    ``trusted`` are public keys as PEM: where one of them vouches for the bundle, what is found is proved, and without
+    one it only fits together. Raises InvalidRequest where the PEM cannot be read.
+    """
+    return verify_bundle(data, None if trusted is None else read_pem(trusted))
+
+
+async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: int | None) -> Evidence:
+    """The bundle that was kept when the run ended, or else one that is made now. Raises RunNotFound, KeyLocked."""
+    kept = None if values else await _kept(app, key, generation)
+    return kept or await _made(app, key, generation, values=values)
+
+
+async def _kept(app: Holdfast, key: p.Key, generation: int | None) -> Evidence | None:
+    """What was kept outlives the run's own deletion."""
+    found = await app.store.get([key])
+    if generation is None and found:
+        generation = found[0].generation
+    kept = [artefact for artefact in await app.store.artefacts(key) if artefact.name == p.EVIDENCE]
+    for artefact in reversed(kept):
+        if generation in (None, artefact.generation):
+            data = await app.store.artefact(key, artefact.generation, p.EVIDENCE)
+            return None if data is None else Evidence(data, artefact.generation, stored=True)
+    return None
+
+
+async def _made(app: Holdfast, key: p.Key, generation: int | None, *, values: bool) -> Evidence:
+    """What is not sealed yet is sealed first."""
+    found = await app.store.get([key])
+    if not found:
+        raise RunNotFound(f"there is no run {key.run!r} in tenant {key.tenant!r}, and no evidence of one was kept.")
+    keychain = Keychain(app.store, app.clock)
+    await keychain.signer()  # where the key is locked nothing can be signed: say so before anything else
+    sealer = Sealer(app.store, app.clock)
+    for _ in range(_ROUNDS):
+        if not await sealer.seal():
+            break
+    made = await gather(app.store, keychain, app.clock, found[0], generation=generation, values=values, whole=False)
+    assert made is not None  # only a whole one may be refused
+    ended = found[0].standing in p.ENDED
+    return Evidence(made.data, made.generation, stored=False, ended=ended, unsealed=made.unsealed)
