@@ -213,7 +213,7 @@ class RunNotFound(CallerError):
 
 
 class RunConflict(CallerError):
-    """The id belongs to a run of another workflow or with other arguments: choose another id."""
+    """The id belongs to another run, perhaps one that is gone and whose evidence is kept: choose another id."""
 
     code = "run_conflict"
     http_status = 409
@@ -266,7 +266,7 @@ class TaskClosed(CallerError):
 
 
 class TaskForbidden(CallerError):
-    """This person may not answer this task: one of its candidates must, or it can be delegated."""
+    """This person may not answer this task: one of its candidates must."""
 
     code = "task_forbidden"
     http_status = 403

@@ -46,6 +46,7 @@ POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k",
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
+STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
 FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
 MUTANTS: Final = (
@@ -311,10 +312,31 @@ MUTANTS: Final = (
         (SIMULATOR,),
     ),
     Mutant(
+        "each-attempt-is-a-write",
+        "src/holdfast/gate/judging.py",
+        " and not known.own  #",
+        "  #",
+        (STEERED,),
+    ),
+    Mutant(
+        "evidence-is-made-once",
+        "src/holdfast/store/memory/governance.py",
+        "if run is not None and run.evidence is not None:",
+        "if False:",
+        (STEERED,),
+    ),
+    Mutant(
+        "a-repetition-hides-the-first",
+        "src/holdfast/worker/governor.py",
+        "gate.carry(recording.unknown(case, before))",
+        "None",
+        (Judge("unknown outcomes", ("tests/unit/worker/test_unknown_outcomes.py", "-k", "safe_to_repeat")),),
+    ),
+    Mutant(
         "delegating-counts-as-approving",
         "src/holdfast/gate/tasks.py",
-        "len({said.who for said in answers if said.verdict == APPROVED}) < 2:",
-        "len({said.who for said in answers}) < 2:",
+        "{person(said.who) for said in answers if said.verdict == APPROVED}",
+        "{person(said.who) for said in answers}",
         (SIMULATOR,),
     ),
 )

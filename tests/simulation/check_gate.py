@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+import io
+import zipfile
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +29,8 @@ from tests.simulation.world import Simulation, Violation
 
 EVERY = 10_000
 SKEW_SECONDS = 3.0
+SHARING = frozenset({"gate.shared", "gate.put", "gate.probed", "gate.share"})
+"""Actions whose key another run may have, too."""
 """No worker's clock is wrong by more."""
 
 
@@ -131,10 +136,14 @@ def _values(simulation: Simulation, run: p.Run, journal: list[e.Entry]) -> list[
 def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
     """Nobody writes more than the cap, and no minute of a tenant has more beginnings than the cap (G6)."""
     writes = Counter(key for key, *_ in {(d.key, d.promise, d.place) for d in simulation.outside.all() if d.writes})
+    calls = _calls_that_write(simulation)
     for run in runs:
         most = _most_writes(simulation, run)
         if most is not None and writes[run.key] > most:
             raise Violation(f"run {run.key.run} wrote {writes[run.key]} times, and its cap is {most} (G6)")
+        known = calls.get(run.key)
+        if known is not None and run.writes > len(known):
+            raise Violation(f"run {run.key.run} made {len(known)} calls, and {run.writes} are counted (G6)")
     for tenant in simulation.tenants:
         cap = simulation.rules.caps_of(tenant).max_runs_per_min
         mine = (run for run in runs if run.key.tenant == tenant)
@@ -142,6 +151,25 @@ def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
         for first, last in zip(begun, begun[cap:] if cap is not None else (), strict=False):
             if last - first < MINUTE:
                 raise Violation(f"more than {cap} runs of {tenant} began within a minute of {first} (G6)")
+
+
+def _calls_that_write(simulation: Simulation) -> dict[p.Key, set[tuple[str, str]]]:
+    """The calls that were allowed to each run: all attempts of one are one write. A retried run may make another call
+    at a place. Left out are runs that share a key with others: who took it over has its receipt, and the first forgets.
+    And those that used a recorded result again: where a worker dies over that, it stays counted.
+    """
+    calls: dict[p.Key, set[tuple[str, str]]] = defaultdict(set)
+    sharing: set[p.Key] = set()
+    for entry in simulation.chronicle.tables.audit:
+        record = records.decode(entry.body)
+        if isinstance(record, records.Decided) and record.effect == "allow" and record.writes:
+            key = p.Key(entry.tenant, record.run)
+            calls[key].add((record.promise, record.proposal))
+            if record.action in SHARING:
+                sharing.add(key)
+        elif isinstance(record, records.Receipted) and record.state == "reused":
+            sharing.add(p.Key(entry.tenant, record.run))
+    return {key: found for key, found in calls.items() if key not in sharing}
 
 
 def _most_writes(simulation: Simulation, run: p.Run) -> int | None:
@@ -220,6 +248,7 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
     for run in governed:
         if run.evidence is None:
             raise Violation(f"run {run.key.run} has ended long ago, and there is no evidence of it (G9)")
+        await _evidence_is_whole(simulation.store, run)
     clock = VirtualClock(simulation.loop)
     keychain = Keychain(simulation.store, clock)
     for run in governed[: 3 if simulation.steered else 1]:
@@ -231,3 +260,15 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
         verdict = None if data is None else verify_bundle(data, publics)
         if verdict is None or not verdict.good:
             raise Violation(f"the evidence of run {run.key.run} does not prove (G9): {_broken(verdict)}")
+
+
+async def _evidence_is_whole(store: p.Store, run: p.Run) -> None:
+    """What was told of the run after its evidence was made is in it all the same: it was made again (G9)."""
+    data = await store.artefact(run.key, run.generation, p.EVIDENCE)
+    if data is None or hashlib.sha256(data).digest() != run.evidence:
+        raise Violation(f"the evidence of run {run.key.run} is not the one that its row shows (G9)")
+    with zipfile.ZipFile(io.BytesIO(data)) as bundle:
+        count = len(bundle.read("entries.jsonl").splitlines())
+    told = [entry async for entry in entries_of(store, p.AuditQuery(run.key.tenant, run.key.run))]
+    if count != len(told):
+        raise Violation(f"the evidence of run {run.key.run} has {count} of its {len(told)} entries (G9)")

@@ -88,17 +88,28 @@ def _sentence(entry: Entry) -> str:
         case records.Decided() as decided:
             return f"{decided.effect} {decided.action} on {decided.target}: {decided.reason} ({decided.stage})"
         case records.Asked() as asked:
+            to = f" to {asked.delegated_to}" if asked.verdict == "delegated" and asked.delegated_to else ""
             who = f" by {asked.who}" if asked.who else ""
-            return f"{asked.subject} {asked.task} {asked.verdict}{who}" + (f": {asked.reason}" if asked.reason else "")
+            why = f": {asked.reason}" if asked.reason else ""
+            return f"{asked.subject} {asked.task} {asked.verdict}{to}{who}{why}"
         case records.Receipted() as receipted:
             error = f": {receipted.error}" if receipted.error else ""
             return f"{receipted.action} on {receipted.target} {receipted.state}{error}"
         case records.Ended() as ended:
             return f"{ended.workflow} {ended.standing} after {ended.version} events"
         case records.Operated() as operated:
-            return f"{operated.act} by {operated.who}" + (f": {operated.reason}" if operated.reason else "")
+            why = f": {operated.reason}" if operated.reason else ""
+            return f"{operated.act}{_which(operated)} by {operated.who}{why}"
         case _ as never:
             assert_never(never)
+
+
+def _which(operated: records.Operated) -> str:
+    """Which policy, by its source and the first digits of its hash."""
+    if operated.act != "policy":
+        return ""
+    kind, mark, digest = operated.details.get("policy", "").partition(":")
+    return f" {operated.details.get('source', '')} ({kind}{mark}{digest[:12]})"
 
 
 @audit.command()

@@ -16,8 +16,9 @@ from holdfast.client.evidence import Evidence
 @click.option("-o", "--output", "file", required=True, metavar="FILE", help="Where to write it.")
 @click.option("--values", is_flag=True, help="With the values of the journal, not only their hashes.")
 @click.option("--generation", type=click.IntRange(min=0), metavar="N", help="Up to an earlier journal of the run.")
+@click.option("--anew", is_flag=True, help="Make it now, whatever was kept when the run ended.")
 def evidence(
-    run: str, tenant: str, store: str | None, as_json: bool, file: str, values: bool, generation: int | None
+    run: str, tenant: str, store: str | None, as_json: bool, file: str, values: bool, generation: int | None, anew: bool
 ) -> None:
     """Write the evidence of a run: its audit entries, the blocks that seal them, its journal in outline, its costs.
 
@@ -25,7 +26,7 @@ def evidence(
     """
 
     async def work(app: Holdfast) -> Evidence:
-        return await app.run(run, tenant=tenant).evidence(values=values, generation=generation)
+        return await app.run(run, tenant=tenant).evidence(values=values, generation=generation, anew=anew)
 
     made = session.on_store(session.url_of(store), work)
     try:

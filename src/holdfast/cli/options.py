@@ -149,12 +149,12 @@ def value_of(text: str) -> Any:
         return text
 
 
-def object_of(text: str, what: str) -> dict[str, Any]:
+def object_of(text: str, what: str, example: str = '{"gift": true}') -> dict[str, Any]:
     """A JSON object. Raises BadParameter."""
     try:
         value = json.loads(text)
     except ValueError as error:
         raise click.BadParameter(f"{what} is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise click.BadParameter(f'{what} is a JSON object like {{"gift": true}}, not {text}')
+        raise click.BadParameter(f"{what} is a JSON object like {example}, not {text}")
     return value

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from holdfast.cli import exits, options, output
-from holdfast.errors import InvalidPolicy
+from holdfast.errors import InvalidPolicy, InvalidRequest
 from holdfast.gate.cases import CaseAction, CaseRun, Result, microseconds, read_cases, try_cases
-from holdfast.gate.policy import Policy, Ruling, Step, content, parse
+from holdfast.gate.policy import Policy, Ruling, Step, parse
 from holdfast.gate.policy_file import schema_text, text_of
 
 T = TypeVar("T")
@@ -53,8 +56,10 @@ def check(file: str, as_json: bool) -> int:
 @options.as_json
 def test(file: str, cases: str, as_json: bool) -> int:
     """Hold the policy in FILE against the actions in CASES; exit 1 where it decides otherwise than they expect."""
-    found = _load(file)
-    results = list(try_cases(found, read_cases(text_of(_read(cases), cases), cases)))
+    with _as_input():
+        found = _load(file)
+        expected = read_cases(text_of(_read(cases), cases), cases, found.rules)
+    results = list(try_cases(found, expected))
     failed = sum(bool(result.wrong) for result in results)
     if as_json:
         for result in results:
@@ -75,9 +80,10 @@ def test(file: str, cases: str, as_json: bool) -> int:
 @options.as_json
 def explain(file: str, action: str, run: str, actor: str | None, moment: str | None, as_json: bool) -> None:
     """Show what the policy in FILE decides of an action, which rule decides and what came of each."""
-    found = _load(file)
-    proposal = _shaped(action, CaseAction, "--action").proposal()
-    facts = _shaped(run, CaseRun, "--run").facts(actor)
+    with _as_input():
+        found = _load(file)
+    proposal = _shaped(action, CaseAction, "--action", '{"connector": "slack", "operation": "post"}').proposal()
+    facts = _shaped(run, CaseRun, "--run", '{"tenant": "acme"}').facts(actor)
     now = _now(moment)
     ruling = found.decide(proposal, facts, now)
     steps = list(found.steps(proposal, facts, now))
@@ -105,17 +111,34 @@ def schema(as_json: bool) -> None:
         click.echo(schema_text(), nl=False)
 
 
+class _BadFile(InvalidRequest):
+    """A file that this command was given and cannot use: bad input, and no installation that must be mended."""
+
+    code = InvalidPolicy.code
+
+
+@contextmanager
+def _as_input() -> Iterator[None]:
+    try:
+        yield
+    except InvalidPolicy as error:
+        raise _BadFile(str(error)) from error
+
+
 def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else content(file)
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise _BadFile(f"{file}: the file cannot be read: {error.strerror or error}") from error
 
 
 def _load(file: str) -> Policy:
     return parse(_read(file), "stdin" if file == "-" else file)
 
 
-def _shaped(text: str, shape: type[T], option: str) -> T:
+def _shaped(text: str, shape: type[T], option: str, example: str) -> T:
     try:
-        return msgspec.convert(options.object_of(text, option), shape)
+        return msgspec.convert(options.object_of(text, option, example), shape)
     except msgspec.ValidationError as error:
         raise click.BadParameter(f"{option}: {error}") from error
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.errors import InvalidRequest
 from holdfast.gate import keys
 from holdfast.gate.auditing import AuditCheck
 from holdfast.gate.claims import Verdict
@@ -67,12 +68,17 @@ class Audit:
     ) -> Verdict:
         """Check every entry, block and signature of a tenant's chain; the first that is broken is named.
 
-        ``trusted`` are public keys as PEM: where one of them vouches for the chain, what is found is proved. Raises
-        InvalidRequest where they cannot be read. ``advance`` is told how many entries more have been checked.
+        ``trusted`` are public keys as PEM: where one of them vouches for the chain, what is found is proved.
+        ``advance`` is told how many entries more have been checked. Raises InvalidRequest where the keys cannot be
+        read, and for a tenant that has no audit: a mistyped name must not pass for a chain that is whole.
         """
         given = None if trusted is None else keys.read_pem(trusted)
         check = AuditCheck(tenant, [keys.published(key) for key in await self._app.store.signing_keys()])
         await self._follow(tenant, check, advance)
+        if check.is_empty:
+            raise InvalidRequest(
+                f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
+            )
         return check.verdict(given)
 
     async def _follow(self, tenant: str, check: AuditCheck, advance: Callable[[int], None]) -> None:

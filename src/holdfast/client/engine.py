@@ -21,6 +21,7 @@ from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
 from holdfast.gate.records import Operated
 from holdfast.gate.reversal import reverse
+from holdfast.gate.tasks import is_name
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
@@ -175,11 +176,10 @@ class Holdfast:
 
         ``actor`` is who asks for it, ``workspace`` where; policy may judge by both. With a ``trigger`` and without an
         id, the trigger is the key: started again by the same one, it finds the first run, whatever the arguments.
-        Raises RunConflict where the id belongs to a run of another workflow or with other arguments.
+        Raises RunConflict where the id belongs to a run of another workflow or with other arguments, or to one that was
+        deleted and whose evidence is kept.
         """
-        origin = p.Origin(workspace, actor)
-        if trigger is not None:
-            origin = p.Origin(workspace, actor, trigger.type, trigger.ref)
+        origin = _origin(workspace, actor, trigger)
         chosen = id
         if id is None and trigger is not None:
             known = self._resolve(workflow)
@@ -187,6 +187,8 @@ class Holdfast:
         key = p.Key(check_id(tenant, "the tenant"), check_id(chosen, "the id") if chosen is not None else self.token())
         birth = self._birth(workflow, args, kwargs, key, priority, attributes or {}, origin)
         answer = await self._bring_about(birth)
+        if isinstance(answer, p.Retired):
+            raise RunConflict(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
         if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and (id or trigger is None):
             raise RunConflict(
                 f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
@@ -282,9 +284,25 @@ class Holdfast:
         details: Mapping[str, str] | None = None,
     ) -> None:
         """Have the audit say that a person steers, before it is done."""
-        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
-        await self.committer.commit(named(note(tenant, run, record)))
+        await self.committer.commit(self.told(tenant, act, by, run, reason, details))
         self.wake_sealer()
+
+    def told(
+        self,
+        tenant: str,
+        act: str,
+        by: str | None,
+        run: str | None,
+        reason: str = "",
+        details: Mapping[str, str] | None = None,
+    ) -> p.Note:
+        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told."""
+        if by is not None and not is_name(by):
+            raise InvalidRequest(f"say who steers: a name, without blanks around it, not {by!r:.60}")
+        if not isinstance(reason, str):
+            raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
+        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
+        return named(note(tenant, run, record))
 
     # -- between the parts -----------------------------------------------------------------------------------------
 
@@ -338,6 +356,21 @@ class Holdfast:
     def _on_end(self, key: p.Key, workflow: str, event: e.Event) -> None:
         self._change.set()
         self.waiters.ended(key, EndedHere(workflow, event))
+
+
+def _origin(workspace: str, actor: str | None, trigger: Trigger | None) -> p.Origin:
+    """Where a run comes from. What is no text is refused here: stored, it could not be read again."""
+    if actor is not None and not is_name(actor):
+        raise InvalidRequest(f"the actor is a name, printable and without blanks around it, not {actor!r:.60}")
+    texts = {"the workspace": workspace}
+    if trigger is not None:
+        texts |= {"the trigger's type": trigger.type, "the trigger's ref": trigger.ref}
+    for what, value in texts.items():
+        if not isinstance(value, str):
+            raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    if trigger is None:
+        return p.Origin(workspace, actor)
+    return p.Origin(workspace, actor, trigger.type, trigger.ref)
 
 
 def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.errors import RunNotFound
+from holdfast.client.hints import command
+from holdfast.errors import RunNotFound, StoreCorrupt
 from holdfast.gate.claims import Verdict
 from holdfast.gate.keys import read_pem
 from holdfast.gate.verifying import verify_bundle
@@ -46,28 +47,45 @@ def verify_evidence(data: bytes, *, trusted: bytes | None = None) -> Verdict:
     return verify_bundle(data, None if trusted is None else read_pem(trusted))
 
 
-async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: int | None) -> Evidence:
-    """The bundle that was kept when the run ended, or else one that is made now. Raises RunNotFound, KeyLocked."""
-    kept = None if values else await _kept(app, key, generation)
+async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: int | None, anew: bool) -> Evidence:
+    """The bundle that was kept when the run ended, or else one that is made now.
+
+    Raises RunNotFound, KeyLocked, and StoreCorrupt where what was kept has been altered.
+    """
+    kept = None if values or anew else await _kept(app, key, generation)
     return kept or await _made(app, key, generation, values=values)
 
 
 async def _kept(app: Holdfast, key: p.Key, generation: int | None) -> Evidence | None:
-    """What was kept outlives the run's own deletion."""
+    """What was kept, where it is whole: the run's row shows its hash. It outlives the run's own deletion."""
     found = await app.store.get([key])
-    if generation is None and found:
-        generation = found[0].generation
-    kept = [artefact for artefact in await app.store.artefacts(key) if artefact.name == p.EVIDENCE]
-    for artefact in reversed(kept):
-        if generation in (None, artefact.generation):
-            data = await app.store.artefact(key, artefact.generation, p.EVIDENCE)
-            return None if data is None else Evidence(data, artefact.generation, stored=True)
+    for artefact in reversed(await _bundles(app, key)):
+        if generation not in (None, artefact.generation):
+            continue
+        if found and (artefact.generation, artefact.sha256) != (found[0].generation, found[0].evidence):
+            continue
+        data = await app.store.artefact(key, artefact.generation, p.EVIDENCE)
+        if data is None or hashlib.sha256(data).digest() != artefact.sha256:
+            raise _altered(key, is_there=bool(found))
+        return Evidence(data, artefact.generation, stored=True)
     return None
+
+
+async def _bundles(app: Holdfast, key: p.Key) -> list[p.Artefact]:
+    return [artefact for artefact in await app.store.artefacts(key) if artefact.name == p.EVIDENCE]
+
+
+def _altered(key: p.Key, *, is_there: bool) -> StoreCorrupt:
+    told = f"the kept evidence of run {key.run!r} has been altered: its bytes do not give its SHA-256."
+    remedy = command("evidence", key.run, "--anew", "-o", "FILE", tenant=key.tenant)
+    return StoreCorrupt(f"{told} {f'Make it anew: {remedy}' if is_there else 'Restore the database from a backup.'}")
 
 
 async def _made(app: Holdfast, key: p.Key, generation: int | None, *, values: bool) -> Evidence:
     """What is not sealed yet is sealed first."""
     found = await app.store.get([key])
+    if not found and await _bundles(app, key):
+        raise RunNotFound(f"run {key.run!r} was deleted: there is only its kept evidence, and none can be made anew.")
     if not found:
         raise RunNotFound(f"there is no run {key.run!r} in tenant {key.tenant!r}, and no evidence of one was kept.")
     keychain = Keychain(app.store, app.clock)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 
 from holdfast.client.hints import command
+from holdfast.gate.tasks import approvers, is_barred
 from holdfast.kernel.execution import Wait
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
-from holdfast.store.protocol import ENDED, Run, Store
+from holdfast.store.protocol import ENDED, Run, Store, Task
 
 
 async def explain(store: Store, run: Run, now: int) -> str:
@@ -25,7 +28,7 @@ async def explain(store: Store, run: Run, now: int) -> str:
         return await _held(store, run, since)
     if run.ready_at is not None:
         return await _queued(store, run, now)
-    return await _waiting(store, run, since, now)
+    return await _waiting(store, run, now)
 
 
 async def _held(store: Store, run: Run, since: str) -> str:
@@ -48,23 +51,32 @@ async def _queued(store: Store, run: Run, now: int) -> str:
     return f"It has been ready for {waited} and waits for a worker that is free{capped}."
 
 
-async def _waiting(store: Store, run: Run, since: str, now: int) -> str:
+async def _waiting(store: Store, run: Run, now: int) -> str:
     waits = msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
     if not waits:
-        return f"It waits since {since} ago."
-    told = [await _tell(store, run, wait, now) for wait in waits[:3]]
+        return f"It waits since {_ago(now - run.updated_at)} ago."
+    found = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
+    tasks = {id: task for id, task in found.items() if task is not None}
+    told = [await _tell(store, run, wait, tasks, now) for wait in waits[:3]]
     more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
-    return f"For {since} it has been waiting for {' or '.join(told)}{more}."
+    return f"For {_ago(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}."
 
 
-async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
+def _since(run: Run, waits: list[Wait], tasks: Mapping[str, Task]) -> int:
+    """Since when it waits for this: people may be asked anew while the run itself does not move."""
+    if all(wait.task in tasks for wait in waits):
+        return min(task.created_at for task in tasks.values())
+    return run.updated_at
+
+
+async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, Task], now: int) -> str:
     match wait.kind:
         case "receive":
             return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
         case "timer":
             return f"a timer that fires at {_time(wait.due or now)}"
         case "approval":
-            return await _approval(store, run, wait)
+            return _approval(run, wait, tasks.get(wait.task or ""))
         case "outcome":
             look = _command(run, "tasks", "show", wait.task or "")
             return f"a person to say what became of {wait.name} (`{look}` tells what is known)"
@@ -80,13 +92,29 @@ async def _tell(store: Store, run: Run, wait: Wait, now: int) -> str:
             return f"{other} {wait.name}"
 
 
-async def _approval(store: Store, run: Run, wait: Wait) -> str:
-    task = await store.task(run.key.tenant, wait.task or "")
-    who = "a person" if task is None or not task.candidates else " or ".join(task.candidates)
-    if task is not None and task.delegated_to is not None:
-        who = task.delegated_to
+def _approval(run: Run, wait: Wait, task: Task | None) -> str:
+    who = "a person" if task is None else _who(task)
     until = "" if wait.due is None else f" before {_time(wait.due)}"
     return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
+
+
+def _who(task: Task) -> str:
+    """Who may approve it: nobody who has already, nor, where the tier is high, whoever started the run."""
+    approved = approvers(task)
+    barred = task.starter if task.starter is not None and is_barred(task, task.starter) else None
+    candidates = task.candidates if task.delegated_to is None else (task.delegated_to,)
+    left = [each for each in candidates if each != barred and each not in approved]
+    notes = []
+    who = " or ".join(left) or "a person"
+    if task.two_person:
+        notes += [who] if left else []
+        who = "a second person" if approved else "two people"
+    notes += [f"{each} has approved" for each in approved]
+    if barred is not None and (not left or any(fnmatchcase(barred, pattern) for pattern in left)):
+        notes.append(f"not {barred}, who started the run")
+    if candidates and not left:
+        notes.append("and nobody else is a candidate")
+    return who + (f" ({'; '.join(notes)})" if notes else "")
 
 
 async def _queue(store: Store, run: Run, wait: Wait) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from holdfast.client import journals
 from holdfast.client.evidence import Evidence, evidence_of
 from holdfast.client.explaining import explain
+from holdfast.client.repairing import check_retry
 from holdfast.client.verifying import Verdict, verify_run
 from holdfast.client.waiting import EndedHere
 from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunConflict, RunEnded, RunFailed, RunNotFound
@@ -109,8 +110,9 @@ class RunHandle(Generic[R]):
                 raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 
     async def _steer(self, act: str, by: str | None, reason: str = "", details: dict[str, str] | None = None) -> None:
-        """Have the audit say who steers, how and why, before it is done. Raises RunNotFound."""
-        await self.info()
+        """Have the audit say who steers, how and why, before it is done. Raises RunNotFound or RunEnded."""
+        if (await self.info()).standing in p.ENDED and act != "retry":
+            raise RunEnded(f"run {self.id} has ended, and cannot be changed by {act}: `retry` or `fork` it instead.")
         await self._app.note(self.tenant, act, by, self.id, reason, details)
 
     async def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
@@ -160,24 +162,27 @@ class RunHandle(Generic[R]):
         """Check the journal's laws, its hash chain and the stored status."""
         return await verify_run(self._app.store, await self.info())
 
-    async def evidence(self, *, values: bool = False, generation: int | None = None) -> Evidence:
+    async def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:
         """What proves what the run did, as a file: what was kept at its end, or else what is made now.
 
         It tells of values by type, size and hash; with ``values`` it has the values of the journal, too. With a
-        ``generation`` it is up to an earlier journal of the run. Raises RunNotFound or KeyLocked.
+        ``generation`` it is up to an earlier journal of the run. With ``anew`` it is made now, whatever was kept.
+        Raises RunNotFound, KeyLocked, or StoreCorrupt where what was kept has been altered.
         """
-        return await evidence_of(self._app, self.key, values=values, generation=generation)
+        return await evidence_of(self._app, self.key, values=values, generation=generation, anew=anew)
 
     async def retry(self, *, by: str | None = None) -> None:
         """Let a failed or cancelled run go on from its failed step: a new generation with the journal up to there."""
+        check_retry(await self.info())
         await self._steer("retry", by)
         await self._app.repairs.retry(self.key)
 
     async def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> RunHandle[R]:
-        """A new run with this one's journal up to, and without, ``sequence``; it goes on from there by itself."""
-        await self._steer("fork", by, details={"sequence": str(sequence)})
-        key = await self._app.repairs.fork(self.key, sequence, id)
-        return RunHandle(self._app, key)
+        """A new run with this one's journal up to, and without, ``sequence``; it goes on from there by itself.
+
+        Who forks it has started it: an approval of tier high is another person's.
+        """
+        return RunHandle(self._app, await self._app.repairs.fork(self.key, sequence, id, by))
 
     async def children(self) -> AsyncIterator[RunHandle[Any]]:
         """The runs that this one started and waits for, or waited for."""

@@ -62,8 +62,8 @@ class Repairs:
                 changes += await self._renewals(child.key)
         return changes
 
-    async def fork(self, key: p.Key, sequence: int, chosen: str | None) -> p.Key:
-        """A new run with the journal before ``sequence``."""
+    async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None) -> p.Key:
+        """A new run with the journal before ``sequence``; the audit says who made it, in the same commit."""
         run = await journals.row_of(self._app.store, key)
         if run.workflow == REVERSE:
             raise InvalidRequest(f"run {key.run} takes an act back, and a fork of it would do so again: retry it.")
@@ -82,6 +82,7 @@ class Repairs:
         # It is made now, and what it inherits was before that, whatever the clocks of workers said.
         made_at = max(self._app.clock.now(), 1 + max(entry.timestamp for entry in entries))
         segment = msgspec.structs.replace(segment, at=made_at)
+        details = {"sequence": str(sequence), "fork": fresh.run}
         start = p.Start(
             key=fresh,
             workflow=run.workflow,
@@ -91,12 +92,14 @@ class Repairs:
             projection=p.Projection("queued"),
             priority=run.priority,
             attributes={**run.attributes, "forked_from": key.run},
-            origin=p.Origin(run.workspace, run.actor, run.trigger_type, run.trigger_ref),
+            origin=p.Origin(run.workspace, by or run.actor, run.trigger_type, run.trigger_ref),
             blobs=blobs,
+            also=(self._app.told(key.tenant, "fork", by, key.run, "", details),),
         )
         answer = await self._app.committer.commit(start)
-        if isinstance(answer, p.Exists):
+        if isinstance(answer, p.Exists | p.Retired):
             raise RunConflict(f"the id {fresh.run!r} is taken: choose another.")
+        self._app.wake_sealer()
         self._app.hint()
         return fresh
 

@@ -214,8 +214,8 @@ class SyncRunHandle(Generic[R]):
     def verify(self) -> Verdict:
         return self._loop.call(self._handle.verify())
 
-    def evidence(self, *, values: bool = False, generation: int | None = None) -> Evidence:
-        return self._loop.call(self._handle.evidence(values=values, generation=generation))
+    def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:
+        return self._loop.call(self._handle.evidence(values=values, generation=generation, anew=anew))
 
     def retry(self, *, by: str | None = None) -> None:
         self._loop.call(self._handle.retry(by=by))

@@ -75,7 +75,11 @@ class Tasks:
         return await self._say(id, tenant, by, tasks.GIVEN_UP, reason)
 
     async def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
-        """Let another person answer instead. Raises as ``approve`` does."""
+        """Let another person, and nobody else, answer instead. Raises as ``approve`` does.
+
+        An approval can be passed on only to a candidate who may give it: not to whoever started the run where the tier
+        is high, nor to somebody who has approved it already. After the first of two approvals any candidate may answer.
+        """
         return await self._change(
             id, tenant, "delegated", by, reason, lambda task, now: tasks.delegate(task, by, to, reason, now)
         )

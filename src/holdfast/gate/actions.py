@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import cbor2
@@ -99,14 +102,16 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         self.cost_estimate = float(declaration.cost_estimate)
         self.safe_to_retry = not self.writes if declaration.safe_to_retry is None else declaration.safe_to_retry
         arguments = list(inspect.signature(function).parameters)
-        self.secrets = Secrets(declaration.secret, arguments, self.name)
+        kinds = get_type_hints(function, include_extras=True)
+        self.secrets = Secrets(declaration.secret, arguments, self.name, kinds)
+        secrets = [*declaration.secret, *self.secrets.written]
         self.probe = None if declaration.probe is None else self._probing(declaration.probe)
         told = f"action {self.name}:"
-        self._target = Template(declaration.target, arguments, declaration.secret, f"{told} target=")
+        self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
         key = declaration.idempotency_key
-        self._key = None if key is None else Template(key, arguments, declaration.secret, f"{told} idempotency_key=")
+        self._key = None if key is None else Template(key, arguments, secrets, f"{told} idempotency_key=")
         self._defaults = _defaults(function)
-        self.takes_receipt = bool(arguments) and get_type_hints(function).get(arguments[0]) is Receipt
+        self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
         self.first_argument = arguments[0] if arguments else ""
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -182,6 +187,22 @@ class _Decorator:
         raise NotImplementedError
 
 
+def _with_arguments(decorator: Callable[P, R]) -> Callable[P, R]:
+    """The decorator, which refuses to be given the function itself."""
+
+    @functools.wraps(decorator)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args:
+            name = getattr(args[0], "__name__", args[0])
+            raise InvalidDefinition(
+                f'action {name}: write @action(connector="…", operation="…") above it: an action says what it does'
+            )
+        return decorator(*args, **kwargs)
+
+    return checked
+
+
+@_with_arguments
 def action(
     *,
     connector: str,
@@ -246,6 +267,9 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
     reverse: object = declaration.reverse
     risk: object = declaration.risk
     probe: object = declaration.probe
+    cost: object = declaration.cost
+    estimate: object = declaration.cost_estimate
+    key: object = declaration.idempotency_key
     if not declaration.connector or not declaration.operation:
         problem = "connector= and operation= say what it does: give both"
     elif risk not in (None, "low", "med", "high"):
@@ -256,8 +280,14 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         problem = f"reverse= is an action whose first argument is a Receipt: {reverse.name} takes none"
     elif probe is not None and not callable(probe):
         problem = "probe= is a function of the same arguments"
-    elif declaration.cost_estimate < 0:
+    elif cost is not None and not callable(cost):
+        problem = "cost= is a function of the result: write cost=lambda result: Cost(provider, amount)"
+    elif not isinstance(estimate, int | float | Decimal) or not math.isfinite(estimate):
+        problem = f"cost_estimate= is a number such as 0.03, not {estimate!r}"
+    elif estimate < 0:
         problem = "cost_estimate= is 0 or more"
+    elif key is not None and not (isinstance(key, str) and key.strip()):
+        problem = 'idempotency_key= is a template such as "order:{order}": leave it out for a key of each call\'s own'
     if problem is not None:
         raise InvalidDefinition(f"action {getattr(function, '__name__', function)}: {problem}")
 

@@ -34,6 +34,11 @@ class AuditCheck:
         elif self.problem is None:
             self.problem = f"entry {entry.position} is said to be sealed, and no block holds it."
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was there to look at: no block, and no entry that waits for one."""
+        return self.problem is None and self._walk.last is None and not self._waiting
+
     def verdict(self, given: Collection[bytes] | None) -> Verdict:
         """What was found. The last block binds all before it: whoever vouches for that one vouches for the chain."""
         findings = Findings()
@@ -51,10 +56,10 @@ class AuditCheck:
             findings.not_proved(
                 "unsealed", f"{self._waiting} entries are not sealed yet: nothing protects them so far."
             )
-        if last is None and not self._keys:
+        if last is None:
+            findings.not_proved("trust", "nothing is signed here so far: no key can vouch for it.")
             return findings.verdict(trusted=False)
-        signers = () if last is None else (last.signer,)
-        return findings.verdict(trusted=trust(self._keys, signers, given, findings))
+        return findings.verdict(trusted=trust(self._keys, (last.signer,), given, findings))
 
 
 def verify_audit(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Collection, Iterator
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.gate.policy import Effect, Policy, Ruling
 from holdfast.gate.policy_file import Tier, read_as
+from holdfast.gate.policy_shape import nearest
 from holdfast.gate.policy_yaml import Path
 from holdfast.gate.proposals import Proposal, Risk, RunFacts
 from holdfast.journal.cbor import canonical
@@ -23,6 +24,9 @@ Moment = Annotated[
         examples=["2026-05-01T12:00:00Z"],
     ),
 ]
+
+
+CONTENT: Final = "it is a list of cases, such as `- {name: reading is free, action: {writes: false}, expect: allow}`"
 
 
 class CaseAction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,9 +82,20 @@ class Result(Struct, frozen=True):
     wrong: list[str]
 
 
-def read_cases(text: str, source: str) -> list[Case]:
-    """The cases of a file. Raises InvalidPolicy with every problem, each with its line and column."""
-    return read_as(text, source, list[Case], _timely)
+def read_cases(text: str, source: str, rules: Collection[str] | None = None) -> list[Case]:
+    """The cases of a file. Raises InvalidPolicy with every problem, each with its line and column.
+
+    ``rules`` are the names that the policy has: a case that expects another one can never pass.
+    """
+
+    def check(cases: list[Case]) -> Iterator[tuple[Path, str]]:
+        yield from _timely(cases)
+        for number, case in enumerate(cases):
+            if rules is not None and not isinstance(case.rule, UnsetType) and case.rule not in rules:
+                known = nearest(case.rule, rules) if rules else ": it has none"
+                yield (number, "rule"), f"the policy has no rule {case.rule!r}{known}"
+
+    return read_as(text, source, list[Case], check, CONTENT)
 
 
 def try_cases(policy: Policy, cases: list[Case]) -> Iterator[Result]:

@@ -13,25 +13,30 @@ import msgspec
 
 from holdfast.gate.policy import Approval, Policy, Ruling
 from holdfast.gate.proposals import Proposal, RunFacts
-from holdfast.gate.tasks import APPROVED, DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, is_about, is_expired, verdict_of
+from holdfast.gate.tasks import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, approvers, is_about, is_expired, verdict_of
 from holdfast.store.governance import Receipt, Task
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a call before it is judged: an attempt of unknown outcome, its task, its approval."""
+    """What is known of a call before it is judged: an earlier attempt under its key, its task, its approval.
+
+    ``own`` is whether this call has made an attempt before, and not only another that left its outcome open.
+    """
 
     receipt: Receipt | None = None
     outcome: Task | None = None
     approval: Task | None = None
     probed: bool = False
+    own: bool = False
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):
-    """Do it. ``instead_of`` is the token of an attempt of unknown outcome that it repeats."""
+    """Do it. ``instead_of`` is the token of the attempt that it repeats; ``counts`` is whether it is one write more."""
 
     ruling: Ruling
     task: Task | None = None
     instead_of: str | None = None
+    counts: bool = False
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
@@ -98,7 +103,7 @@ def judge(
         if unknown is not None:
             return unknown
         instead_of = known.receipt.token
-    counts = proposal.writes and attempt == 1 and instead_of is None
+    counts = proposal.writes and attempt == 1 and not known.own  # all attempts of a call are one write
     most = policy.max_writes(run.tenant, run.workflow) if counts else None
     if most is not None and run.writes >= most:
         told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
@@ -106,9 +111,10 @@ def judge(
     ruling = policy.decide(proposal, run, now)
     match ruling.effect:
         case "allow":
-            return Act(ruling, None, instead_of)
+            return Act(ruling, None, instead_of, counts)
         case "needs_approval":
-            return _approval(proposal, ruling, known.approval, instead_of, now)
+            verdict = _approval(proposal, ruling, known.approval, now)
+            return verdict if verdict is not None else Act(ruling, known.approval, instead_of, counts)
         case _:
             return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
 
@@ -135,7 +141,8 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Verdict |
     return None if safe_to_retry else AskOutcome(receipt)
 
 
-def _approval(proposal: Proposal, ruling: Ruling, task: Task | None, instead_of: str | None, now: int) -> Verdict:
+def _approval(proposal: Proposal, ruling: Ruling, task: Task | None, now: int) -> Verdict | None:
+    """What to do about an approval that is wanted; None where it is given."""
     wanted = ruling.approval
     assert wanted is not None
     if task is None:
@@ -148,7 +155,7 @@ def _approval(proposal: Proposal, ruling: Ruling, task: Task | None, instead_of:
         return Refuse("ApprovalExpired", "approval", told, ruling.rule, ruling.policy, expired)
     match task.status:
         case "approved":
-            return Act(ruling, task, instead_of)
+            return None
         case "rejected":
             said = task.answers[-1]
             told = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
@@ -166,7 +173,6 @@ def _is_enough(task: Task, wanted: Approval) -> bool:
     """Whether the approval that was asked for is at least the one that policy wants now, by people it wants now."""
     if _TIERS.get(task.tier, 0) < _TIERS.get(wanted.tier, 2) or (wanted.two_person and not task.two_person):
         return False
-    if task.status != "approved" or task.delegated_to is not None or not wanted.candidates:
+    if task.status != "approved" or not wanted.candidates:
         return True
-    people = [said.who for said in task.answers if said.verdict == APPROVED]
-    return all(any(fnmatchcase(who, pattern) for pattern in wanted.candidates) for who in people)
+    return all(any(fnmatchcase(who, pattern) for pattern in wanted.candidates) for who in approvers(task))

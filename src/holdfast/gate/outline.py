@@ -10,7 +10,7 @@ import msgspec
 from holdfast.gate.records import Metadata, of_bytes
 from holdfast.journal import events as e
 from holdfast.journal.codec import decode_segment
-from holdfast.journal.payload import CBOR, Err, Failure, Ok, Payload
+from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.store.values import Segment
 
@@ -60,7 +60,8 @@ class JournalLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 def outline(generation: int, segments: Sequence[Segment], hidden: Collection[str] = ()) -> JournalLine:
     """A whole journal. The inputs of ``hidden`` promises hold secrets: they have no hash, it could be guessed from.
 
-    Raises StoreCorrupt where a segment cannot be read.
+    Where there are any, the run's own input has none either: secrets mostly come with it. The journal's last hash binds
+    it all the same. Raises StoreCorrupt where a segment cannot be read.
     """
     root = root_of(segments)
     lines = []
@@ -97,9 +98,22 @@ def _line(entry: e.Entry, hidden: Collection[str]) -> EventLine:
         payload=_payload(event),
         error=_error(event),
     )
-    if isinstance(event, e.InvokeScheduled) and line.promise in hidden and line.payload is not None:
+    if line.payload is not None and _is_hidden(event, line.promise, hidden):
         return msgspec.structs.replace(line, payload=Metadata(line.payload.type))
     return line
+
+
+def _is_hidden(event: e.Event, promise: str | None, hidden: Collection[str]) -> bool:
+    """Whether its payload may hold a secret: a call's input, the run's, or what a generation gives to the next."""
+    match event:
+        case e.InvokeScheduled():
+            return promise in hidden
+        case e.ExecutionStarted():
+            return bool(hidden)
+        case e.ExecutionCompleted(result=Payload(codec=codec)):
+            return bool(hidden) and codec == CONTINUED
+        case _:
+            return False
 
 
 def _payload(event: e.Event) -> Metadata | None:

@@ -104,7 +104,7 @@ class Checked(Struct, frozen=True):
 
 def read(text: str, source: str) -> Checked:
     """The file. Raises InvalidPolicy with every problem that it has."""
-    document = _document(text)
+    document = _document(text, "it begins with `version: 1` and has `rules:`")
     _fit(document, schema())
     rules = document.data.get("rules") if isinstance(document.data, dict) else None
     expressions = _expressions(document, rules if isinstance(rules, list) else [])
@@ -112,9 +112,14 @@ def read(text: str, source: str) -> Checked:
     return Checked(_converted(document, PolicyFile, source), expressions)
 
 
-def read_as(text: str, source: str, shape: type[T], check: Callable[[T], Iterable[tuple[Path, str]]]) -> T:
-    """Another file of this kind, as its shape; ``check`` tells what no shape can. Raises InvalidPolicy."""
-    document = _document(text)
+def read_as(
+    text: str, source: str, shape: type[T], check: Callable[[T], Iterable[tuple[Path, str]]], content: str
+) -> T:
+    """Another file of this kind, as its shape; ``check`` tells what no shape can. Raises InvalidPolicy.
+
+    ``content`` says what is in such a file, to someone whose file is empty.
+    """
+    document = _document(text, content)
     _fit(document, msgspec.json.schema(shape))
     found = _converted(document, shape, source)
     for path, what in check(found):
@@ -155,10 +160,10 @@ def make_schema() -> dict[str, Any]:
     return {**head, **msgspec.json.schema(PolicyFile)}
 
 
-def _document(text: str) -> Document:
+def _document(text: str, content: str) -> Document:
     document = Document(text)
     if document.data is None and not document.problems:
-        document.report((), "the file is empty: it begins with `version: 1` and has `rules:`")
+        document.report((), f"the file is empty: {content}")
     return document
 
 
@@ -201,8 +206,8 @@ def _cross_check(document: Document, rules: list[Any]) -> None:
             line, _ = document.place(("rules", seen[name], "name"))
             document.report(("rules", number, "name"), f"the rule in line {line} is called {name!r}, too: rename one")
         candidates = rule.get("candidates")
-        if rule.get("two_person") is True and isinstance(candidates, list) and len(candidates) == 1:
-            only = candidates[0]
-            if isinstance(only, str) and not re.search(r"[*?\[]", only):
+        if rule.get("two_person") is True and isinstance(candidates, list):
+            different = {each for each in candidates if isinstance(each, str)}
+            if len(different) == 1 and not re.search(r"[*?\[]", only := different.pop()):
                 what = f"two people must agree, and {only!r} is the only candidate: name another, or a pattern"
                 document.report(("rules", number, "candidates"), what)

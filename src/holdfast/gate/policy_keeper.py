@@ -42,6 +42,9 @@ class PolicyKeeper:
         except InvalidPolicy as error:
             self._complain(str(error))
             return False
+        except Exception as error:  # whatever a file does to its reader, the policy that works stays in force
+            self._complain(f"{self._path}: it cannot be read: {type(error).__name__}: {error}")
+            return False
         log.info("policy %s is in force now, after %s: %s", policy.hash, self.current.hash, policy.source)
         self._content, self.current, self.trouble = found, policy, None
         return True

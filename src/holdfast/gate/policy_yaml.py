@@ -1,6 +1,7 @@
 """Reads YAML as plain data that remembers where each part stands, so that every problem can be told by its place.
 
-Stricter than YAML: no aliases (a few lines of them can unfold to gigabytes), no tags, no key twice, keys are text.
+Stricter than YAML: no aliases (a few lines of them can unfold to gigabytes), no tags, no key twice, keys are text, and
+text is what UTF-8 can say: it goes into the audit.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ Path = tuple[str | int, ...]
 
 LONGEST: Final = 1_000_000
 DEEPEST: Final = 30
+WIDEST: Final = 100
+"""How many characters a number has at most: a longer one cannot even be shown."""
 
 _TEXT: Final = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
-_PLAIN: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null"))
+_KINDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
+_PLAIN: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in _KINDS)
 _ESCAPES: Final = {"x": 4, "u": 6, "U": 10}
 _BLANK: Final = " \t\r\n"
 
@@ -100,9 +104,9 @@ class Document:
             return [self._read(item, (*path, index), loader) for index, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             if node.tag in _TEXT:
-                return node.value
+                return self._written(node)
             if node.tag in _PLAIN:
-                return loader.construct_object(node)
+                return self._plain(node, loader)
         self._complain(
             node.start_mark,
             f"a text that begins with ! is a tag in YAML, here `{node.tag}`: put the text in quotes, like "
@@ -110,18 +114,46 @@ class Document:
         )
         return f"{node.tag} {node.value}" if isinstance(node, yaml.ScalarNode) else None
 
+    def _written(self, node: yaml.ScalarNode) -> str:
+        text = str(node.value)
+        if not _is_encodable(text):
+            self._complain(node.start_mark, "a half of a surrogate pair is no character: write the character itself")
+        return text
+
+    def _plain(self, node: yaml.ScalarNode, loader: yaml.SafeLoader) -> Any:
+        """A number, true, false or nothing. YAML calls some texts numbers that are none, and a tag can call any so."""
+        kind, text = _KINDS[node.tag.rpartition(":")[2]], node.value[:WIDEST]
+        if text != node.value:
+            self._complain(node.start_mark, f"`{text}…` is too long for {kind}: {WIDEST} characters are the most")
+            return text
+        try:
+            return loader.construct_object(node)
+        except (ValueError, KeyError, OverflowError):
+            self._complain(node.start_mark, f"`{text}` is not {kind}: if it is a text, put it in quotes")
+            return text
+
     def _mapping(self, node: yaml.MappingNode, path: Path, loader: yaml.SafeLoader) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _TEXT:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "this"
                 self._complain(key.start_mark, f'`{name}` is not text: put the key in quotes, like "{name}"')
+            elif not _is_encodable(key.value):
+                self._written(key)
             elif key.value in found:
                 self._complain(key.start_mark, f"`{key.value}` stands here for the second time: remove one of them")
             else:
                 self._keys[*path, key.value] = key
                 found[key.value] = self._read(value, (*path, key.value), loader)
         return found
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:

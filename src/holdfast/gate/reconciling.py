@@ -3,18 +3,21 @@
 - The journal that the run ended with is the one that its end, in the audit, names by its last hash.
 - An action that gave a value has a receipt; one that gave an error has at least been judged.
 - A receipt is for a proposal that was allowed, or approved by a person, before it, for the same promise.
+- What was allowed because people approved it, they had approved before: that promise, that proposal, enough of them.
 - What needed two people was approved by two, and what is of tier high by others than whoever started the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.gate import records
 from holdfast.gate.actions import ACTION
 from holdfast.gate.claims import Findings
 from holdfast.gate.facts import RunLine
 from holdfast.gate.outline import JournalLine
+from holdfast.gate.tasks import person
 
 Told = Sequence[tuple[int, records.Record]]
 
@@ -26,8 +29,16 @@ def reconcile(facts: RunLine, journals: Sequence[JournalLine], told: Told, findi
     for journal in journals:
         _end(facts, journal, told, findings)
     _actions(facts, journals, told, findings)
-    _receipts(told, findings)
-    _approvals(facts, told, findings)
+    leaves = _leaves(told)
+    _receipts(leaves, told, findings)
+    _approvals(facts, leaves, told, findings)
+
+
+class _Leaves(NamedTuple):
+    """Which entry first gave leave to each promise and proposal, and what is wrong with those that only seem to."""
+
+    first: dict[tuple[str, str], int]
+    problems: list[str]
 
 
 def _end(facts: RunLine, journal: JournalLine, told: Told, findings: Findings) -> None:
@@ -90,21 +101,61 @@ def _actions(facts: RunLine, journals: Sequence[JournalLine], told: Told, findin
         findings.proved("actions", f"all completed actions ({done - inherited}) have their receipt or their refusal.")
 
 
-def _receipts(told: Told, findings: Findings) -> None:
-    allowed: dict[tuple[str, str], int] = {}
+def _leaves(told: Told) -> _Leaves:
+    """A decision that names an approval is worth no more than what was said to its task before it."""
+    first: dict[tuple[str, str], int] = {}
+    problems: list[str] = []
+    asked: dict[str | None, list[records.Asked]] = {}
     for at, record in told:
         match record:
-            case records.Decided(effect="allow") | records.Asked(subject="approval", status="approved"):
-                allowed.setdefault((record.promise, record.proposal), at)
+            case records.Asked(subject="approval"):
+                asked.setdefault(record.task, []).append(record)
+                if record.status != "approved":
+                    continue
+            case records.Decided(effect="allow", stage="approval"):
+                what = (record.promise, record.proposal)
+                said = [each for each in asked.get(record.task, ()) if (each.promise, each.proposal) == what]
+                if (lacks := _lacking(said)) is not None:
+                    problems.append(
+                        f"entry {at} allows {record.action} by task {record.task}, which {lacks} before it."
+                    )
+                    continue
+            case records.Decided(effect="allow"):
+                pass
             case _:
                 continue
+        first.setdefault((record.promise, record.proposal), at)
+    return _Leaves(first, problems)
+
+
+def _lacking(said: Sequence[records.Asked]) -> str | None:
+    """What keeps a task from being approved by what was said to it so far, None where it is."""
+    people = _people(said)
+    if not people:
+        return "nobody approved"
+    if len(people) < _needed(said):
+        return f"only {', '.join(sorted(people))} approved"
+    return None if any(each.status == "approved" for each in said) else "was not approved"
+
+
+def _people(said: Sequence[records.Asked]) -> set[str]:
+    """Who approved, each once, however the name was written."""
+    people = {person(each.who): each.who for each in said if each.verdict == "approved" and each.who}
+    return set(people.values())
+
+
+def _needed(said: Sequence[records.Asked]) -> int:
+    return 2 if any(each.two_person for each in said) else 1
+
+
+def _receipts(leaves: _Leaves, told: Told, findings: Findings) -> None:
     count = 0
     bad = False
     for at, record in told:
         if not isinstance(record, records.Receipted):
             continue
         count += 1
-        decided_at = allowed.get((record.promise, record.proposal))
+        decided_at = leaves.first.get((record.promise, record.proposal))
         if decided_at is None or decided_at > at:
             bad = True
             why = "nothing allowed or approved" if decided_at is None else f"only entry {decided_at}, after it, allowed"
@@ -115,13 +166,14 @@ def _receipts(told: Told, findings: Findings) -> None:
         findings.proved("receipts", f"all receipts ({count}) are for a proposal that was allowed or approved before.")
 
 
-def _approvals(facts: RunLine, told: Told, findings: Findings) -> None:
+def _approvals(facts: RunLine, leaves: _Leaves, told: Told, findings: Findings) -> None:
     tasks: dict[str, list[records.Asked]] = {}
     for _, record in told:
         if isinstance(record, records.Asked) and record.subject == "approval":
             tasks.setdefault(record.task, []).append(record)
     approved = {task: asked for task, asked in tasks.items() if any(each.status == "approved" for each in asked)}
-    problems = [problem for task, asked in sorted(approved.items()) if (problem := _doubt(facts, task, asked))]
+    doubts = [doubt for task, asked in sorted(approved.items()) if (doubt := _doubt(facts, task, asked))]
+    problems = [*leaves.problems, *doubts]
     for problem in problems:
         findings.broken("approvals", problem)
     if not problems:
@@ -130,11 +182,11 @@ def _approvals(facts: RunLine, told: Told, findings: Findings) -> None:
 
 def _doubt(facts: RunLine, task: str, asked: Sequence[records.Asked]) -> str | None:
     """What is wrong with an approval: too few people, or whoever started the run, where that must be another."""
-    people = {each.who for each in asked if each.verdict == "approved" and each.who}
-    two = any(each.two_person for each in asked)
-    if len(people) < (2 if two else 1):
-        needed = "two different people" if two else "a person"
+    people = _people(asked)
+    if len(people) < _needed(asked):
+        needed = "two different people" if _needed(asked) == 2 else "a person"
         return f"task {task} is approved, and the audit does not show that {needed} approved it."
-    if facts.actor in people and any(each.tier == "high" for each in asked):
+    starter = person(facts.actor or "")
+    if any(person(who) == starter for who in people) and any(each.tier == "high" for each in asked):
         return f"task {task} is of tier high, and {facts.actor}, who started the run, approved it."
     return None

@@ -37,7 +37,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False, tag="decision", tag_field="
     proposal: str
     fields: Mapping[str, str]  # the type of each argument; "secret" where it is one
     effect: Literal["allow", "deny", "needs_approval"]
-    stage: str  # which part of the gate decided: schema, allowlist, caps, policy, approval
+    stage: str  # which part of the gate decided: schema, allowlist, caps, policy, approval, outcome, key
     rule: str | None
     policy: str | None
     reason: str

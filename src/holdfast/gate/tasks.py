@@ -1,13 +1,15 @@
 """Tasks: what a person may say to one, and what it is then. Pure: a task and an answer in, the next version out.
 
 A task is open while it is ``requested``. Two-person approvals need two different people. Where the tier is high,
-whoever started the run cannot approve it. Anyone can be told by name to answer instead (delegation); the candidates are
-names or patterns, and none means anyone.
+whoever started the run can neither approve it nor say what became of it. The candidates are names or patterns, and none
+means anyone. A task can be passed on to one person by name (delegation), who alone may answer it then; only to someone
+who could have answered it anyway, so that delegation undoes none of these rules.
 """
 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -24,6 +26,12 @@ DID_NOT_HAPPEN: Final = "did not happen"
 GIVEN_UP: Final = "given up"
 
 Tier = Literal["low", "med", "high"]
+
+_LETTING: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN})
+"""The answers after which the run goes on, or the act is done."""
+
+_PATTERN: Final = "*?["
+"""What makes a pattern of a name; as a person it would be whoever calls themselves that."""
 
 _STATUS: dict[tuple[TaskKind, str], TaskStatus] = {
     ("approval", APPROVED): "approved",
@@ -57,18 +65,26 @@ def answer(task: Task, who: str, verdict: str, reason: str, now: int, value: byt
     if status is None:
         fitting = " or ".join(repr(word) for kind, word in _STATUS if kind == task.kind)
         raise InvalidRequest(f"task {task.id} is about {_about(task)}: the answer is {fitting}, not {verdict!r}")
-    _check(task, who, now, deciding=verdict == APPROVED)
+    _check(task, who, reason, now, deciding=verdict in _LETTING)
     answers = (*task.answers, Said(who, verdict, reason, now, value))
-    if verdict == APPROVED and task.two_person and len({said.who for said in answers if said.verdict == APPROVED}) < 2:
-        return msgspec.structs.replace(task, version=task.version + 1, answers=answers)
+    people = {person(said.who) for said in answers if said.verdict == APPROVED}
+    if verdict == APPROVED and task.two_person and len(people) < 2:
+        # The second may be any other candidate, and whoever it was delegated to has answered.
+        return msgspec.structs.replace(task, version=task.version + 1, answers=answers, delegated_to=None)
     return msgspec.structs.replace(task, version=task.version + 1, answers=answers, status=status, closed_at=now)
 
 
 def delegate(task: Task, who: str, to: str, reason: str, now: int) -> Task:
-    """The task, to be answered by another person. Raises as ``answer`` does."""
-    if not _is_name(to):
+    """The task, to be answered by another person alone. Raises as ``answer`` does, also where ``to`` could not approve.
+
+    Whoever delegates need not be able to approve: the starter of a run may pass its approval on to somebody else.
+    """
+    if not is_name(to):
         raise InvalidRequest("say to whom the task goes: a name, without blanks around it")
-    _check(task, who, now, deciding=False)
+    if any(sign in to for sign in _PATTERN):
+        raise InvalidRequest(f"{to!r} is a pattern, and a task goes to one person: give their name")
+    _check(task, who, reason, now, deciding=False)
+    _check_heir(task, to)
     said = Said(who, f"delegated to {to}", reason, now)
     return msgspec.structs.replace(task, version=task.version + 1, answers=(*task.answers, said), delegated_to=to)
 
@@ -88,31 +104,63 @@ def verdict_of(task: Task) -> str:
     return task.answers[-1].verdict if task.answers else task.status
 
 
-def _check(task: Task, who: str, now: int, *, deciding: bool) -> None:
-    if not _is_name(who):
+def is_candidate(task: Task, who: str) -> bool:
+    """Whether this person was asked, whoever it is delegated to."""
+    return not task.candidates or any(fnmatchcase(who, pattern) for pattern in task.candidates)
+
+
+def approvers(task: Task) -> list[str]:
+    """Who has approved it so far, in order."""
+    return [said.who for said in task.answers if said.verdict == APPROVED]
+
+
+def is_barred(task: Task, who: str) -> bool:
+    """Whether it is another person's to let the act be done, because this one started the run and the tier is high."""
+    return task.tier == "high" and task.starter is not None and person(who) == person(task.starter)
+
+
+def is_name(text: object) -> bool:
+    """Whether it names a person. With a blank more, one person would pass for two, or not for who started the run."""
+    return isinstance(text, str) and bool(text) and text == text.strip() and text.isprintable()
+
+
+def person(name: str) -> str:
+    """What tells people apart: not how their name is written, in capitals or with another code for the same letter."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _check(task: Task, who: str, reason: str, now: int, *, deciding: bool) -> None:
+    if not is_name(who):
         raise InvalidRequest("say who answers: a name, without blanks around it")
+    if not isinstance(reason, str):
+        raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
     if task.status != "requested":
         raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
     if is_expired(task, now):
         raise TaskClosed(f"task {task.id} has expired: retry the run to ask again")
-    if not _is_candidate(task, who):
+    if who != task.delegated_to and (task.delegated_to is not None or not is_candidate(task, who)):
         told = task.delegated_to or ", ".join(task.candidates)
         raise TaskForbidden(f"{who} may not answer task {task.id}: {told} may")
-    if deciding and task.tier == "high" and who == task.starter:
-        raise TaskForbidden(f"{who} started the run, and an approval of tier high is another person's: delegate it")
-    if deciding and any(said.who == who and said.verdict == APPROVED for said in task.answers):
+    if deciding and is_barred(task, who):
+        raise TaskForbidden(f"{_barred(task, who)}: another person must")
+    if deciding and person(who) in map(person, approvers(task)):
         raise TaskForbidden(f"{who} has approved task {task.id} already: a second, different person must")
 
 
-def _is_name(text: str) -> bool:
-    """Whether it names a person. With a blank more, one person would pass for two, or not for who started the run."""
-    return bool(text) and text == text.strip() and text.isprintable()
+def _check_heir(task: Task, to: str) -> None:
+    """Refuse to pass an approval on to somebody who could not give it: it would be stuck, or a rule gone around."""
+    if not is_candidate(task, to):
+        candidates = ", ".join(task.candidates)
+        raise TaskForbidden(f"{to} may not answer task {task.id}: delegate it to one of its candidates, {candidates}")
+    if is_barred(task, to):
+        raise TaskForbidden(f"{_barred(task, to)}: name another person")
+    if person(to) in map(person, approvers(task)):
+        raise TaskForbidden(f"{to} has approved task {task.id} already: name a second, different person")
 
 
-def _is_candidate(task: Task, who: str) -> bool:
-    if task.delegated_to is not None:
-        return who == task.delegated_to
-    return not task.candidates or any(fnmatchcase(who, pattern) for pattern in task.candidates)
+def _barred(task: Task, who: str) -> str:
+    subject = "an approval" if task.kind == "approval" else "the outcome of an act"
+    return f"{who} started the run, and {subject} of tier high is not theirs"
 
 
 def _by(task: Task) -> str:

@@ -216,8 +216,10 @@ def _outline_problem(journal: JournalLine) -> str | None:
     name = f"the journal of generation {journal.generation}"
     at = 0
     for segment in journal.segments:
-        expected = list(range(at, at + segment.count))
-        if segment.first != at or [event.sequence for event in segment.events] != expected:
+        # What the file says of its length is believed only where it is that long: nothing is built by it.
+        if (segment.first, segment.count) != (at, len(segment.events)) or any(
+            event.sequence != sequence for sequence, event in enumerate(segment.events, at)
+        ):
             return f"{name} lacks events, or has others, in the segment at sequence {at}."
         at += segment.count
     if at != journal.version or not journal.segments or journal.segments[-1].head != journal.head:
@@ -227,6 +229,8 @@ def _outline_problem(journal: JournalLine) -> str | None:
 
 def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> str | None:
     """The bytes of all segments must give each segment's hash, and the outline."""
+    if any(line.size < 0 for line in journal.segments):  # going back, a few bytes could be told as any number
+        return f"a segment of generation {journal.generation} has a size below nothing."
     segments: list[Segment] = []
     head, at = GENESIS, 0
     for line in journal.segments:

@@ -25,7 +25,9 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     """Create a run with its first segment. With ``owner`` it is leased to that worker from the start; without one, it
     is ready for any worker if it is ``queued``.
 
-    Answered ``Started``, or ``Exists`` where the id is taken, with what is needed to tell whether it is the same start.
+    Answered ``Started``, or ``Exists`` where the id is taken, with what is needed to tell whether it is the same start,
+    or ``Retired`` where there is no such run any more and evidence of it or of a child is kept: a child's id is its
+    parent's, a ``~`` and more, so the children of another run of this id would have ids that were used.
     """
 
     key: Key
@@ -136,6 +138,10 @@ class Exists(msgspec.Struct, frozen=True, gc=False):
     fingerprint: bytes
 
 
+class Retired(msgspec.Struct, frozen=True, gc=False):
+    """The id was used before, and evidence is kept under it: in the audit it names that run for ever."""
+
+
 class Advanced(msgspec.Struct, frozen=True, gc=False):
     """Applied. ``arrived`` is the inbox's last position, ``pause`` the reason why the run must not go on, if any."""
 
@@ -180,6 +186,7 @@ class Withdrawn(msgspec.Struct, frozen=True, gc=False):
 Answer = (
     Started
     | Exists
+    | Retired
     | Advanced
     | Fenced
     | Renewed

@@ -8,7 +8,10 @@ The laws, judged with the others by ``holdfast.testing.stores``:
   Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
   other without a gap. One that has an id is written once, however often it is noted.
-- Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs.
+- A run's evidence has all its entries that are sealed: sealing another makes it due again, and evidence that lacks one
+  is not kept.
+- Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs. A governed run is pruned only when
+  it has evidence, and its id is not used again: in the audit an id names one run for ever.
 """
 
 from __future__ import annotations
@@ -155,7 +158,7 @@ class Artefact(msgspec.Struct, frozen=True, gc=False):
 
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
-    """What a worker that takes a run over must know: its pending and unknown receipts, and the tasks of its present
+    """What a worker that takes a run over must know: its receipts that have not succeeded, and the tasks of its present
     generation that are not cancelled."""
 
     receipts: list[Receipt]

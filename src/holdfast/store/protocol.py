@@ -41,6 +41,7 @@ from holdfast.store.changes import (
     Renewal,
     Renewed,
     Repeated,
+    Retired,
     Start,
     Started,
     Unknown,
@@ -141,6 +142,7 @@ __all__ = [
     "Renewal",
     "Renewed",
     "Repeated",
+    "Retired",
     "Run",
     "Said",
     "Segment",
@@ -280,13 +282,16 @@ class Store(Protocol):
         ...
 
     async def prune(self, ended_before: int, limit: int) -> int:
-        """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many."""
+        """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many.
+
+        Governed runs that have no evidence are left: nothing else could tell of them what evidence does.
+        """
         ...
 
     # -- what the gate keeps
 
     async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
-        """The open receipts and live tasks of those runs; runs without any are left out."""
+        """The receipts of those runs that have not succeeded, and their live tasks; runs without any are left out."""
         ...
 
     async def receipt(self, tenant: str, id: str) -> Receipt | None:
@@ -320,6 +325,8 @@ class Store(Protocol):
     async def seal(self, block: Block, sequences: Sequence[int]) -> bool:
         """Append a block and give these entries their positions, in this order.
 
+        The runs that they name have no evidence any more: what they had lacks these entries, and is due again.
+
         False, and nothing done, where the number is taken or one of the entries is sealed already.
         """
         ...
@@ -332,8 +339,12 @@ class Store(Protocol):
         """Add the next key, and an entry of the audit with it. False, and nothing done, where its number is taken."""
         ...
 
-    async def keep_artefact(self, artefact: Artefact, data: bytes) -> None:
-        """Keep a file of a run, instead of one of the same generation and name. Evidence shows in the run's row."""
+    async def keep_artefact(self, artefact: Artefact, data: bytes, through: int = -1) -> bool:
+        """Keep a file of a run, instead of one of the same generation and name. Evidence shows in the run's row.
+
+        ``through`` is the position of the last entry that evidence has, -1 where it has none. False, and nothing done,
+        where an entry of the run was sealed behind that: it would be kept without it.
+        """
         ...
 
     async def artefacts(self, key: Key) -> list[Artefact]:
@@ -346,6 +357,10 @@ class Store(Protocol):
 
     async def evidence_due(self, limit: int) -> list[Run]:
         """Governed runs that have ended and have no evidence yet, oldest first."""
+        ...
+
+    async def evidence_overdue(self, ended_before: int) -> int:
+        """How many of those ended before then: what ``prune`` leaves for want of evidence."""
         ...
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:

@@ -15,6 +15,7 @@ import cbor2
 import msgspec
 
 from holdfast.gate import tasks
+from holdfast.gate.judging import Refuse
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.kernel.requests import Invoke
@@ -22,7 +23,7 @@ from holdfast.store import protocol as p
 from holdfast.worker import messages, recording
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.gatehouse import Clearance, Gatehouse
+from holdfast.worker.gatehouse import Clearance, Gatehouse, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Outcome
@@ -61,9 +62,11 @@ class Acts:
                 self.begin(held, clearance)
             case _ if held.dropped:
                 return
+            case p.Taken(receipt=found) if (found.connector, found.operation) != clearance.case.operation:
+                self._conflict(held, clearance, found)
             case p.Taken(receipt=found) if found.state == "succeeded":
-                self._reuse(held, clearance, found, counted=opening.instead_of is None)
-            case p.Taken(receipt=found) if (found.root, found.position) == (promise.root, promise.path[-1]):
+                self._reuse(held, clearance, found)
+            case p.Taken(receipt=found) if is_of(found, promise):
                 gate.learn([found], [])
                 self._settler.reconsider(held, clearance.request)
             case p.Taken(receipt=found):
@@ -72,6 +75,17 @@ class Acts:
             case other:
                 told = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
                 self._settler.settle(held, clearance.request, Err(told))
+
+    def _conflict(self, held: Held, clearance: Clearance, found: p.Receipt) -> None:
+        """The key stands for another act: its result is not this one's, and this one cannot be told from it."""
+        case, gate = clearance.case, held.gate_of_run()
+        told = (
+            f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
+            f"receipt {found.id}: let the key say which act it is for"
+        )
+        gate.writes -= clearance.counts
+        gate.carry(recording.named(recording.refused(case, Refuse("ActionDenied", "key", told))))
+        self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
 
     async def _meet(
         self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float, found: p.Receipt
@@ -116,11 +130,10 @@ class Acts:
         held.gate_of_run().cleared[clearance.promise] = clearance
         self._settler.floor.perform_action(held, clearance)
 
-    def _reuse(self, held: Held, clearance: Clearance, found: p.Receipt, *, counted: bool) -> None:
+    def _reuse(self, held: Held, clearance: Clearance, found: p.Receipt) -> None:
         """It was done before, under this key: the recorded result is the result."""
         gate = held.gate_of_run()
-        if clearance.case.proposal.writes and clearance.request.attempt == 1 and counted:
-            gate.writes -= 1
+        gate.writes -= clearance.counts
         gate.carry(recording.reused(clearance.case, found, self._clock.now()))
         if found.error is not None:
             failure = Failure("holdfast.errors:Unencodable", found.error)
@@ -175,9 +188,10 @@ class Acts:
             self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
             return
         if told == "DidNotHappen":
-            self._ride(held, recording.failed(clearance, "the probe found that it did not happen", now))
-            gate.receipts.pop(clearance.promise, None)
-            gate.again[clearance.promise] = clearance.request  # the store does not know yet: it would say pending
+            closing = recording.failed(clearance, "the probe found that it did not happen", now)
+            self._ride(held, closing)
+            gate.receipts[clearance.promise] = closing.receipt  # the store does not know yet: it would say pending
+            gate.again[clearance.promise] = clearance.request
             self._settler.floor.stir(held)
             return
         log.warning("the probe of %s could not tell what became of it", clearance.case.action.name)

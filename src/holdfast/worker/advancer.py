@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from holdfast.errors import AuthorError, HoldfastError
+from holdfast.errors import AuthorError
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
 from holdfast.programs.function.definitions import Step
@@ -29,17 +28,15 @@ from holdfast.worker.governor import Governor
 from holdfast.worker.held import Held
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.nursery import Nursery
-from holdfast.worker.parker import Parker
+from holdfast.worker.parker import Parker, told
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
+from holdfast.worker.pump import Pump
 from holdfast.worker.turns import Plan
 from holdfast.worker.undertaking import Undertakings
 from holdfast.worker.warmth import WarmCache
 
 log = logging.getLogger("holdfast.worker")
-
-TURNS_PER_CALLBACK: Final = 64
-"""After so many turns the user's own callbacks get their chance."""
 
 Ended = Callable[[p.Key, str, e.Event], None]
 """Told of a run that ended here: its key, its workflow and its last event."""
@@ -80,10 +77,9 @@ class Advancer:
         self._crash_limit = crash_limit
         self._undertakings = Undertakings(performer, committer, executions.clock, steps, governor.acts, self.arrive)
         self._warm = WarmCache(warm_limit)
+        self._push = Pump().push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
         self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
-        self._ready: deque[Callable[[], None]] = deque()
-        self._pumping = False
         self._loads: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -109,12 +105,23 @@ class Advancer:
         if held is None or held.epoch != run.epoch or held.dropped:
             return
         if governed is not None:
-            held.gate_of_run().learn(governed.receipts, governed.tasks)
+            try:
+                held.gate_of_run().learn(governed.receipts, governed.tasks)
+            except Exception as error:
+                self.unreadable(run, "receipts and tasks", error)
+                return
         if run.crashes >= self._crash_limit:
             times = f"{run.crashes} times in a row the worker that held it died"
             self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
             return
         self._push(partial(self._enter, held, loaded, inbox))
+
+    def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
+        """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
+        held = self.held.get(run.key)
+        if held is None or held.epoch != run.epoch or held.dropped:
+            return
+        self._parker.unreadable(held, what, error)
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
@@ -129,8 +136,7 @@ class Advancer:
     def receive(self, key: p.Key, inbox: list[p.Received]) -> None:
         """Messages came for a held run."""
         held = self.held.get(key)
-        if held is not None and not held.dropped and held.execution is not None:
-            held.take_in(inbox)
+        if held is not None and not held.dropped and held.execution is not None and self._take_in(held, inbox):
             self._schedule(held)
 
     def paused(self, key: p.Key, reason: str) -> None:
@@ -167,29 +173,12 @@ class Advancer:
         for task in self._loads:
             task.cancel()
 
-    # -- the pump ------------------------------------------------------------------------------------------------
-
-    def _push(self, act: Callable[[], None]) -> None:
-        self._ready.append(act)
-        if not self._pumping:
-            self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
+    # -- turns ---------------------------------------------------------------------------------------------------
 
     def _schedule(self, held: Held) -> None:
         if not held.scheduled and not held.committing:
             held.scheduled = True
             self._push(partial(self._turn, held))
-
-    def _pump(self) -> None:
-        """Run what is ready. A plain callback: newer Pythons refuse to step a workflow's tasks from inside a task."""
-        for _ in range(min(TURNS_PER_CALLBACK, len(self._ready))):
-            self._ready.popleft()()
-        if self._ready:
-            asyncio.get_running_loop().call_soon(self._pump)
-        else:
-            self._pumping = False
-
-    # -- turns ---------------------------------------------------------------------------------------------------
 
     def _enter(self, held: Held, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
         """Rebuild a taken run and take its first turn here."""
@@ -201,11 +190,8 @@ class Advancer:
             else:
                 held.warm_up()
             held.take_in(inbox)
-        except HoldfastError as error:
-            self._parker.park(held, _reason(error))
         except Exception as error:
-            log.exception("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant)
-            self._parker.park(held, f"the run cannot be rebuilt: {type(error).__name__}: {error}")
+            self._parker.unbuilt(held, error)
         else:
             self._turn(held)
 
@@ -218,16 +204,31 @@ class Advancer:
         try:
             turn = self._executions.advance(held, arrivals, resume=held.pause is None)
         except AuthorError as error:
-            self._park_at_fault(held, arrivals, _reason(error))
+            self._park_at_fault(held, arrivals, told(error))
             return
         except Exception as error:
-            log.exception("run %s of tenant %s cannot be advanced", held.key.run, held.key.tenant)
-            self._park_at_fault(held, arrivals, f"engine: {type(error).__name__}: {error}")
+            self._fail(held, arrivals, "cannot be advanced", error)
             return
-        if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
-            self._commit(held, self._executions.plan(held, turn))
+        closings, writes = ([], 0) if held.gate is None else (list(held.gate.closings), held.gate.writes)
+        try:
+            if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
+                self._commit(held, self._executions.plan(held, turn))
+            else:
+                self._set_alarm(held)
+        except Exception as error:
+            if held.gate is not None:  # what the turn did to it is forgotten with the turn; what happened before is not
+                held.gate.closings, held.gate.writes = closings, writes
+            self._fail(held, arrivals, "cannot be planned", error)
+
+    def _fail(self, held: Held, arrivals: list[Arrival], what: str, error: Exception) -> None:
+        """Something of the engine's own went wrong with one run: it is parked, and the others go on."""
+        log.error("run %s of tenant %s %s", held.key.run, held.key.tenant, what, exc_info=error)
+        if held.dropped:
+            return
+        if held.committing:  # where a commit is under way, whoever takes the run anew finds the same, and parks it
+            self._relinquish(held)
         else:
-            self._set_alarm(held)
+            self._park_at_fault(held, arrivals, told(error, "engine"))
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
@@ -247,6 +248,12 @@ class Advancer:
     def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         """The turn is durable, or refused. Called from inside a task: no program runs here."""
         held.committing = False
+        try:
+            self._heed(held, work, answer)
+        except Exception as error:
+            self._fail(held, [], "cannot go on from what the store answered", error)
+
+    def _heed(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         if work.closings and not isinstance(answer, p.Advanced):
             self._governor.acts.salvage(held, work.closings)
         if held.dropped:
@@ -336,8 +343,12 @@ class Advancer:
             return
         held.execution.program.close()
         held.renew(renewal)
-        self._executions.rebuild(held, [renewal.segment], renewal.blobs)
-        self._turn(held)
+        try:
+            self._executions.rebuild(held, [renewal.segment], renewal.blobs)
+        except Exception as error:
+            self._parker.unbuilt(held, error)
+        else:
+            self._turn(held)
 
     # -- new runs --------------------------------------------------------------------------------------------------
 
@@ -428,10 +439,19 @@ class Advancer:
 
     async def _read_inbox(self, held: Held) -> None:
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
-        if not held.dropped and held.pause is None:
+        if held.dropped or held.pause is not None or not self._take_in(held, inbox):
+            return
+        if held.arrivals or held.through > held.consumed:
+            self._schedule(held)
+
+    def _take_in(self, held: Held, inbox: list[p.Received]) -> bool:
+        """Give a run its messages; False where one of them cannot be read, and the run is parked for it."""
+        try:
             held.take_in(inbox)
-            if held.arrivals or held.through > held.consumed:
-                self._schedule(held)
+        except Exception as error:
+            self._fail(held, [], "cannot read its inbox", error)
+            return False
+        return True
 
 
 def _follow(work: Plan, answer: p.Advanced) -> None:
@@ -441,7 +461,3 @@ def _follow(work: Plan, answer: p.Advanced) -> None:
         if passage.then is not None:
             passage.then(answer.also[index] if passage.changes else None)
         index += len(passage.changes)
-
-
-def _reason(error: HoldfastError) -> str:
-    return f"{error.code}: {error}"

@@ -1,4 +1,7 @@
-"""The archivist: it makes the evidence of governed runs that have ended, once all their entries are sealed."""
+"""The archivist: it makes the evidence of governed runs that have ended, once all their entries are sealed.
+
+An act may end after its run. Sealing what is told of it makes the run's evidence due again.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +72,5 @@ class Archivist(Role):
                 log.warning("no evidence of run %s of tenant %s: %s", run.key.run, run.key.tenant, error)
             self._failed[mark] = (str(error), now + AGAIN_SECONDS)
             return False
-        if gathered is None:
-            return False
-        await keep(self._store, self._clock, run, gathered)
         self._failed.pop(mark, None)
-        return True
+        return gathered is not None and await keep(self._store, self._clock, run, gathered)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from holdfast.gate import records as r
 from holdfast.gate import tasks
 from holdfast.gate.policy import Ruling
@@ -37,8 +39,13 @@ def approval(case: Case, ruling: Ruling, before: p.Task | None) -> p.Task:
     )
 
 
-def outcome_task(case: Case, receipt: p.Receipt, before: p.Task | None) -> p.Task:
-    """The task that asks people what became of an attempt: both facts are in view, what was begun and what is known."""
+def outcome_task(
+    case: Case, receipt: p.Receipt, before: p.Task | None, approval: p.Task | None, known: str | None
+) -> p.Task:
+    """The task that asks people what became of an attempt: both facts are in view, what was begun and what is known.
+
+    Their word may let it be done once more. So where it needed an ``approval``, it is for the same people to say.
+    """
     return _task(
         case,
         "outcome",
@@ -46,10 +53,12 @@ def outcome_task(case: Case, receipt: p.Receipt, before: p.Task | None) -> p.Tas
         f"did {receipt.connector} {receipt.operation} on {receipt.target or 'no target'} happen? ({receipt.action})",
         {
             "begun": f"attempt {receipt.attempt} was begun at {_moment(receipt.opened_at)} by {_holder(receipt)}",
-            "known": receipt.error or "its worker stopped before the outcome was recorded",
+            "known": known or receipt.error or "its worker stopped before the outcome was recorded",
             "receipt": receipt.id,
             "token": receipt.token,
         },
+        tier="med" if approval is None else approval.tier,
+        candidates=() if approval is None else approval.candidates,
         created_at=_younger(case, before),
     )
 
@@ -124,9 +133,13 @@ def put(task: p.Task, verdict: str, now: int, who: str | None = None, reason: st
     return p.PutTask(task, (_told(task, verdict, now, who, reason),))
 
 
-def expired(task: p.Task, now: int) -> p.PutTask:
-    """A task whose time is over, closed from the version that is known here: an answer at the last moment wins."""
-    return put(tasks.close(task, "expired", now), "expired", now)
+def expired(task: p.Task, now: int, refused: p.Note) -> p.PutTask:
+    """A task whose time is over, closed from the version that is known here: an answer at the last moment wins.
+
+    Only where it is closed is the action ``refused``.
+    """
+    closed = put(tasks.close(task, "expired", now), "expired", now)
+    return msgspec.structs.replace(closed, also=(*closed.also, refused))
 
 
 def cancelled(task: p.Task, now: int) -> p.CancelTask:

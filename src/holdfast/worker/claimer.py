@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
@@ -13,6 +13,8 @@ from holdfast.worker.clock import Clock
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
 from holdfast.worker.role import Role
+
+T = TypeVar("T")
 
 BATCH: Final = 200
 LOOK_SECONDS: Final = 5.0
@@ -100,16 +102,41 @@ class Claimer(Role):
     async def _take(self, runs: list[p.Run]) -> None:
         cold = [run for run in runs if self._advancer.take(run)]
         warm = [run for run in runs if run not in cold]
-        keys = [run.key for run in runs if run.governed]
-        governed = await patiently(partial(self._store.governed, keys)) if keys else {}
-        loaded = await patiently(partial(self._store.load, [run.key for run in cold])) if cold else {}
+        lost: set[p.Key] = set()
+        gated = [run for run in runs if run.governed]
+        governed = await self._read("receipts and tasks", gated, self._store.governed, lost)
+        loaded = await self._read("journal and inbox", cold, self._store.load, lost)
         for run in cold:
             journal = loaded.get(run.key)
             if journal is not None:
                 self._advancer.loaded(run, journal, journal.messages, governed.get(run.key))
-        inboxes = await patiently(partial(self._store.messages, [run.key for run in warm])) if warm else {}
+        inboxes = await self._read("inbox", warm, self._store.messages, lost)
         for run in warm:
-            self._advancer.loaded(run, None, inboxes.get(run.key, []), governed.get(run.key))
+            if run.key not in lost:
+                self._advancer.loaded(run, None, inboxes.get(run.key, []), governed.get(run.key))
+
+    async def _read(
+        self,
+        what: str,
+        runs: Sequence[p.Run],
+        read: Callable[[Sequence[p.Key]], Awaitable[dict[p.Key, T]]],
+        lost: set[p.Key],
+    ) -> dict[p.Key, T]:
+        """What the store has of these runs. A run of which it cannot be read is parked and ``lost``; others go on."""
+        runs = [run for run in runs if run.key not in lost]
+        if not runs:
+            return {}
+        try:
+            return await patiently(partial(read, [run.key for run in runs]))
+        except Exception as error:
+            if len(runs) == 1:
+                lost.add(runs[0].key)
+                self._advancer.unreadable(runs[0], what, error)
+                return {}
+        found: dict[p.Key, T] = {}
+        for run in runs:
+            found |= await self._read(what, [run], read, lost)
+        return found
 
     async def _mind_held(self) -> None:
         """Tell held runs of messages and pauses that came through other processes."""

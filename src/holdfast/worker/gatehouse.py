@@ -72,6 +72,11 @@ class Case:
         self.told = self.digest.hex()
 
     @property
+    def operation(self) -> tuple[str, str]:
+        """What is done to whom, whatever the function is called."""
+        return self.proposal.connector, self.proposal.operation
+
+    @property
     def fields(self) -> dict[str, str]:
         """The types of the arguments; "secret" where one is, or holds, a secret."""
         secrets = self.action.secrets.names
@@ -79,13 +84,14 @@ class Case:
 
 
 class Clearance:
-    """An act that may be done: its receipt is open."""
+    """An act that may be done: its receipt is open. ``counts`` is whether it was counted as one write more."""
 
-    __slots__ = ("case", "performance", "probing", "receipt")
+    __slots__ = ("case", "counts", "performance", "probing", "receipt")
 
-    def __init__(self, case: Case, receipt: p.Receipt, *, probing: bool = False) -> None:
+    def __init__(self, case: Case, receipt: p.Receipt, *, counts: bool = False, probing: bool = False) -> None:
         self.case = case
         self.receipt = receipt
+        self.counts = counts
         self.probing = probing
         self.performance: Performance | None = None
 
@@ -110,6 +116,7 @@ class Gatehouse:
         "approvals",
         "cleared",
         "closings",
+        "counted",
         "looked",
         "looking",
         "meeting",
@@ -126,6 +133,7 @@ class Gatehouse:
         self.receipts: dict[PromiseId, p.Receipt] = {}  # attempts of unknown outcome
         self.approvals: dict[PromiseId, p.Task] = {}
         self.outcomes: dict[PromiseId, p.Task] = {}
+        self.counted: set[PromiseId] = set()  # calls that failed before this worker had the run: writes already counted
         self.probed: set[PromiseId] = set()
         self.cleared: dict[PromiseId, Clearance] = {}
         self.passing: set[PromiseId] = set()  # calls whose judgement is being committed
@@ -140,6 +148,9 @@ class Gatehouse:
         """Take in what the store knows. Of a task the newer version counts."""
         for receipt in receipts:
             promise = PromiseId(receipt.root).child(receipt.position)
+            if receipt.state == "failed":
+                self.counted.add(promise)
+                continue
             before = self.receipts.get(promise)
             if before is None or before.token != receipt.token:  # of the same attempt more may be known here
                 self.receipts[promise] = receipt
@@ -158,11 +169,13 @@ class Gatehouse:
 
     def known(self, promise: PromiseId) -> Known:
         """What is known of a call before it is judged."""
+        receipt = self.receipts.get(promise)
         return Known(
-            self.receipts.get(promise),
+            receipt,
             self.outcomes.get(promise),
             self.approvals.get(promise),
             promise in self.probed,
+            promise in self.counted or (receipt is not None and is_of(receipt, promise)),
         )
 
     def carry(self, closing: p.CloseReceipt | p.Note) -> None:
@@ -221,8 +234,14 @@ class Gatehouse:
         for known in (self.receipts, self.approvals, self.outcomes, self.again):
             known.pop(promise, None)
         self.probed.discard(promise)
+        self.counted.discard(promise)
         self.meeting.discard(promise)
         self.looking.discard(promise)
+
+
+def is_of(receipt: p.Receipt, promise: PromiseId) -> bool:
+    """Whether the receipt is this call's, and not that of another call under the same key."""
+    return receipt.root == promise.root and receipt.position == promise.path[-1]
 
 
 def _attempt_of(closing: p.CloseReceipt | p.Note) -> tuple[str, str] | None:

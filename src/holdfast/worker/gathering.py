@@ -22,11 +22,13 @@ PAGE: Final = 500
 
 
 class Gathered(msgspec.Struct, frozen=True, gc=False):
-    """A bundle, the generation it is about, and how many entries were left out because nothing seals them yet."""
+    """A bundle, the generation it is about, how many entries were left out because nothing seals them yet, and the
+    position of the last one that is in it, -1 where there is none."""
 
     data: bytes
     generation: int
     unsealed: int
+    through: int
 
     @property
     def sha256(self) -> bytes:
@@ -60,13 +62,14 @@ async def gather(
     blobs = await _blobs(store, run, journals) if values else {}
     inputs = Inputs(run, number, journals, sealed, blocks, blobs, values)
     data = build(inputs, await keychain.published(), await keychain.signer(), clock.now())
-    return Gathered(data, number, len(entries) - len(sealed))
+    through = max((entry.position for entry in sealed if entry.position is not None), default=-1)
+    return Gathered(data, number, len(entries) - len(sealed), through)
 
 
-async def keep(store: Store, clock: Clock, run: Run, gathered: Gathered) -> None:
-    """Keep a bundle with its run."""
+async def keep(store: Store, clock: Clock, run: Run, gathered: Gathered) -> bool:
+    """Keep a bundle with its run; False where more of the run's entries were sealed since it was gathered."""
     artefact = Artefact(run.key, gathered.generation, EVIDENCE, gathered.sha256, len(gathered.data), clock.now())
-    await store.keep_artefact(artefact, gathered.data)
+    return await store.keep_artefact(artefact, gathered.data, gathered.through)
 
 
 async def entries_of(store: Store, query: AuditQuery) -> AsyncIterator[Entry]:

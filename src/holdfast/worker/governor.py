@@ -16,6 +16,7 @@ from typing import Any
 import cbor2
 import msgspec
 
+from holdfast.errors import Undecodable
 from holdfast.gate import judging as j
 from holdfast.gate import tasks
 from holdfast.gate.actions import ACTION, Action
@@ -31,7 +32,7 @@ from holdfast.worker import asking, recording
 from holdfast.worker.acts import MEETING_SECONDS, Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage
+from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.settling import Floor, Settler
 
@@ -128,8 +129,7 @@ class Governor:
         gate, promise = held.gate_of_run(), request.promise_id
         action = self._steps.get(request.function_name)
         if not isinstance(action, Action):
-            withdrawn = asking.withdrawn(gate, promise, now)
-            return Passage(withdrawn, lambda _: self._missing(held, request, action))
+            return self._refuse_missing(held, request, action, now)
         try:
             given, call = action.signature.read_twice(request.input)
             arguments = action.with_defaults(given)
@@ -174,7 +174,7 @@ class Governor:
         if receipt is None or receipt.request == case.proposal.request or receipt.key == case.proposal.key:
             return
         gate.probed.discard(promise)
-        if (receipt.root, receipt.position) == (promise.root, promise.path[-1]):
+        if is_of(receipt, promise):
             if recording.is_unaccounted(receipt, promise):
                 gate.carry(recording.abandoned(case.held, promise, receipt, case.now))
             gate.receipts.pop(promise)
@@ -187,10 +187,13 @@ class Governor:
             row.key.tenant, row.key.run, row.workflow, row.workspace, row.actor, row.attributes, writes, trigger
         )
 
-    def _missing(self, held: Held, request: Invoke, found: Step[..., Any] | None) -> None:
+    def _refuse_missing(self, held: Held, request: Invoke, found: Step[..., Any] | None, now: int) -> Passage:
         what = "is no action any more" if found is not None else "is not known here"
         told = f"action {request.function_name!r} {what}: deploy the code that defines it, then retry"
-        self._settler.settle(held, request, Err(Failure("holdfast.errors:InvalidDefinition", told)))
+        failure = Failure("holdfast.errors:InvalidDefinition", told)
+        note = recording.unread(held, request, None, told, now)
+        withdrawn = asking.withdrawn(held.gate_of_run(), request.promise_id, now)
+        return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
 
     def _refuse_unread(
         self, held: Held, request: Invoke, action: Action[..., Any], error: Exception, now: int
@@ -210,15 +213,16 @@ class Governor:
 
     def _act(self, case: Case, verdict: j.Act) -> Passage:
         held, request, gate = case.held, case.request, case.held.gate_of_run()
+        before = gate.receipts.pop(request.promise_id, None)
+        if before is not None and before.state == "pending" and is_of(before, case.promise):
+            gate.carry(recording.unknown(case, before))  # it is repeated, and the audit must show that it was begun
         receipt = recording.opened(case, self._token(), verdict.task)
-        if case.proposal.writes and request.attempt == 1 and verdict.instead_of is None:
-            gate.writes += 1
+        gate.writes += verdict.counts
         opening = p.OpenReceipt(receipt, verdict.instead_of)
         changes: list[p.Gating] = [opening, recording.decided(case, "allow", verdict.ruling, task=verdict.task)]
         # What it asks became known in another way, or policy wants nobody asked any more.
         changes.extend(asking.withdrawn(gate, request.promise_id, case.now))
-        clearance = Clearance(case, receipt)
-        gate.receipts.pop(request.promise_id, None)
+        clearance = Clearance(case, receipt, counts=verdict.counts)
         return Passage(tuple(changes), partial(self.acts.opened, held, clearance, opening, MEETING_SECONDS[0]))
 
     def _refuse(self, case: Case, verdict: j.Refuse) -> Passage:
@@ -229,7 +233,7 @@ class Governor:
         if verdict.expired is None:
             withdrawn = asking.withdrawn(held.gate_of_run(), request.promise_id, case.now)
             return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
-        change = asking.expired(verdict.expired, case.now)
+        change = asking.expired(verdict.expired, case.now, note)
         held.gate_of_run().approvals[request.promise_id] = change.task
 
         def then(answer: p.Answer | None) -> None:
@@ -239,7 +243,7 @@ class Governor:
                 held.gate_of_run().approvals.pop(request.promise_id, None)
                 self._settler.reconsider(held, request)
 
-        return Passage((change, note), then)
+        return Passage((change,), then)
 
     def _ask(self, case: Case, verdict: j.Ask) -> Passage:
         gate = case.held.gate_of_run()
@@ -253,23 +257,33 @@ class Governor:
         changes.append(recording.decided(case, "needs_approval", verdict.ruling, task=task))
         return Passage(tuple(changes))
 
-    def _ask_outcome(self, case: Case, receipt: p.Receipt) -> Passage:
+    def _ask_outcome(self, case: Case, receipt: p.Receipt, known: str | None = None) -> Passage:
+        """Ask a person what became of an attempt; ``known`` is what is known, where the receipt does not say it."""
         gate = case.held.gate_of_run()
         before = gate.outcomes.get(case.request.promise_id)
-        task = asking.outcome_task(case, receipt, before)
+        task = asking.outcome_task(case, receipt, before, gate.approvals.get(case.promise), known)
         gate.outcomes[case.request.promise_id] = task
         changes: list[p.Gating] = [asking.put(task, "requested", case.now)]
         if before is not None and before.status == "requested":  # it asks about an earlier attempt
             changes.append(asking.cancelled(before, case.now))
         if receipt.state == "pending":
-            unknown = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
-            gate.receipts[case.request.promise_id] = unknown
-            changes.append(recording.close(case, unknown, case.now))
+            closing = recording.unknown(case, receipt)
+            gate.receipts[case.request.promise_id] = closing.receipt
+            changes.append(closing)
         return Passage(tuple(changes))
 
     def _recall(self, case: Case, verdict: j.Recall) -> Passage:
-        """A person knows that it happened: their word is the result, and the receipt says whose word it is."""
-        value = verdict.task.answers[-1].value or cbor2.dumps(None)
+        """A person knows that it happened: their word is the result, and the receipt says whose word it is.
+
+        A result that the workflow could not read would stop it for good, so then they are asked again.
+        """
+        said = verdict.task.answers[-1]
+        value = said.value or cbor2.dumps(None)
+        try:
+            case.action.read_result(Payload(value))
+        except Undecodable as error:
+            told = f"{said.who} said that it happened, with a result that it cannot have given"
+            return self._ask_outcome(case, verdict.receipt, f"{told}: {error.__cause__ or error}")
         receipt = msgspec.structs.replace(
             verdict.receipt,
             state="succeeded",

@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from holdfast.errors import HoldfastError
 from holdfast.kernel.arrivals import Arrival
 from holdfast.store import protocol as p
 from holdfast.worker.committer import Committer
@@ -16,6 +17,13 @@ from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently
 
 log = logging.getLogger("holdfast.worker")
+
+
+def told(error: Exception, otherwise: str = "") -> str:
+    """Why a run is parked: by its code where the error is one of ours, else by what went wrong and how."""
+    if isinstance(error, HoldfastError):
+        return f"{error.code}: {error}"
+    return f"{otherwise}: {type(error).__name__}: {error}"
 
 
 class Parker:
@@ -39,6 +47,18 @@ class Parker:
         """Pause the run where its journal stands. Its inbox is left as it is."""
         self._commit(held, reason, None, held.consumed)
 
+    def unbuilt(self, held: Held, error: Exception) -> None:
+        """Park a run that cannot be made from its journal."""
+        if not isinstance(error, HoldfastError):
+            log.error("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant, exc_info=error)
+        self.park(held, told(error, "the run cannot be rebuilt"))
+
+    def unreadable(self, held: Held, what: str, error: Exception) -> None:
+        """Park a run of which the store has something that cannot be read."""
+        log.error("the %s of run %s, tenant %s, cannot be read", what, held.key.run, held.key.tenant, exc_info=error)
+        why = f"its {what} in the store cannot be read ({type(error).__name__}: {error})"
+        self.park(held, f"{why}: mend them or restore a backup, then resume the run.")
+
     def forget_turn(self, held: Held, arrivals: Sequence[Arrival]) -> None:
         """The code is at fault: nothing of the turn is kept but what arrived, which ``record`` is to save."""
         if held.execution is not None:
@@ -49,20 +69,29 @@ class Parker:
 
     async def record(self, held: Held, reason: str) -> None:
         """Record what arrived, so that no completed step is run again, and pause the run."""
-        loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
+        try:
+            loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
+        except Exception as error:
+            log.debug("what arrived could not be recorded: %s", error)
+            if not held.dropped:
+                self.park(held, reason)
+            return
         if loaded is not None and not held.dropped:
             self._push(partial(self._record, held, loaded, reason))
 
     def _record(self, held: Held, loaded: p.Loaded, reason: str) -> None:
+        closings = [] if held.gate is None else list(held.gate.closings)
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
             turn = self._executions.advance(held, held.arrivals, resume=False)
+            work = self._executions.plan(held, turn, judged=False)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
+            if held.gate is not None:
+                held.gate.closings = closings
             self.park(held, reason)
             return
         held.arrivals.clear()
-        work = self._executions.plan(held, turn, judged=False)
         self._commit(held, reason, work.change.segment, held.through, work.change.blobs, work.closings)
 
     def _commit(

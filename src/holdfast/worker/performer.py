@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
+from holdfast.gate.actions import Action
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
@@ -35,6 +36,8 @@ Beats = Callable[["Performance", bytes], None]
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
 
+_OPEN_STATUSES: Final = frozenset({408, 500, 502, 503, 504})
+"""Answers that do not say whether a request was carried out: it may have been before whoever answers gave up."""
 
 _NO_ANSWER: Final = frozenset(
     {
@@ -99,6 +102,11 @@ class Performance(msgspec.Struct):
     def info(self) -> StepInfo:
         key = str(self.promise) if self.act is None else self.act
         return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it does something outside that must not be done twice: an act that writes, and not its probe."""
+        return isinstance(self.step, Action) and self.step.writes
 
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
@@ -210,9 +218,10 @@ class Performer:
                 performance.unknown = True
                 outcome = AttemptFailed(promise, describe(error), attempt, started_at)
         except (TerminalError, AuthorError) as error:
+            performance.unknown = performance.writes and _is_unknown(error, writes=True)
             outcome = Settled(promise, Err(describe(error)), attempt, started_at)
         except Exception as error:
-            performance.unknown = _is_unknown(error)
+            performance.unknown = _is_unknown(error, writes=performance.writes)
             outcome = _failed(error, promise, attempt, started_at)
         finally:
             performance.task = None  # it holds its context, and that this: only the garbage collector could part them
@@ -277,10 +286,11 @@ def _failed(error: Exception, promise: PromiseId, attempt: int, started_at: int)
     return AttemptFailed(promise, failure, attempt, started_at, _retry_after(error))
 
 
-def _is_unknown(error: Exception) -> bool:
+def _is_unknown(error: Exception, *, writes: bool) -> bool:
     """Whether what was sent may have arrived although no answer came: told by its class, whichever library it is of.
 
-    Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error.
+    Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error. For an act that
+    ``writes``, an answer that leaves it open is none.
     """
     seen: set[int] = set()
     found: list[object] = [error]
@@ -291,15 +301,29 @@ def _is_unknown(error: Exception) -> bool:
         seen.add(id(one))
         if any(kind.__name__ in _NO_ANSWER for kind in type(one).__mro__):
             return True
-        found += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
+        if writes and _leaves_open(one):
+            return True
+        found += [one.__cause__, one.__context__, _told(one, "reason"), *one.args]
     return False
 
 
-def _status(error: Exception) -> int | None:
+def _leaves_open(error: BaseException) -> bool:
+    status = _status(error) or _told(error, "code")  # urllib's calls it so
+    return isinstance(status, int) and status in _OPEN_STATUSES
+
+
+def _status(error: BaseException) -> int | None:
     """The HTTP status behind an error of httpx, requests or aiohttp."""
-    response = getattr(error, "response", None)
-    status = getattr(response, "status_code", None) or getattr(error, "status", None)
+    status = _told(_told(error, "response"), "status_code") or _told(error, "status")
     return status if isinstance(status, int) else None
+
+
+def _told(error: object, name: str) -> Any:
+    """What an error of a library says of itself. Asking must not fail: the attempt would end without any arrival."""
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None
 
 
 def _is_terminal(error: Exception) -> bool:

@@ -16,7 +16,7 @@ INTERVAL_SECONDS: Final = 600.0
 
 
 class Pruner(Role):
-    """Deletes in small batches, so that nobody waits for it."""
+    """Deletes in small batches, so that nobody waits for it. What waits for its evidence is told when that changes."""
 
     name = "pruner"
 
@@ -25,10 +25,29 @@ class Pruner(Role):
         self._store = store
         self._clock = clock
         self._retention = retention_seconds
+        self._waiting = 0
 
     async def round(self) -> float | None:
         before = self._clock.now() - round(self._retention * 1e6)
         pruned = await self._store.prune(before, BATCH)
         if pruned:
             log.info("deleted %d runs that ended more than %g days ago", pruned, self._retention / 86400)
-        return 0.1 if pruned == BATCH else INTERVAL_SECONDS
+        if pruned == BATCH:
+            return 0.1
+        await self._tell_waiting(before)
+        return INTERVAL_SECONDS
+
+    async def _tell_waiting(self, before: int) -> None:
+        waiting = await self._store.evidence_overdue(before)
+        if waiting == self._waiting:
+            return
+        self._waiting = waiting
+        if waiting:
+            log.warning(
+                "%d governed runs that ended more than %g days ago are kept, because they have no evidence: see that a "
+                "worker makes it, and that its key is not locked",
+                waiting,
+                self._retention / 86400,
+            )
+        else:
+            log.info("no run waits for its evidence past its time any more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal, TypeGuard
 from zlib import crc32
 
@@ -9,7 +10,7 @@ import msgspec
 
 from holdfast.gate import chain
 from holdfast.gate import records as r
-from holdfast.gate.actions import Action
+from holdfast.gate.actions import Action, Cost
 from holdfast.gate.judging import Refuse
 from holdfast.gate.policy import Ruling
 from holdfast.journal import events as e
@@ -18,8 +19,9 @@ from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed
 from holdfast.kernel.requests import Invoke
+from holdfast.programs.function.failures import describe
 from holdfast.store import protocol as p
-from holdfast.worker.gatehouse import Case, Clearance
+from holdfast.worker.gatehouse import Case, Clearance, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome
 
@@ -88,22 +90,25 @@ def _decision(
     return note(row.key.tenant, row.key.run, record)
 
 
-def unread(held: Held, request: Invoke, action: Action[..., Any], reason: str, now: int) -> p.Note:
-    """The decision about a call whose arguments do not fit: there is no proposal to tell of."""
+def unread(held: Held, request: Invoke, action: Action[..., Any] | None, reason: str, now: int) -> p.Note:
+    """The decision about a call that nothing can be proposed of: its arguments do not fit, or its action is gone.
+
+    It tells no more than the names of its secrets, and with them that its input must not be shown by its hash.
+    """
     row = held.row
     record = r.Decided(
         now,
         row.key.run,
         str(request.promise_id),
         row.workflow,
-        action.name,
-        action.connector,
-        action.operation,
+        request.function_name,
+        "" if action is None else action.connector,
+        "" if action is None else action.operation,
         "",
-        action.writes,
-        action.risk,
+        True if action is None else action.writes,
+        "high" if action is None else action.risk,
         "",
-        {},
+        {} if action is None else dict.fromkeys(sorted(action.secrets.names), "secret"),
         "deny",
         "schema",
         None,
@@ -164,7 +169,7 @@ def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
     state: p.ReceiptState
     if not isinstance(outcome, AttemptFailed) and isinstance(outcome.outcome, Ok):
         state, result = "succeeded", outcome.outcome.value.data
-        cost = _cost(case.action, outcome.outcome.value)
+        cost = _cost(case, outcome.outcome.value)
         if len(result) > THRESHOLD_BYTES:
             blob = digest_of(result)
             blobs[blob], result = result, None
@@ -179,6 +184,12 @@ def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
     return close(case, closed, now, blobs)
 
 
+def unknown(case: Case, receipt: p.Receipt) -> p.CloseReceipt:
+    """The receipt of this call's attempt that nothing is known of: whoever had begun it is gone."""
+    told = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
+    return close(case, told, case.now)
+
+
 def failed(clearance: Clearance, why: str, now: int) -> p.CloseReceipt:
     """The receipt of an act that was not done."""
     receipt = msgspec.structs.replace(clearance.receipt, state="failed", error=why, closed_at=now, abandoned=False)
@@ -190,14 +201,39 @@ def _failure(outcome: Ok | Err) -> Any:
     return outcome.failure
 
 
-def _cost(action: Action[..., Any], result: Payload) -> dict[str, float | str] | None:
+def _cost(case: Case, result: Payload) -> dict[str, float | str] | None:
+    """What the act cost, by its own word. Whatever is wrong with that must not lose the receipt of an act."""
+    action = case.action
     if action.cost is None:
         return None
     try:
         cost = action.cost(action.read_result(result))
+        if not isinstance(cost, Cost):
+            raise TypeError(f"it gave {type(cost).__name__} instead of a Cost")
+        told: dict[str, float | str] = {
+            "provider": _text(cost.provider),
+            "model": _text(cost.model),
+            "amount": _amount(cost.amount),
+            "currency": _text(cost.currency),
+        }
     except Exception as error:
-        return {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": f"cost= failed: {error}"}
-    return {"provider": cost.provider, "model": cost.model, "amount": float(cost.amount), "currency": cost.currency}
+        why = f"cost= failed: {action.secrets.scrub_text(describe(error).message, case.arguments)}"
+        return {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": why}
+    return told
+
+
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    value.encode()  # a lone surrogate cannot be written
+    return value
+
+
+def _amount(value: float) -> float:
+    amount = float(value)
+    if not math.isfinite(amount):
+        raise ValueError(f"{amount} is no amount")
+    return amount
 
 
 def close(
@@ -207,7 +243,7 @@ def close(
 
     The receipt may be another call's; then it is about this call's ``proposal``, its present one unless it is given.
     """
-    if (receipt.root, receipt.position) == (case.promise.root, case.promise.path[-1]):
+    if is_of(receipt, case.promise):
         proposal = receipt.proposal
     told = case.told if proposal is None else proposal.hex()
     record = _told(case.held.key.run, case.name, told, receipt, receipt.state, now, blobs or {})
@@ -216,7 +252,7 @@ def close(
 
 def is_unaccounted(receipt: p.Receipt | None, promise: PromiseId) -> TypeGuard[p.Receipt]:
     """Whether this is the call's own attempt, of which nobody knows or has said that it is left at that."""
-    if receipt is None or (receipt.root, receipt.position) != (promise.root, promise.path[-1]):
+    if receipt is None or not is_of(receipt, promise):
         return False
     return receipt.state == "pending" or (receipt.state == "unknown" and not receipt.abandoned)
 
@@ -285,7 +321,8 @@ def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.S
     """The note that binds a governed run's journal to the chain."""
     output, error = None, None
     if isinstance(ending, e.ExecutionCompleted):
-        output = r.of_bytes("result", ending.result.data)
+        # What a continued generation gives is the next one's input.
+        output = r.Metadata("arguments") if standing == "continued" else r.of_bytes("result", ending.result.data)
     elif isinstance(ending, e.ExecutionFailed):
         error = ending.error.type
     row = held.row
@@ -299,7 +336,7 @@ def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.S
         held.id.root.hex(),
         segment.first + segment.count,
         segment.head.hex(),
-        r.of_bytes("arguments", started.input.data),
+        r.Metadata("arguments"),  # the head binds them; by their hash a secret among them could be guessed
         output,
         row.actor,
         error,

@@ -1,10 +1,15 @@
-"""The audit's keys as they are in the store: the first is made when it is needed, the last one signs."""
+"""The audit's keys as they are in the store: the first is made when it is needed, the last one signs.
+
+Nothing is signed with a key that the key before it does not endorse: whoever can write to the database, and cannot open
+a key, could add one of their own.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
+from holdfast.errors import StoreCorrupt
 from holdfast.gate import keys
 from holdfast.gate.keys import PublicKey, Signer
 from holdfast.store.protocol import Note, SigningKey, Store
@@ -26,18 +31,20 @@ class Keychain:
         self._clock = clock
         self._passphrase = passphrase
         self._opened: Signer | None = None
+        self._checked: list[PublicKey] = []
 
     async def line(self) -> list[SigningKey]:
-        """All keys, in order; the first is made now if there is none."""
+        """All keys, in order; the first is made now if there is none. Raises StoreCorrupt where one is not endorsed."""
         found = await self._store.signing_keys()
         while not found:
             # Where another process made one at the same moment, it is there when we look again.
             await self._store.add_signing_key(keys.generate(self._clock.now(), self._passphrase()))
             found = await self._store.signing_keys()
+        self._check(found)
         return found
 
     async def signer(self) -> Signer:
-        """The key that signs now. Raises KeyLocked."""
+        """The key that signs now. Raises KeyLocked, or as ``line`` does."""
         return self._open((await self.line())[-1])
 
     async def published(self) -> list[PublicKey]:
@@ -47,13 +54,24 @@ class Keychain:
     async def rotate(self, told: Callable[[SigningKey], Note]) -> SigningKey:
         """Add the next key, endorsed by the present one, with what the audit is told of it; it signs from now on.
 
-        Raises KeyLocked.
+        Raises KeyLocked, or as ``line`` does.
         """
         while True:
             present = (await self.line())[-1]
             following = keys.generate(self._clock.now(), self._passphrase(), (present, self._open(present)))
             if await self._store.add_signing_key(following, told(following)):
                 return following
+
+    def _check(self, found: list[SigningKey]) -> None:
+        """Hold the keys against each other; those that were found right before are not looked at again."""
+        line = [keys.published(key) for key in found]
+        if line != self._checked:
+            if (problem := keys.check_line(line)) is not None:
+                raise StoreCorrupt(
+                    f"the signing keys in the store are not in order: {problem} Nothing is signed until they are: find "
+                    "out who wrote that key, delete its row from signing_keys, or restore the table from a backup."
+                )
+            self._checked = line
 
     def _open(self, key: SigningKey) -> Signer:
         if self._opened is None or self._opened.id != key.id:

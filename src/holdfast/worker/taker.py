@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import cbor2
@@ -18,6 +19,7 @@ from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Outcome, Performance, Performer
 from holdfast.worker.role import Role
 
@@ -74,8 +76,7 @@ class Taker(Role):
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1
-        for work in claim.work:
-            self._begin(work)
+        await self._begin_all(claim.work)
         if claim.next_available_at is None:
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.001, (claim.next_available_at - self._clock.now()) / 1e6))
@@ -91,9 +92,8 @@ class Taker(Role):
         losses = self._lease.losses
         leased = await self._store.leased(self._worker)
         if self._lease.held_since(losses):
-            for work in leased.work:
-                if (work.key, work.position) not in self._running.get(work.queue, {}):
-                    self._begin(work)
+            running = {place for places in self._running.values() for place in places}
+            await self._begin_all([work for work in leased.work if (work.key, work.position) not in running])
             self._doubts -= known
 
     def lose_all(self) -> None:
@@ -112,6 +112,22 @@ class Taker(Role):
         for running, place in before:
             if place not in leased and (performance := running.pop(place, None)) is not None:
                 performance.cancel()
+
+    async def _begin_all(self, works: Sequence[p.Work]) -> None:
+        for work in works:
+            try:
+                self._begin(work)
+            except Exception as error:
+                await self._set_aside(work, error)
+
+    async def _set_aside(self, work: p.Work, error: Exception) -> None:
+        """Work that cannot be read must not keep the rest: its run is parked, and offers it anew when it goes on."""
+        name, of = work.name, f"of run {work.key.run}, tenant {work.key.tenant},"
+        log.error("the queued step %s %s cannot be read", name, of, exc_info=error)
+        told = f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
+        reason = f"{told}: resume the run to have it offered anew."
+        await patiently(partial(self._store.pause, work.key, reason, self._clock.now()))
+        self._committer.submit(p.Withdraw(work.key, work.position), lambda _: self._delivered(work.key))
 
     def _begin(self, work: p.Work) -> None:
         root, data, codec = cbor2.loads(work.body)

@@ -162,14 +162,30 @@ def test_a_rejection_fails_the_call(bank: Invoke, bank_url: str, task: Find) -> 
 
 
 def test_a_delegated_task_is_one_persons(bank: Invoke, task: Find) -> None:
-    """Whoever it was delegated to may answer, and nobody else."""
+    """Whoever it was delegated to may answer, and nobody else, until they have."""
     id = task("asking")
-    assert bank("delegate", id, "--as", "bob", "--to", "dan").stdout == f"task {id} is now dan's\n"
-    assert "dan (delegated)" in bank("tasks").stdout
+    assert bank("delegate", id, "--as", "bob", "--to", "oncall-7").stdout == f"task {id} is now oncall-7's\n"
+    assert "oncall-7 (delegated)" in bank("tasks").stdout
     refused = bank("approve", id, "--as", "bob")
-    assert (refused.exit_code, refused.stderr) == (1, f"error: bob may not answer task {id}: dan may\n")
-    (record,) = lines(bank("approve", id, "--as", "dan", "--json"))
-    assert (record["delegated_to"], record["status"]) == ("dan", "requested")
+    assert (refused.exit_code, refused.stderr) == (1, f"error: bob may not answer task {id}: oncall-7 may\n")
+    (record,) = lines(bank("approve", id, "--as", "oncall-7", "--json"))
+    assert (record["delegated_to"], record["status"]) == (None, "requested")
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "told"),
+    [
+        ("dan", 1, "delegate it to one of its candidates, bob, cid, oncall-*"),
+        ("cid", 1, "cid started the run, and an approval of tier high is not theirs: name another person"),
+        ("oncall-*", 2, "is a pattern, and a task goes to one person: give their name"),
+    ],
+)
+def test_a_task_goes_to_nobody_who_could_not_approve_it(
+    bank: Invoke, task: Find, to: str, code: int, told: str
+) -> None:
+    """Nobody goes around the rule by passing it on."""
+    refused = bank("delegate", task("asking"), "--as", "bob", "--to", to)
+    assert (refused.exit_code, told in refused.stderr) == (code, True), refused.stderr
 
 
 def test_an_outcome_is_resolved_with_what_the_act_gave(bank: Invoke, bank_url: str, task: Find) -> None:

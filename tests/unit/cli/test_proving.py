@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -61,6 +62,37 @@ def test_the_audit_is_listed_in_order_with_the_unsealed_marked_and_nothing_obeye
     assert [line.split()[0] for line in told[1:]] == [*map(str, range(9)), "unsealed"]
     assert "allow charge on customer-7" in told[1]
     assert "\\x1b[31m" in told[-1]
+
+
+def test_the_audit_says_to_whom_a_task_went_and_which_policy_came_into_force(holdfast: Invoke, url: str) -> None:
+    """Without having to read the JSON."""
+    asked = records.Asked(
+        1, "r", "p.0", "a-1", "approval", "requested", "delegated", "", "med", False, "bob", "she knows"
+    )
+    details = {"policy": "sha256:0123456789abcdef", "source": "policy.yaml", "before": ""}
+    told = [
+        msgspec.structs.replace(asked, delegated_to="cleo"),
+        msgspec.structs.replace(asked, delegated_to="cleo", verdict="rejected", who="cleo"),
+        records.Operated(1, "policy", "worker w", None, "in force", details),
+        records.Operated(1, "policy", "worker w", None, "in force", {"policy": "none", "source": "nowhere"}),
+    ]
+
+    async def write() -> None:
+        store = store_at(url)
+        await store.open()
+        try:
+            await store.commit([p.Note("t", None, records.kind_of(each), 1, records.encode(each)) for each in told])
+        finally:
+            await store.close()
+
+    asyncio.run(write())
+    sentences = [line.split("  ")[-1].strip() for line in holdfast("audit", "--tenant", "t").stdout.splitlines()[1:]]
+    assert sentences == [
+        "approval a-1 delegated to cleo by bob: she knows",
+        "approval a-1 rejected by cleo: she knows",
+        "policy policy.yaml (sha256:0123456789ab) by worker w: in force",
+        "policy nowhere (none) by worker w: in force",
+    ]
 
 
 def test_the_audit_can_be_narrowed_and_read_by_programs(holdfast: Invoke) -> None:
@@ -158,6 +190,7 @@ def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
         (("evidence", RUN, "-o", "no/such/folder/x.zip", *TENANT_OPTION), 2, "cannot be written"),
         (("verify", RUN, "--key", "public.pem", *TENANT_OPTION), 2, "--key is for files"),
         (("audit", "verify", "--key", "missing.pem"), 2, "missing.pem cannot be read"),
+        (("audit", "verify", "--tenant", "nosuch"), 2, "tenant 'nosuch' has no audit"),
         (("verify",), 2, "give a RUN, a FILE, or --all"),
     ],
 )
@@ -206,4 +239,29 @@ def test_a_store_without_keys_says_so(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["migrate"], env=fresh).exit_code == 0
     assert "there is no key yet" in CliRunner().invoke(main, ["keys", "list"], env=fresh).stderr
     assert CliRunner().invoke(main, ["keys", "export"], env=fresh).exit_code == 2
-    assert "the chain is whole: 0 entries" in CliRunner().invoke(main, ["audit", "verify"], env=fresh).stdout
+    assert "tenant 'default' has no audit" in CliRunner().invoke(main, ["audit", "verify"], env=fresh).stderr
+
+
+def test_evidence_is_made_anew_where_what_was_kept_was_altered(holdfast: Invoke, url: str) -> None:
+    """The message names the command that does it."""
+
+    async def keep() -> None:
+        store = store_at(url)
+        await store.open()
+        try:
+            await Archivist(store, SYSTEM_CLOCK).round()
+        finally:
+            await store.close()
+
+    asyncio.run(keep())
+    database = sqlite3.connect(url.removeprefix("sqlite:///"))
+    with database:
+        database.execute("UPDATE artefacts SET data = zeroblob(size)")
+    database.close()
+    refused = holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION)
+    assert refused.exit_code != 0
+    assert f"holdfast evidence {RUN} --anew -o FILE --tenant {TENANT}" in refused.stderr
+    assert not Path("run.zip").exists()
+    (told,) = lines(holdfast("evidence", RUN, "-o", "run.zip", "--anew", *TENANT_OPTION, "--json"))
+    assert told["stored"] is False
+    assert holdfast("verify", "run.zip").exit_code == 0

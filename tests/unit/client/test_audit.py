@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, SyncHoldfast, WorkerOptions, action, verify_evidence, workflow
-from holdfast.errors import InvalidRequest, RunNotFound
+from holdfast.errors import InvalidRequest, RunConflict, RunNotFound, StoreCorrupt
 from holdfast.gate.policy import parse
 from holdfast.store.memory import MemoryStore
 
@@ -75,6 +75,42 @@ def test_the_chain_is_verified_and_proved_where_a_key_is_trusted() -> None:
             await app.audit.verify(trusted=b"no key")
 
     on_engine(judge)
+
+
+def test_a_tenant_without_an_audit_is_told_and_not_called_good() -> None:
+    """A mistyped name, or an audit that was deleted as a whole, must not pass for a chain that is whole."""
+
+    async def judge(app: Holdfast) -> None:
+        await sealed(app)
+        trusted = await app.audit.public_keys()
+        told = "tenant 'nosuch' has no audit: nothing was ever noted there, or all of it is gone; check the name"
+        with pytest.raises(InvalidRequest, match=told):
+            await app.audit.verify(tenant="nosuch", trusted=trusted)
+        assert isinstance(app.store, MemoryStore)
+        with app.store._transaction() as tables:
+            tables.audit.clear()
+        verdict = await app.audit.verify(trusted=trusted)  # its blocks are left, so it is broken
+        assert not verdict.good
+
+    on_engine(judge)
+
+
+def test_what_is_not_sealed_yet_is_vouched_for_by_nobody() -> None:
+    """There is no signature so far: whatever key is given, nothing is proved."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", worker=False) as app:
+            await app.note("acme", "pause", "ann", "n-1")
+            key = await app.audit.rotate_key(by="ann", tenant="acme")
+            verdict = await app.audit.verify(tenant="acme", trusted=key.public)
+            assert (verdict.good, verdict.trusted) == (True, False)
+            assert [(claim.about, claim.state) for claim in verdict.claims] == [
+                ("chain", "consistent"),
+                ("unsealed", "not proved"),
+                ("trust", "not proved"),
+            ]
+
+    asyncio.run(main())
 
 
 def test_an_altered_entry_is_named() -> None:
@@ -152,13 +188,88 @@ def test_kept_evidence_is_given_as_it_was_kept() -> None:
     on_engine(judge)
 
 
+async def proved(app: Holdfast, run: str = "n-1") -> bytes:
+    """Wait until the archivist has made the evidence; gives its hash."""
+    async with asyncio.timeout(10):
+        while (found := (await app.run(run).info()).evidence) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return found
+
+
+def test_evidence_is_made_anew_where_that_is_asked_for() -> None:
+    """Whatever was kept stays as it is."""
+
+    async def judge(app: Holdfast) -> None:
+        digest = await proved(app)
+        anew = await app.run("n-1").evidence(anew=True)
+        assert (anew.stored, anew.ended, anew.generation) == (False, True, 0)
+        assert verify_evidence(anew.data, trusted=await app.audit.public_keys()).trusted
+        assert (await app.run("n-1").evidence()).sha256 == digest.hex()
+
+    on_engine(judge)
+
+
+def test_kept_evidence_is_given_only_where_the_row_shows_it() -> None:
+    """What was told since is in no kept bundle: until the next is kept, one is made for each who asks."""
+
+    async def judge(app: Holdfast) -> None:
+        await proved(app)
+        assert isinstance(app.store, MemoryStore)
+        with app.store._transaction() as tables:
+            (row,) = [run for run in tables.runs.values() if run.key.run == "n-1"]
+            tables.put(msgspec.structs.replace(row, evidence=b"another"))
+        made = await app.run("n-1").evidence()
+        assert not made.stored
+        assert verify_evidence(made.data, trusted=await app.audit.public_keys()).trusted
+
+    on_engine(judge)
+
+
+def test_altered_evidence_is_not_given() -> None:
+    """It says what to do: it can be made anew while the run is there, and then only a backup has it."""
+
+    async def judge(app: Holdfast) -> None:
+        await proved(app)
+        assert isinstance(app.store, MemoryStore)
+        with app.store._transaction() as tables:
+            (files,) = tables.artefacts.values()
+            ((place, file),) = files.items()
+            files[place] = file._replace(data=file.data[:-1] + b"x")
+        with pytest.raises(StoreCorrupt, match="Make it anew: holdfast evidence n-1 --anew -o FILE"):
+            await app.run("n-1").evidence()
+        assert verify_evidence((await app.run("n-1").evidence(anew=True)).data).good
+        assert await app.store.prune(2**62, 10) == 1
+        with pytest.raises(StoreCorrupt, match="Restore the database from a backup"):
+            await app.run("n-1").evidence()
+
+    on_engine(judge)
+
+
+def test_evidence_of_a_deleted_run_is_what_was_kept() -> None:
+    """None can be made anew, and its id is not used again."""
+
+    async def judge(app: Holdfast) -> None:
+        digest = await proved(app)
+        assert await app.store.prune(2**62, 10) == 1
+        kept = await app.run("n-1").evidence()
+        assert (kept.stored, kept.sha256) == (True, digest.hex())
+        for options in ({"anew": True}, {"values": True}):
+            with pytest.raises(RunNotFound, match="'n-1' was deleted: there is only its kept evidence"):
+                await app.run("n-1").evidence(**options)
+        with pytest.raises(RunConflict, match="run id 'n-1' was used before, and its evidence is kept"):
+            await app.start(noting, "hello", id="n-1")
+
+    on_engine(judge)
+
+
 def test_all_of_it_without_await() -> None:
     """A script or a web handler that knows no event loop."""
     with SyncHoldfast("memory://", workflows=[noting], policy=POLICY) as app:
         run = app.start(noting, "hello")
         assert run.result(10) == "HELLO"
         assert [entry.kind for entry in app.audit.list(run=run.id)] == ["decision", "receipt", "ended"]
-        bundle = run.evidence()
+        bundle = run.evidence(anew=True)
+        assert not bundle.stored
         assert verify_evidence(bundle.data, trusted=app.audit.public_keys()).trusted
         assert app.audit.rotate_key(by="ann").number == 2
         assert len(app.audit.keys()) == 2

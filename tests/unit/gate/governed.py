@@ -60,7 +60,7 @@ def journal() -> list[p.Segment]:
     return segments
 
 
-def decided(promise: PromiseId, effect: str, **more: object) -> records.Decided:
+def decided(promise: PromiseId, effect: str, stage: str = "policy", **more: object) -> records.Decided:
     return records.Decided(
         at=NOW,
         run=RUN,
@@ -75,7 +75,7 @@ def decided(promise: PromiseId, effect: str, **more: object) -> records.Decided:
         proposal=PROPOSALS[promise],
         fields={"amount": "number", "card": "secret"} if promise == CHARGE else {"to": "text"},
         effect=effect,  # type: ignore[arg-type]
-        stage="policy",
+        stage=stage,
         rule="r1",
         policy="ff" * 32,
         reason="<b>because</b>",

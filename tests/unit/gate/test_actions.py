@@ -63,7 +63,8 @@ ORDER = {"id": "o-7", "lines": [1, 2], "to": {"name": "Ann", "zip": None}}
 def test_a_template_is_filled_from_the_arguments(template: str, text: str) -> None:
     """By name and path, defaults included; a hash is of the canonical form; doubled braces stand for themselves."""
     assert proposed(declared(target=template), ORDER).target == text
-    assert proposed(declared(idempotency_key=template), ORDER).key == text
+    if template:
+        assert proposed(declared(idempotency_key=template), ORDER).key == text
 
 
 def test_a_hash_does_not_depend_on_the_order_of_members() -> None:
@@ -266,6 +267,14 @@ async def _no_receipt(order: str) -> None: ...
         ({"probe": _other}, "probe= takes the same arguments as the action"),
         ({"probe": "look"}, "probe= is a function of the same arguments"),
         ({"cost_estimate": -1}, "cost_estimate= is 0 or more"),
+        ({"cost_estimate": "3"}, r"cost_estimate= is a number such as 0\.03, not '3'"),
+        ({"cost_estimate": float("nan")}, "cost_estimate= is a number"),
+        ({"cost_estimate": None}, "cost_estimate= is a number"),
+        ({"cost": 3}, r"cost= is a function of the result: write cost=lambda result: Cost\("),
+        ({"cost": Cost("openbank", 3)}, "cost= is a function"),
+        ({"idempotency_key": ""}, "idempotency_key= is a template such as .*: leave it out"),
+        ({"idempotency_key": " "}, "idempotency_key= is a template"),
+        ({"idempotency_key": 7}, "idempotency_key= is a template"),
         ({"secret": ["password"]}, "secret= names 'password', which is no argument"),
         ({"retries": -1}, "retries is 0 or more"),
         ({"retries": 1, "retry": ONCE}, "not both"),
@@ -278,6 +287,16 @@ def test_a_declaration_that_cannot_hold_is_refused(options: dict[str, Any], why:
     """At the decorator, in words that say what to change."""
     with pytest.raises(InvalidDefinition, match=why):
         declared(**options)
+
+
+def test_an_action_without_parentheses_is_refused() -> None:
+    """In words that say what to write: a plain step may be decorated so, and an action must say what it does."""
+    bare: Any = action
+
+    with pytest.raises(InvalidDefinition, match=r'action pay: write @action\(connector="…", operation="…"\) above it'):
+
+        @bare
+        async def pay(order: str) -> None: ...
 
 
 def test_a_probe_takes_the_arguments_of_its_action() -> None:

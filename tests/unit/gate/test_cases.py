@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import InvalidPolicy
-from holdfast.gate.cases import microseconds, read_cases, try_cases
+from holdfast.gate.cases import CONTENT, microseconds, read_cases, try_cases
 from holdfast.gate.policy import parse
 from tests.unit.gate.policies import EXAMPLE, NOON, file_of
 
@@ -71,6 +71,8 @@ def test_a_case_can_give_every_fact() -> None:
         ("- {name: a, expect: deny, time: noon}", "cases.yaml:1:33: `time` must be text like 2026-05-01T12:00:00Z"),
         ("{name: a, expect: deny}", "cases.yaml:1:1: the file must be a list, not a mapping"),
         ("- {name: a, expect: deny, time: 2026-13-01}", "cases.yaml:1:33: '2026-13-01' is no time"),
+        ("", "cases.yaml:1:1: the file is empty: it is a list of cases, such as `- {name: reading is free, "),
+        ("# none yet", "the file is empty: it is a list of cases"),
     ],
 )
 def test_wrong_cases_are_refused_with_their_place(text: str, told: str) -> None:
@@ -78,6 +80,27 @@ def test_wrong_cases_are_refused_with_their_place(text: str, told: str) -> None:
     with pytest.raises(InvalidPolicy) as raised:
         read_cases(text, "cases.yaml")
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        (("reading is free", "sums"), "cases.yaml:1:33: the policy has no rule 'sum': did you mean `sums`?"),
+        (("reading is free",), "cases.yaml:1:33: the policy has no rule 'sum': there are `reading is free`"),
+        ((), "cases.yaml:1:33: the policy has no rule 'sum': it has none"),
+    ],
+)
+def test_a_rule_that_the_policy_does_not_have_is_a_mistake_of_the_case(rules: tuple[str, ...], told: str) -> None:
+    """It can never decide: the case must be mended, and the policy may be in order."""
+    with pytest.raises(InvalidPolicy) as raised:
+        read_cases("- {name: a, expect: deny, rule: sum}", "cases.yaml", rules)
+    assert told in str(raised.value)
+    assert read_cases("- {name: a, expect: deny, rule: sum}", "cases.yaml", ("sum",))
+
+
+def test_the_text_for_an_empty_file_shows_a_case_that_can_be_read() -> None:
+    """Whoever copies it has a case."""
+    assert read_cases(CONTENT.split("`")[1], "cases.yaml")[0].expect == "allow"
 
 
 def test_a_time_without_a_zone_is_utc() -> None:

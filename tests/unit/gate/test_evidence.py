@@ -15,7 +15,23 @@ from msgspec.structs import replace
 from holdfast.errors import InvalidRequest
 from holdfast.gate import evidence, records
 from holdfast.gate.bundles import pack, unpack
-from tests.unit.gate.governed import CHARGE, LINE, MAIL, RUN, bundle, inputs, journal, receipted, story
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import CONTINUED, Payload
+from holdfast.worker.sealing import seal
+from tests.unit.gate.governed import (
+    CHARGE,
+    LINE,
+    MAIL,
+    NOW,
+    RUN,
+    bundle,
+    decided,
+    inputs,
+    journal,
+    receipted,
+    story,
+)
 
 
 def files(data: bytes) -> dict[str, bytes]:
@@ -109,6 +125,43 @@ def test_an_input_with_a_secret_has_no_hash() -> None:
     inputs_told = {event["promise"]: event["payload"] for event in events if event.get("kind") == "action"}
     assert inputs_told[str(CHARGE)]["sha256"] is None
     assert inputs_told[str(MAIL)]["sha256"] is not None
+
+
+def payloads(event: str, told: list[records.Record], **changed: Any) -> list[Any]:
+    """What the outline tells of the payloads of one kind of event."""
+    journals = content("journal.json", bundle(inputs(told), **changed))
+    lines = [line for journal in journals for segment in journal["segments"] for line in segment["events"]]
+    return [line["payload"] for line in lines if line["event"] == event]
+
+
+def test_the_input_of_a_run_with_a_secret_call_has_no_hash() -> None:
+    """Secrets mostly come with the run's own input; where no call has one, it is told."""
+    assert payloads("ExecutionStarted", story()) == [{"type": "list", "size": None, "sha256": None}]
+    ((told),) = payloads("ExecutionStarted", story()[2:])
+    assert told == {"type": "list", "size": 3, "sha256": hashlib.sha256(b"\x82\x80\xa0").hexdigest()}
+
+
+def test_what_a_generation_gives_to_the_next_is_an_input_too() -> None:
+    """A secret that goes on from generation to generation is in no result of theirs either."""
+    started = e.ExecutionStarted("digest", Payload(b"\x82\x80\xa0"), None, "acme~order-1")
+    turn: list[tuple[int, e.Event]] = [
+        (NOW, started),
+        (NOW, e.ExecutionCompleted(Payload(b"\x82\x81\x01\xa0", CONTINUED))),
+    ]
+    journals = [evidence.Journal(0, [seal(turn, 0, GENESIS, {})]), evidence.Journal(1, journal())]
+    continued, completed = payloads("ExecutionCompleted", story(), journals=journals)
+    assert continued == {"type": CONTINUED, "size": None, "sha256": None}
+    assert completed["sha256"] is not None
+    assert payloads("ExecutionCompleted", story()[2:], journals=journals)[0]["sha256"] is not None
+
+
+def test_a_call_refused_for_its_arguments_does_not_tell_its_secret() -> None:
+    """It has no proposal; its decision names the secret arguments, and the hash of what was given is left out."""
+    fields = {"card": "secret"}
+    refused = replace(decided(MAIL, "deny", "schema"), proposal="", fields=fields, rule=None, policy=None)
+    told = payloads("InvokeScheduled", [refused])
+    assert [payload["sha256"] is None for payload in told] == [False, True, False]
+    assert [payload["size"] is None for payload in told] == [False, True, False]
 
 
 def test_values_are_added_when_they_are_asked_for() -> None:

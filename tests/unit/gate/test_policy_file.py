@@ -24,6 +24,9 @@ GOOD = [
     "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, tier: high, expires_in: 1d12h}]",
     "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, two_person: true}]",
     "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, candidates: ['*']}]",
+    "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, two_person: true, candidates: ['a*', 'a*']}]",
+    "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, two_person: true, candidates: [ann, ben]}]",
+    "version: 1\nrules: [{name: a, when: 'true', effect: needs_approval, candidates: [ann, ann]}]",
 ]
 
 RULE = "version: 1\nrules:\n  - name: a\n    when: true\n    effect: needs_approval\n"
@@ -105,6 +108,7 @@ SENSELESS = [
         "line 3 is called 'r0', too",
     ),
     (f"{RULE}    two_person: true\n    candidates: [ann]", (7, 17), "'ann' is the only candidate"),
+    (f"{RULE}    two_person: true\n    candidates: [ann, ann]", (7, 17), "'ann' is the only candidate"),
 ]
 
 # What is not even YAML as it is wanted here.
@@ -122,6 +126,17 @@ UNREADABLE = [
     ("version: 1\nrules: []\n---\nversion: 1", (3, 1), "this is not YAML"),
     ("version: 1\nrules: []\nx: \x07", (3, 1), "a character that YAML does not allow"),
     ("version: 1\nrules: " + "[" * 40 + "]" * 40, (2, 37), "nested too deeply"),
+    ("rules: []\nversion: 0x_", (2, 10), "`0x_` is not a whole number"),
+    ("rules: []\nversion: 0b_", (2, 10), "`0b_` is not a whole number"),
+    ("rules: []\nversion: !!int abc", (2, 10), "`abc` is not a whole number"),
+    ("rules: []\nversion: !!float x", (2, 10), "`x` is not a number: if it is a text, put it in quotes"),
+    ("rules: []\nversion: !!bool x", (2, 10), "`x` is not true or false"),
+    ("rules: []\nversion: " + "1" * 5000, (2, 10), "too long for a whole number: 100 characters are the most"),
+    ("rules: []\nversion: 0x" + "f" * 5000, (2, 10), "too long for a whole number"),
+    ("rules: []\nversion: 1" + ":59" * 3000, (2, 10), "too long for a whole number"),
+    ("rules: []\nversion: 1" + ":59" * 3000 + ".5", (2, 10), "too long for a number"),
+    ('version: 1\nrules: []\nallowlist: ["a/\\ud800"]', (3, 13), "no character"),
+    ('version: 1\nrules: []\ncaps: {tenants: {"\\ud800": {}}}', (3, 18), "no character"),
 ]
 
 

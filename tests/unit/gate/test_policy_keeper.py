@@ -50,6 +50,40 @@ def test_a_broken_file_leaves_the_old_policy_in_force_and_is_loud(path: Path, ca
     assert (keeper.trouble, keeper.current) == (None, first)
 
 
+@pytest.mark.parametrize("scalar", ["0x_", "0b_", "!!int abc", "!!bool x", "1" * 5000])
+def test_a_number_that_is_none_leaves_the_old_policy_in_force(
+    path: Path, caplog: pytest.LogCaptureFixture, scalar: str
+) -> None:
+    """It is told with its place, once, and nobody who looks at the file stumbles over it."""
+    keeper = PolicyKeeper(path)
+    first = keeper.current
+    path.write_text(f"version: 1\nrules: []\ncaps: {{default: {{weight: {scalar}}}}}\n", encoding="utf-8")
+    with caplog.at_level(logging.ERROR, "holdfast.policy"):
+        assert [keeper.reload() for _ in range(3)] == [False] * 3
+    assert keeper.current is first
+    assert keeper.trouble is not None
+    assert f"{path}:3:26: " in keeper.trouble
+    assert len(caplog.records) == 1
+
+
+def test_whatever_a_file_does_to_its_reader_the_old_policy_stays(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that nobody foresaw is a trouble like any other."""
+    keeper = PolicyKeeper(path)
+    first = keeper.current
+
+    def fails(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("holdfast.gate.policy_keeper.parse", fails)
+    path.write_text("version: 1\nrules: []\n", encoding="utf-8")
+    assert [keeper.reload() for _ in range(2)] == [False] * 2
+    assert keeper.current is first
+    assert keeper.trouble == f"{path}: it cannot be read: RecursionError: too deep"
+    assert len(caplog.records) == 1
+
+
 def test_a_file_that_is_gone_leaves_the_old_policy_in_force(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Deleting a policy does not switch it off."""
     keeper = PolicyKeeper(path)

@@ -85,13 +85,19 @@ def test_what_a_task_is_after_an_answer(before: dict[str, Any], verdict: str, st
         ({"candidates": ("Cid",)}, "cid", tasks.APPROVED, TaskForbidden, "may not answer"),
         ({"delegated_to": "dan"}, "cid", tasks.APPROVED, TaskForbidden, "dan may"),
         ({"delegated_to": "dan", "candidates": ("cid",)}, "cid", tasks.REJECTED, TaskForbidden, "dan may"),
-        ({"tier": "high"}, "ann", tasks.APPROVED, TaskForbidden, "ann started the run"),
+        ({"tier": "high"}, "ann", tasks.APPROVED, TaskForbidden, "ann started the run, .*: another person must$"),
         ({"tier": "high", "delegated_to": "ann"}, "ann", tasks.APPROVED, TaskForbidden, "ann started the run"),
         ({"two_person": True, "answers": (BOB,)}, "bob", tasks.APPROVED, TaskForbidden, "second, different person"),
         ({}, "", tasks.APPROVED, InvalidRequest, "say who"),
         ({}, "  ", tasks.APPROVED, InvalidRequest, "say who"),
         ({"two_person": True, "answers": (BOB,)}, "bob ", tasks.APPROVED, InvalidRequest, "without blanks"),
         ({"tier": "high"}, "\u200bann", tasks.APPROVED, InvalidRequest, "say who"),
+        ({"tier": "high"}, "Ann", tasks.APPROVED, TaskForbidden, "started the run"),
+        ({"tier": "high", "starter": "zoë"}, "zoe\u0308", tasks.APPROVED, TaskForbidden, "started the run"),
+        ({"tier": "high"}, "\uff41nn", tasks.APPROVED, TaskForbidden, "started the run"),
+        ({"two_person": True, "answers": (BOB,)}, "BOB", tasks.APPROVED, TaskForbidden, "already"),
+        ({**OUTCOME, "tier": "high"}, "ann", tasks.HAPPENED, TaskForbidden, "the outcome of an act of tier high"),
+        ({**OUTCOME, "tier": "high"}, "ann", tasks.DID_NOT_HAPPEN, TaskForbidden, "the outcome of an act of tier high"),
         ({}, "cid", tasks.HAPPENED, InvalidRequest, "'approved' or 'rejected', not 'happened'"),
         (OUTCOME, "cid", tasks.APPROVED, InvalidRequest, "'happened' or 'did not happen' or 'given up'"),
         ({}, "cid", "perhaps", InvalidRequest, "not 'perhaps'"),
@@ -108,13 +114,27 @@ def test_what_nobody_may_say(before: dict[str, Any], who: str, verdict: str, err
     [
         ({"tier": "high"}, "ann", tasks.REJECTED),
         ({"tier": "med"}, "ann", tasks.APPROVED),
-        ({**OUTCOME, "tier": "high"}, "ann", tasks.HAPPENED),
+        (OUTCOME, "ann", tasks.HAPPENED),
+        ({**OUTCOME, "tier": "high"}, "ann", tasks.GIVEN_UP),
         ({"tier": "high", "starter": None}, "ann", tasks.APPROVED),
     ],
 )
 def test_what_the_starter_may_say(before: dict[str, Any], who: str, verdict: str) -> None:
-    """Only the approval of tier high is another person's."""
+    """Only what lets the act of tier high be done, or go for done, is another person's."""
     assert tasks.answer(task(**before), who, verdict, "", NOW).closed_at == NOW
+
+
+@pytest.mark.parametrize("odd", [None, 7, b"fine"], ids=repr)
+def test_what_is_no_text_is_refused(odd: Any) -> None:
+    """It would be stored, and could never be read again."""
+    with pytest.raises(InvalidRequest, match="the reason is a text"):
+        tasks.answer(task(), "bob", tasks.APPROVED, odd, NOW)
+    with pytest.raises(InvalidRequest, match="the reason is a text"):
+        tasks.delegate(task(), "bob", "cid", odd, NOW)
+    with pytest.raises(InvalidRequest, match="say who"):
+        tasks.answer(task(), odd, tasks.APPROVED, "", NOW)
+    with pytest.raises(InvalidRequest, match="say to whom"):
+        tasks.delegate(task(), "bob", odd, "", NOW)
 
 
 def test_delegation_passes_the_question_on_and_approves_nothing() -> None:
@@ -122,29 +142,68 @@ def test_delegation_passes_the_question_on_and_approves_nothing() -> None:
     delegated = tasks.delegate(task(two_person=True), "bob", "cid", "she knows", NOW)
     assert (delegated.status, delegated.version, delegated.delegated_to) == ("requested", 2, "cid")
     assert delegated.answers == (Said("bob", "delegated to cid", "she knows", NOW),)
+    with pytest.raises(TaskForbidden, match="cid may"):
+        tasks.answer(delegated, "bob", tasks.APPROVED, "", NOW)
+    further = tasks.delegate(delegated, "cid", "dan", "", NOW)
+    assert tasks.answer(further, "dan", tasks.REJECTED, "", NOW).status == "rejected"
+
+
+def test_after_the_first_of_two_approvals_any_other_candidate_may_give_the_second() -> None:
+    """Delegated or not: the one person that it was for has answered, and must not choose who is the second."""
+    delegated = tasks.delegate(task(two_person=True, candidates=("b*", "c*", "dan")), "bob", "cid", "", NOW)
     once = tasks.answer(delegated, "cid", tasks.APPROVED, "", NOW)
-    assert once.status == "requested"  # bob has not approved
-    with pytest.raises(TaskForbidden):
-        tasks.answer(once, "bob", tasks.APPROVED, "", NOW)
-    back = tasks.delegate(once, "cid", "bob", "", NOW)
-    assert tasks.answer(back, "bob", tasks.APPROVED, "", NOW).status == "approved"
+    assert (once.status, once.delegated_to) == ("requested", None)  # bob has not approved
+    with pytest.raises(TaskForbidden, match="second, different person"):
+        tasks.answer(once, "cid", tasks.APPROVED, "", NOW)
+    assert tasks.answer(once, "dan", tasks.APPROVED, "", NOW).status == "approved"
+    assert tasks.answer(once, "bob", tasks.APPROVED, "", NOW).status == "approved"
 
 
 @pytest.mark.parametrize(
-    ("before", "who", "to", "error"),
+    ("before", "who", "to", "error", "why"),
     [
-        ({}, "bob", " ", InvalidRequest),
-        ({}, "bob", "cid ", InvalidRequest),
-        ({}, "", "cid", InvalidRequest),
-        ({"candidates": ("bob",)}, "cid", "cid", TaskForbidden),
-        ({"status": "approved"}, "bob", "cid", TaskClosed),
-        ({"expires_at": NOW}, "bob", "cid", TaskClosed),
+        ({}, "bob", " ", InvalidRequest, "say to whom"),
+        ({}, "bob", "cid ", InvalidRequest, "say to whom"),
+        ({}, "bob", "c*", InvalidRequest, r"'c\*' is a pattern, and a task goes to one person: give their name"),
+        ({}, "bob", "ci?", InvalidRequest, "is a pattern"),
+        (OUTCOME, "bob", "[c]id", InvalidRequest, "is a pattern"),
+        ({}, "", "cid", InvalidRequest, "say who"),
+        ({"candidates": ("bob",)}, "cid", "cid", TaskForbidden, "cid may not answer"),
+        ({"status": "approved"}, "bob", "cid", TaskClosed, "is approved"),
+        ({"expires_at": NOW}, "bob", "cid", TaskClosed, "has expired"),
+        (
+            {"candidates": ("bob", "on-*")},
+            "bob",
+            "cid",
+            TaskForbidden,
+            "delegate it to one of its candidates, bob, on-",
+        ),
+        ({"candidates": ("bob",), "delegated_to": "cid"}, "cid", "dan", TaskForbidden, "one of its candidates"),
+        ({"tier": "high"}, "bob", "ann", TaskForbidden, "ann started the run, .*: name another person"),
+        ({"two_person": True, "answers": (BOB,)}, "cid", "bob", TaskForbidden, "bob has approved .*: name a second"),
+        ({"two_person": True, "answers": (BOB,)}, "bob", "bob", TaskForbidden, "bob has approved"),
     ],
 )
-def test_who_may_not_delegate(before: dict[str, Any], who: str, to: str, error: type[Exception]) -> None:
-    """Whoever may not answer may not pass it on either: else anyone could make themselves a candidate."""
-    with pytest.raises(error):
+def test_delegation_undoes_no_rule(before: dict[str, Any], who: str, to: str, error: type[Exception], why: str) -> None:
+    """Whoever may not answer may not pass it on, and nobody gets it who could not have approved it anyway."""
+    with pytest.raises(error, match=why):
         tasks.delegate(task(**before), who, to, "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "who", "to"),
+    [
+        ({"candidates": ("bob", "on-*")}, "bob", "on-7"),
+        ({"tier": "high"}, "ann", "bob"),
+        ({"tier": "med"}, "bob", "ann"),
+        ({"tier": "high", "starter": None}, "bob", "ann"),
+        (OUTCOME, "bob", "ann"),
+        ({"two_person": True, "answers": (BOB,)}, "bob", "cid"),
+    ],
+)
+def test_to_whom_a_task_can_go(before: dict[str, Any], who: str, to: str) -> None:
+    """To whoever could answer; also from whoever started the run, and from who has approved."""
+    assert tasks.delegate(task(**before), who, to, "", NOW).delegated_to == to
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -15,16 +16,20 @@ from holdfast.gate.chain import make_block, message_of
 from holdfast.gate.claims import Verdict
 from holdfast.gate.evidence import Journal
 from holdfast.gate.keys import Signer
+from holdfast.gate.outline import JournalLine
 from holdfast.gate.verifying import verify_bundle
 from holdfast.store.protocol import Entry
 from tests.unit.gate.governed import (
     CHARGE,
     FIRST,
     LINE,
+    MAIL,
     NOW,
+    PROPOSALS,
     RUN,
     SECOND,
     STRANGER,
+    WIPE,
     asked,
     audit,
     bundle,
@@ -102,6 +107,15 @@ def test_with_values_the_journal_is_computed_anew() -> None:
     verdict = verify_bundle(data, TRUSTED)
     assert states(verdict)["values"] == "proved"
     assert verdict.good
+
+
+@pytest.mark.parametrize("values", [False, True])
+def test_an_end_that_does_not_tell_its_input_binds_the_journal_all_the_same(values: bool) -> None:
+    """Where the input may hold a secret its hash is left out; the journal's last hash is what counts."""
+    told = [*story()[:-1], replace(ended(journal()), input=records.Metadata("arguments"))]
+    verdict = verify_bundle(bundle(inputs(told, values=values)), TRUSTED)
+    assert verdict.good
+    assert states(verdict)["journal"] == "proved"
 
 
 def test_without_a_key_all_is_only_consistent() -> None:
@@ -309,6 +323,54 @@ def test_a_story_that_does_not_hold_is_broken(data: bytes, told: str) -> None:
     assert told in broken(data)
 
 
+def approving(*said: records.Record) -> bytes:
+    """The bundle, with this said of the mail's approval, its receipt after it, and nothing else changed."""
+    told = story()
+    return bundle(inputs([*told[:3], *said, *told[6:]]))
+
+
+REQUESTED = asked("", "requested", "requested")
+ALLOWED = decided(MAIL, "allow", "approval", task="task-1")
+ANN, BOB = asked("ann", "requested"), asked("bob", "approved")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (approving(REQUESTED, ALLOWED), "entry 8 allows mail by task task-1, which nobody approved before it"),
+        (approving(REQUESTED, ANN, ALLOWED), "by task task-1, which only ann approved before it"),
+        (approving(REQUESTED, ANN, asked("ann", "approved"), ALLOWED), "which only ann approved before it"),
+        (approving(REQUESTED, ANN, asked("bob", "requested"), ALLOWED), "which was not approved before it"),
+        (approving(REQUESTED, ANN, ALLOWED, BOB), "which only ann approved before it"),
+        (approving(REQUESTED, ANN, BOB, replace(ALLOWED, task="task-2")), "by task task-2, which nobody approved"),
+        (approving(REQUESTED, ANN, BOB, replace(ALLOWED, task=None)), "by task None, which nobody approved"),
+        (approving(*(replace(each, promise=str(WIPE)) for each in (REQUESTED, ANN, BOB)), ALLOWED), "nobody approved"),
+        (approving(*(replace(e, proposal=PROPOSALS[WIPE]) for e in (REQUESTED, ANN, BOB)), ALLOWED), "nobody approved"),
+        (approving(REQUESTED, ANN, replace(BOB, subject="outcome"), ALLOWED), "which only ann approved before it"),
+    ],
+)
+def test_what_is_allowed_by_an_approval_was_approved_before_it(data: bytes, told: str) -> None:
+    """A decision that names a task is leave only where enough people had approved that very call by then."""
+    assert told in broken(data)
+
+
+def test_an_act_without_the_approval_that_allowed_it_is_without_leave() -> None:
+    """Neither the decision nor what was said after it makes its receipt good."""
+    told = broken(approving(REQUESTED, ALLOWED))
+    assert "receipt receipt-mail of mail: nothing allowed or approved this proposal" in told
+
+
+def test_an_approval_by_all_whom_it_needs_is_leave() -> None:
+    """As every approved act of a worker is told."""
+    assert broken(approving(REQUESTED, ANN, BOB, ALLOWED)) == ""
+
+
+def test_one_person_is_enough_where_one_is_asked() -> None:
+    """The task says how many."""
+    one = (replace(each, two_person=False) for each in (REQUESTED, asked("bob", "approved")))
+    assert broken(approving(*one, ALLOWED)) == ""
+
+
 def test_another_journal_is_not_the_one_that_ended() -> None:
     """An operator who rewrites the journal cannot rewrite the chain."""
     other = replace(journal()[0], head=b"\1" * 32)
@@ -328,6 +390,28 @@ def test_values_that_are_others_are_caught() -> None:
     assert "the segment at sequence 4 of generation 0 does not give its hash" in broken(altered)
     blob = bundle(own, blobs={bytes(32): b"not this"})
     assert f"file blobs/{'00' * 32} is not the value of that hash" in broken(blob)
+
+
+def test_sizes_that_go_back_are_refused() -> None:
+    """Else a few bytes could be read again and again, and each time kept."""
+    own = bundle(inputs(values=True))
+    (line,) = msgspec.json.decode(unpack(own)["journal.json"], type=list[JournalLine])
+    back = replace(line.segments[0], size=-line.segments[0].size)
+    worse = replace(line, segments=[back, *line.segments[1:]])
+    data = pack({**unpack(own), "journal.json": msgspec.json.encode([worse])})
+    assert "a segment of generation 0 has a size below nothing" in broken(data)
+
+
+@pytest.mark.parametrize("count", [10**14, 10**30, 7, -1, 0])
+def test_a_length_in_the_file_decides_nothing_about_memory(count: int) -> None:
+    """A segment that says it has more events than can be counted is broken, at once."""
+    data = resigned(edit("journal.json", b'"count": 4', b'"count": %d' % count))
+    tracemalloc.start()
+    try:
+        assert "the journal of generation 0 lacks events" in broken(data)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_entries_of_another_run_are_refused() -> None:

@@ -99,3 +99,13 @@ def test_the_trace_shows_where_and_is_bounded() -> None:
     assert failure.trace.rstrip().endswith("division by zero")
     assert "in deep" in failure.trace
     assert len(failure.trace) <= TRACE_LIMIT
+
+
+def test_a_long_traceback_is_cut_between_lines() -> None:
+    """Half of a secret would not be recognised as one, and so not taken out."""
+    try:
+        raise ValueError("\n".join("s3cret" for _ in range(TRACE_LIMIT)))
+    except ValueError as error:
+        failure = describe(error)
+    assert len(failure.trace) <= TRACE_LIMIT
+    assert set(failure.trace.splitlines()) == {"s3cret"}

@@ -18,11 +18,13 @@ from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, Unsup
 from holdfast.store import protocol as p
 from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import connect
+from holdfast.store.postgres.governance import seal
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
 from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.stores.artefacts import artefact, governed_end
 from holdfast.testing.stores.gate_samples import block, note, noted, receipt, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
@@ -618,6 +620,66 @@ def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
             await other.close()
             assert await sealing is False
             assert await store.unsealed(10) == [one, two]
+
+    asyncio.run(judge())
+
+
+def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
+    """It cannot be seen yet, and the evidence lacks it: it is refused once it can be seen."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await governed_end(store)
+            (entry,) = await noted(store, "late")
+            other = await connect(url)
+            async with other.transaction():
+                await seal(other, block(), [entry.sequence])
+                keeping = asyncio.create_task(store.keep_artefact(artefact(p.EVIDENCE), b"data"))
+                await until(lambda: raw(url, _WAITING))
+            await other.close()
+            assert await keeping is False
+            assert await store.artefacts(key()) == []
+
+    asyncio.run(judge())
+
+
+def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
+    """Its hash cannot be seen in the row yet, and must not stay there."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await governed_end(store)
+            (entry,) = await noted(store, "late")
+            other = await connect(url)
+            async with other.transaction():
+                await other.fetch(SQL["lock_chain"], TENANT)
+                kept = (*key(), 0, p.EVIDENCE, b"hash", 4, NOW, b"data", True, -1)
+                assert await other.fetch(SQL["keep_artefact"], *kept)
+                sealing = asyncio.create_task(store.seal(block(), [entry.sequence]))
+                await until(lambda: raw(url, _WAITING))
+            await other.close()
+            assert await sealing is True
+            assert (await row(store)).evidence is None
+
+    asyncio.run(judge())
+
+
+def test_pruning_looks_at_nothing_that_waits_for_evidence(url: str) -> None:
+    """Its index leaves them out; and whether an id is retired is asked by key."""
+
+    async def judge() -> None:
+        async with opened(url):
+            connection = await connect(url)
+            await connection.execute("SET enable_seqscan = off")
+            explaining = Explaining(connection)
+            await explaining.fetch(SQL["prunable"], NOW, 10)
+            answers = await apply(Writer(explaining, "channel", "other"), [start()])
+            await connection.close()
+            assert answers == [p.Started(1)]
+            prunable, started = explaining.plans
+            assert "Index Scan using runs_prunable on runs" in prunable
+            assert started.count("Index Only Scan using artefacts_pkey on artefacts") == 2, started
+            assert started.count("(run = ") + started.count("(run > ") == 2, started
 
     asyncio.run(judge())
 

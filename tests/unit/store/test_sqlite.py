@@ -26,7 +26,7 @@ from holdfast.errors import (
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import store as sqlite_store
 from holdfast.store.sqlite.connection import APPLICATION_ID
-from holdfast.store.sqlite.sql import GATE
+from holdfast.store.sqlite.sql import GATE, SQL
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
 from holdfast.testing.stores.gate_samples import receipt
@@ -208,6 +208,7 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
 
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
         connection.execute("PRAGMA user_version = 3")
     on_store(path, after)
     assert user_version(path) == NEWEST
@@ -216,11 +217,14 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("open_receipts", "receipts_of_run"),
+        ("unsuccessful_receipts", "receipts_of_run"),
         ("receipt", "receipts_by_id"),
         ("live_tasks", "tasks_of_run"),
         ("unsealed", "audit_unsealed"),
         ("evidence_due", "runs_evidence_due"),
+        ("evidence_overdue", "runs_evidence_due"),
+        ("prunable", "runs_prunable"),
+        ("sealed_behind", "COVERING INDEX audit_of_run"),
         ("claim_going", "runs_going"),
         ("next_line", "runs_queued"),
         ("line", "runs_queued"),
@@ -233,8 +237,9 @@ def test_a_statement_reads_by_its_index(path: str, name: str, index: str) -> Non
     on_store(path, lambda store: store.facts())
     with closing(sqlite3.connect(path)) as connection:
         places = {f"{number}": 1 for number in range(1, 10)}
-        values = places if "?1" in GATE[name] else (1,) * GATE[name].count("?")
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {GATE[name]}", values).fetchall()
+        statement = GATE[name] if name in GATE else SQL[name]
+        values = places if "?1" in statement else (1,) * statement.count("?")
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
     assert any(f"{index} " in f"{step[3]} " for step in plan), plan
 
 

@@ -8,8 +8,11 @@ from datetime import timedelta
 import pytest
 
 from holdfast import RunCancelled, action, workflow
-from holdfast.errors import TaskClosed, TaskForbidden
+from holdfast.errors import CallerError, InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.gate import records as r
+from holdfast.gate.tasks import answer
+from holdfast.store import protocol as p
+from holdfast.worker import asking as worker_asking
 from tests.unit.worker.ground import Ground, asked, asking, kill, policy_of, receipts, rested, told
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, pay, paying
 
@@ -198,6 +201,69 @@ def test_who_forks_a_run_cannot_thereby_approve_it_at_tier_high(virtual: Ground)
     virtual.play(main)
 
 
+def test_a_fork_is_started_by_whoever_forks_it(virtual: Ground) -> None:
+    """They ask for what it does, so an approval of tier high is another's. The audit says who, with the fork itself."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking("high")) as app:
+            run = await app.start(paying, "a-1", id="one", actor="ann")
+            await asked(app, "one")
+            fork = await run.fork(1, id="two", by="bob")
+            assert (await fork.info()).actor == "bob"
+            task = await asked(app, "two")
+            with pytest.raises(TaskForbidden):
+                await app.tasks.approve(task.id, by="bob")
+            await app.tasks.approve(task.id, by="cid")
+            await fork.result()
+            (noted,) = await told(app, r.Operated, "one")
+            assert (noted.act, noted.who, noted.details) == ("fork", "bob", {"sequence": "1", "fork": "two"})
+
+    virtual.play(main)
+
+
+def test_what_is_refused_is_not_in_the_audit(virtual: Ground) -> None:
+    """An entry that someone has steered, where nothing was steered, would mislead whoever reads it."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking()) as app:
+            run = await app.start(paying, "a-1", id="one", actor="ann")
+            task = await asked(app, "one")
+            for refused in (run.retry(by="eve"), run.fork(99, by="eve"), run.fork(1, id="one", by="eve")):
+                with pytest.raises(CallerError):
+                    await refused
+            with pytest.raises(InvalidRequest, match="the reason is a text"):
+                await run.pause(7, by="eve")  # type: ignore[arg-type]
+            await app.tasks.approve(task.id, by="bob")
+            await run.result()
+            for late in (run.cancel(by="eve"), run.pause(by="eve"), run.resume(by="eve"), run.retry(by="eve")):
+                with pytest.raises(CallerError):
+                    await late
+            assert await told(app, r.Operated, "one") == []
+
+    virtual.play(main)
+
+
+def test_an_answer_at_the_last_moment_leaves_no_refusal(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker found the task expired, and before it could say so somebody answered: only what counts is noted."""
+    closing = worker_asking.expired
+
+    def overtaken(task: p.Task, now: int, refused: p.Note) -> p.PutTask:
+        said = answer(task, "bob", "approved", "", task.created_at)
+        with pytest.raises(StopIteration):  # it is answered, with no wait in between
+            virtual.store.commit([p.PutTask(said)]).send(None)
+        return closing(task, now, refused)
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(*ALL, policy=asking(expires_in="1h")) as app:
+            monkeypatch.setattr(worker_asking, "expired", overtaken)
+            run = await app.start(paying, "a-1", id="one")
+            result = await run.result()
+            assert [each.effect for each in await told(app, r.Decided, "one")] == ["needs_approval", "allow"]
+            return result
+
+    assert virtual.play(main) == ["paid 1"]
+
+
 def test_an_approval_is_over_exactly_what_was_proposed(ground: Ground) -> None:
     """After a change of code the same call proposes something else: it is asked about anew, and the old question is
     closed."""
@@ -300,7 +366,7 @@ def test_a_question_is_closed_when_policy_has_another_answer_by_now(virtual: Gro
 
 
 def test_only_a_delegated_person_may_answer(virtual: Ground) -> None:
-    """Delegation passes the question on, and is no approval."""
+    """Delegation passes the question on, among those who were asked, and is no approval."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking(candidates=["bob", "oncall-*"])) as app:
@@ -308,16 +374,78 @@ def test_only_a_delegated_person_may_answer(virtual: Ground) -> None:
             task = await asked(app, "one")
             with pytest.raises(TaskForbidden, match="eve may not answer"):
                 await app.tasks.approve(task.id, by="eve")
-            delegated = await app.tasks.delegate(task.id, by="oncall-3", to="eve", reason="she knows")
+            with pytest.raises(TaskForbidden, match="eve may not answer"):
+                await app.tasks.delegate(task.id, by="oncall-3", to="eve", reason="she knows")
+            delegated = await app.tasks.delegate(task.id, by="oncall-3", to="oncall-4", reason="she knows")
             assert delegated.status == "requested"
             assert DONE == []
-            assert "eve to approve" in await run.explain()
-            with pytest.raises(TaskForbidden, match="eve may"):
+            assert "oncall-4 to approve" in await run.explain()
+            with pytest.raises(TaskForbidden, match="oncall-4 may"):
                 await app.tasks.approve(task.id, by="bob")
-            await app.tasks.approve(task.id, by="eve")
+            await app.tasks.approve(task.id, by="oncall-4")
             await run.result(30)
             told_ = await told(app, r.Asked, "one")
             assert [each.verdict for each in told_] == ["requested", "delegated", "approved"]
+
+    virtual.play(main)
+
+
+def test_a_question_is_explained_with_who_may_answer_it_and_since_when(virtual: Ground) -> None:
+    """Not with whoever started the run at tier high, nor with who has approved; its age is its own, not the run's."""
+    candidates = ["ann", "bob", "oncall-*"]
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking("high", candidates=candidates)) as app:
+            run = await app.start(paying, "a-1", id="one", actor="ann")
+            first = await asked(app, "one")
+            await rested(app, "one")
+            assert "waiting for bob or oncall-* to approve gov.pay" in await run.explain()
+            await asyncio.sleep(660)
+            assert (await run.explain()).startswith("For 11 minutes it has been waiting")
+            app.policy.current = asking("high", candidates=candidates, two_person=True)
+            await app.tasks.approve(first.id, by="bob")
+            second = await asked(app, "one", other_than=first.id)
+            await rested(app, "one")
+            told_ = await run.explain()
+            assert "waiting for two people (bob or oncall-*) to approve gov.pay" in told_
+            assert told_.startswith("For 0."), told_
+            await app.tasks.approve(second.id, by="bob")
+            await asyncio.sleep(300)
+            told_ = await run.explain()
+            assert told_.startswith(
+                "For 5 minutes it has been waiting for a second person (oncall-*; bob has approved) to"
+            )
+            await app.tasks.delegate(second.id, by="ann", to="oncall-7")
+            assert "a second person (oncall-7; bob has approved) to" in await run.explain()
+
+    virtual.play(main)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "two_person", "told_"),
+    [
+        ([], False, "waiting for a person (not ann, who started the run) to approve"),
+        ([], True, "waiting for two people (not ann, who started the run) to approve"),
+        (["a*"], False, "waiting for a* (not ann, who started the run) to approve"),
+        (
+            ["ann"],
+            False,
+            "waiting for a person (not ann, who started the run; and nobody else is a candidate) to approve",
+        ),
+    ],
+)
+def test_the_starter_is_named_among_those_who_may_not(
+    virtual: Ground, candidates: list[str], two_person: bool, told_: str
+) -> None:
+    """Where a pattern, or anyone, would include them; and where nobody else is left."""
+    more = {"candidates": candidates} if candidates else {}
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking("high", two_person=two_person, **more)) as app:
+            run = await app.start(paying, "a-1", id="one", actor="ann")
+            await asked(app, "one")
+            await rested(app, "one")
+            assert told_ in await run.explain()
 
     virtual.play(main)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast import ActionDenied, Policy, action, continue_as_new, workflow
+from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, workflow
 from holdfast.gate import records as r
-from tests.unit.worker.ground import Ground, asked, kill, policy_of, rested, told, until
+from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, policy_of, receipts, rested, told, until
 
 DONE: list[str] = []
 
@@ -104,6 +105,66 @@ def test_a_recorded_result_is_no_write(virtual: Ground) -> None:
             return [await (await app.start(sharing, id=run)).result() for run in ("one", "two")]
 
     assert virtual.play(main) == [["shared", "a", "denied"], ["shared", "a", "b"]]
+
+
+def test_a_write_that_failed_is_not_counted_again_when_the_run_is_retried(virtual: Ground) -> None:
+    """All attempts of a call are one write, whichever worker makes them, and in whichever generation."""
+    failing: list[Exception] = [ValueError("not today")]
+
+    @action(connector="crm", operation="write", name="caps.failing")
+    async def once_more(word: str) -> str:
+        if failing:
+            raise failing.pop()
+        return word
+
+    @workflow(name="caps.retried")
+    async def retried() -> str:
+        return await once_more("a")
+
+    async def main(ground: Ground) -> int:
+        policy = capped(max_writes_per_run=1)
+        async with ground.engine(retried, policy=policy) as app:
+            run = await app.start(retried, id="one")
+            with pytest.raises(RunFailed, match="not today"):
+                await run.result()
+        async with ground.engine(retried, policy=policy) as app:
+            await app.run("one").retry(by="ann")
+            assert await app.run("one").result() == "a"
+            return (await app.run("one").info()).writes
+
+    assert virtual.play(main) == 1
+
+
+def test_a_write_that_never_began_is_not_counted_again(virtual: Ground) -> None:
+    """Its worker stopped between the opening of the receipt and the act; the next one does it."""
+
+    @action(connector="crm", operation="wait", writes=False, name="caps.wait")
+    async def wait() -> None:
+        await asyncio.sleep(60)
+
+    @workflow(name="caps.waiting")
+    async def waiting() -> None:
+        await wait()
+
+    @workflow(name="caps.drained")
+    async def drained() -> str:
+        return await write("a")
+
+    async def main(ground: Ground) -> int:
+        policy, flows = capped(max_writes_per_run=1), (waiting, drained)
+        async with ground.engine(*flows, policy=policy, options=replace(OPTIONS, step_limit=1)) as app:
+            await app.start(waiting, id="first")
+            await asyncio.sleep(1)
+            await app.start(drained, id="one")
+            await asyncio.sleep(1)
+            assert [each.state for each in await receipts(app, "one")] == ["pending"]
+        async with ground.engine(*flows, policy=policy) as app:
+            assert await app.run("one").result() == "a"
+            assert [each.state for each in await told(app, r.Receipted, "one")] == ["failed", "succeeded"]
+            return (await app.run("one").info()).writes
+
+    assert virtual.play(main) == 1
+    assert DONE == ["a"]
 
 
 def test_calls_at_once_count_each(virtual: Ground) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from holdfast import workflow
+from holdfast import Cost, action, workflow
 from holdfast.gate import records as r
 from tests.unit.worker.ground import FREE, Ground, asked, asking, policy_of, receipts, rested, told
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, paid, pay, paying, stepping
@@ -40,6 +42,48 @@ def test_what_policy_allows_is_done_once_and_receipted(ground: Ground) -> None:
 
     ground.play(main)
     assert DONE == ["a-1 1"]
+
+
+SURROGATE = "'utf-8' codec can't encode character '\\ud800' in position 0: surrogates not allowed"
+BAD_COSTS: list[tuple[object, str]] = [
+    (None, "it gave NoneType instead of a Cost"),
+    (0.5, "it gave float instead of a Cost"),
+    (Cost("acme", "1,50"), "could not convert string to float: '1,50'"),  # type: ignore[arg-type]
+    (Cost("acme", math.nan), "nan is no amount"),
+    (Cost("acme", math.inf), "inf is no amount"),
+    (Cost("acme", 1, model=None), "None is no text"),  # type: ignore[arg-type]
+    (Cost("acme", 1, model="\ud800"), SURROGATE),
+    (ValueError("no rate for s3cret"), "no rate for [secret]"),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), BAD_COSTS, ids=str)
+def test_a_cost_that_cannot_be_told_loses_no_receipt(virtual: Ground, given: object, why: str) -> None:
+    """The act was done: its receipt says so, and what was wrong with its cost, and no secret."""
+
+    def cost(_: str) -> Cost:
+        if isinstance(given, Exception):
+            raise given
+        return given  # type: ignore[return-value]
+
+    @action(connector="llm", operation="ask", cost=cost, secret=["token"], name="gov.dear")
+    async def dear(token: str) -> str:
+        return "said"
+
+    @workflow(name="gov.spending")
+    async def spending() -> str:
+        return await dear("s3cret")
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(spending) as app:
+            assert await (await app.start(spending, id="one")).result() == "said"
+            (row,) = await receipts(app)
+            assert (row.state, row.cost) == (
+                "succeeded",
+                {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": f"cost= failed: {why}"},
+            )
+
+    virtual.play(main)
 
 
 def test_a_governed_run_costs_as_many_commits_as_the_same_run_of_steps(ground: Ground) -> None:
@@ -158,6 +202,8 @@ def test_an_action_that_is_gone_fails_its_call_and_closes_its_question(virtual: 
             failure = await failure_of(app, "one")
             assert "'gov.pay' is no action any more: deploy" in failure.message
             assert [each async for each in app.tasks.list()] == []
+            last = (await told(app, r.Decided, "one"))[-1]
+            assert (last.effect, last.stage, last.action) == ("deny", "schema", "gov.pay")
 
     virtual.play(main)
 

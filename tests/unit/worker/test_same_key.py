@@ -56,6 +56,42 @@ def test_a_second_run_gets_the_recorded_result(ground: Ground) -> None:
     assert DONE == ["o-1"]
 
 
+@action(connector="mail", operation="send", idempotency_key="order:{order}", name="key.mail")
+async def mail(order: str) -> str:
+    DONE.append(f"mail about {order}")
+    return "sent"
+
+
+@workflow(name="key.mailing")
+async def mailing(order: str) -> str:
+    try:
+        return await mail(order)
+    except ActionDenied as error:
+        return str(error)
+
+
+def test_a_key_that_stands_for_another_act_is_refused(ground: Ground) -> None:
+    """Its result is not this act's, and to leave this one out in silence would be worse than to fail."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(creating, mailing) as app:
+            assert await (await app.start(creating, "o-1", id="one")).result(30) == "o-1 #1"
+            run = await app.start(mailing, "o-1", id="two")
+            (row,) = await receipts(app)
+            said = await run.result(30)
+            assert said == (
+                "action key.mail failed: ActionDenied: its idempotency key 'order:o-1' belongs to key.create "
+                f"(crm create), receipt {row.id}: let the key say which act it is for"
+            )
+            decisions = [(each.effect, each.stage) for each in await told(app, r.Decided, "two")]
+            assert decisions == [("allow", "policy"), ("deny", "key")]
+            assert (await run.info()).writes == 0
+            assert (await run.verify()).good
+
+    ground.play(main)
+    assert DONE == ["o-1"]
+
+
 def test_the_same_key_twice_in_one_run_is_one_act(ground: Ground) -> None:
     """One after the other, as at once."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 
 import pytest
 
 from holdfast.errors import KeyLocked, StoreUnavailable
-from holdfast.gate import keys
+from holdfast.gate import keys, records
+from holdfast.gate.bundles import unpack
 from holdfast.gate.chain import verify_chain
 from holdfast.gate.verifying import verify_bundle
 from holdfast.store import protocol as p
@@ -16,9 +18,10 @@ from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.archivist import Archivist
 from holdfast.worker.gathering import entries_of, gather
+from holdfast.worker.pruner import INTERVAL_SECONDS, Pruner
 from holdfast.worker.sealer import BLOCK_LIMIT, LOOK_LIMIT, Sealer
 from holdfast.worker.signing import Keychain
-from tests.unit.gate.governed import NOW, TENANT, journal, run_in_store
+from tests.unit.gate.governed import NOW, RUN, TENANT, journal, run_in_store
 
 
 def note(number: int, tenant: str = TENANT) -> p.Note:
@@ -216,8 +219,7 @@ def test_after_a_rotation_the_new_key_signs_and_the_chain_stays_whole() -> None:
         sealer = Sealer(store, clock)
         await store.commit([note(1)])
         await sealer.seal()
-        second = await Keychain(store, clock).rotate()
-        await store.commit([note(2)])
+        second = await Keychain(store, clock).rotate(lambda _: note(2))
         await sealer.seal()
         blocks = await check(store, TENANT, 2)
         assert [block.signer == second.id for block in blocks] == [False, True]
@@ -299,3 +301,94 @@ def test_a_damaged_journal_gets_no_evidence_and_holds_up_no_other(caplog: pytest
         run_virtually(main())
     assert len(caplog.records) == 1
     assert "was altered" in caplog.records[0].getMessage()
+
+
+def late() -> p.Note:
+    """What is told of a run that has ended: an act may end after it."""
+    return p.Note(TENANT, RUN, "operator", NOW, records.encode(records.Operated(NOW, "fork", "latecomer", run=RUN)))
+
+
+async def kept(store: p.Store, run: p.Run) -> bytes:
+    data = await store.artefact(run.key, 0, p.EVIDENCE)
+    assert data is not None
+    return data
+
+
+def test_what_is_told_after_the_end_of_a_run_comes_into_its_evidence() -> None:
+    """The kept bundle is replaced by one that has it, and the row shows the new one."""
+
+    async def main() -> None:
+        store, clock = await opened()
+        run = await run_in_store(store)
+        archivist = Archivist(store, clock)
+        sealer = Sealer(store, clock, [archivist])
+        await sealer.seal()
+        assert await archivist.round() == 10.0
+        first = await kept(store, run)
+        await store.commit([late()])
+        await archivist.round()
+        assert await kept(store, run) == first
+        await sealer.seal()
+        await archivist.round()
+        second = await kept(store, run)
+        assert b"latecomer" in unpack(second)["entries.jsonl"]
+        ((row,), (artefact,)) = await store.get([run.key]), await store.artefacts(run.key)
+        assert row.evidence == artefact.sha256 == hashlib.sha256(second).digest()
+        assert verify_bundle(second, [(await store.signing_keys())[0].public]).good
+
+    run_virtually(main())
+
+
+class _Busy(MemoryStore):
+    """A store in which one more entry is sealed right before evidence is kept, once."""
+
+    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
+        told = await self.entries(p.AuditQuery(TENANT, RUN), 100)
+        if not any(entry.record.get("who") == "latecomer" for entry in told):
+            await self.commit([late()])
+            await Sealer(self, VirtualClock(asyncio.get_running_loop())).seal()
+        return await super().keep_artefact(artefact, data, through)
+
+
+def test_evidence_that_was_overtaken_is_not_kept() -> None:
+    """It is made once more, and soon."""
+
+    async def main() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = _Busy(clock.now)
+        await store.open()
+        run = await run_in_store(store)
+        await Sealer(store, clock).seal()
+        archivist = Archivist(store, clock)
+        assert await archivist.round() == 0.5
+        assert await store.artefacts(run.key) == []
+        assert await archivist.round() == 10.0
+        assert b"latecomer" in unpack(await kept(store, run))["entries.jsonl"]
+
+    run_virtually(main())
+
+
+def test_runs_that_wait_for_evidence_past_their_time_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """They are not deleted; it is told again only when their number changes."""
+
+    async def main() -> None:
+        store, clock = await opened()
+        run = await run_in_store(store)
+        assert run.ended_at is not None
+        pruner = Pruner(store, clock, (clock.now() - run.ended_at) / 1e6 - 1)
+        for _ in range(3):
+            assert await pruner.round() == INTERVAL_SECONDS
+        assert await store.get([run.key]) == [run]
+        await Sealer(store, clock).seal()
+        await Archivist(store, clock).round()
+        for _ in range(2):
+            await pruner.round()
+        assert await store.get([run.key]) == []
+
+    with caplog.at_level(logging.INFO, "holdfast.pruner"):
+        run_virtually(main())
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 3
+    assert told[0].startswith("1 governed runs that ended more than")
+    assert told[1].startswith("deleted 1 runs")
+    assert told[2] == "no run waits for its evidence past its time any more"

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import urllib.error
 from collections.abc import Callable, Coroutine
+from email.message import Message
+from types import SimpleNamespace
 from typing import Any
 
 import cbor2
@@ -19,11 +22,12 @@ from holdfast import (
     OutcomeUnknown,
     RetryPolicy,
     RunFailed,
+    TerminalError,
     action,
     step_info,
     workflow,
 )
-from holdfast.errors import InvalidRequest, TaskClosed
+from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.gate import records as r
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
@@ -272,6 +276,46 @@ def test_an_approved_act_of_unknown_outcome_needs_no_second_approval(virtual: Gr
     assert DONE == ["o-1", "o-1"]
 
 
+def test_whoever_may_approve_it_says_what_became_of_it(virtual: Ground) -> None:
+    """Their word may have it done once more, so it is not for everybody, nor for whoever started the run."""
+    flow = flow_of(plain)
+    policy = asking("high", candidates=["ann", "bob"])
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(flow, policy=policy) as app:
+            DEADLY.append(lambda: kill(app))
+            await app.start(flow, "o-1", id="one", actor="ann")
+            await app.tasks.approve((await asked(app, "one")).id, by="bob")
+            await until(app, lambda: len(DONE) == 1)
+        async with ground.engine(flow, policy=policy) as app:
+            question = await asked(app, "one")
+            assert (question.kind, question.tier, question.candidates) == ("outcome", "high", ("ann", "bob"))
+            for who in ("ann", "eve"):
+                with pytest.raises(TaskForbidden):
+                    await app.tasks.did_not_happen(question.id, by=who)
+                with pytest.raises(TaskForbidden):
+                    await app.tasks.happened(question.id, by=who)
+            await app.tasks.happened(question.id, by="bob", result="seen")
+            assert await app.run("one").result() == "seen"
+
+    virtual.play(main)
+
+
+def test_a_result_that_it_cannot_have_given_is_asked_for_again(ground: Ground) -> None:
+    """With it the workflow could never go on; the next question says what was wrong."""
+
+    async def then(app: Holdfast) -> None:
+        first = await asked(app, "one")
+        await app.tasks.happened(first.id, by="bob", result={"not": "a text"})
+        second = await asked(app, "one", other_than=first.id)
+        known = cbor2.loads(second.details)["known"]
+        assert known.startswith("bob said that it happened, with a result that it cannot have given: Expected `str`")
+        await app.tasks.happened(second.id, by="bob", result="seen")
+
+    assert taken_over(ground, plain, then) == "seen"
+    assert DONE == ["o-1"]
+
+
 # -- what is safe, and probes ------------------------------------------------------------------------------------------
 
 
@@ -282,6 +326,9 @@ def test_what_is_safe_to_repeat_is_repeated(ground: Ground, definition: Any) -> 
     async def then(app: Holdfast) -> None:
         await app.run("one").result(30)
         assert [each async for each in app.tasks.list(status=None)] == []
+        # That it was begun twice is on the record.
+        assert [each.state for each in await told(app, r.Receipted, "one")] == ["unknown", "succeeded"]
+        assert (await app.run("one").info()).writes == int(definition.writes)
 
     assert taken_over(ground, definition, then) == "o-1 #2"
     assert DONE == ["o-1", "o-1"]
@@ -309,6 +356,7 @@ def test_a_probe_that_found_nothing_lets_it_be_done(ground: Ground) -> None:
         await app.run("one").result(30)
         assert [each async for each in app.tasks.list(status=None)] == []
         assert [each.state for each in await told(app, r.Receipted, "one")] == ["failed", "succeeded"]
+        assert (await app.run("one").info()).writes == 1  # all attempts of a call are one
 
     assert taken_over(ground, probed, then) == "o-1 #2"
     assert DONE == ["o-1", "o-1"]
@@ -339,10 +387,41 @@ class ReadTimeout(Exception):
     """As the HTTP libraries call it."""
 
 
+class Answered(Exception):
+    """An HTTP library's error: httpx and requests tell the status in the response, others in a field of their own."""
+
+    def __init__(self, status: int, field: str = "response") -> None:
+        super().__init__(f"status {status} by {field}")
+        setattr(self, field, SimpleNamespace(status_code=status, headers={}) if field == "response" else status)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 SILENT = [OutcomeUnknown("no answer"), TimeoutError("slow"), ConnectionResetError("cut"), ReadTimeout("late")]
+OPEN = [
+    *(Answered(status) for status in (408, 500, 502, 503, 504)),
+    Answered(502, "status"),
+    Answered(504, "code"),
+    urllib.error.HTTPError("http://desk", 503, "busy", Message(), None),
+    caused(ValueError("wrapped"), Answered(500)),
+    caused(TerminalError("in trouble"), ConnectionResetError("cut")),
+    caused(TerminalError("in trouble"), Answered(504)),
+]
+"""What leaves open whether something was written."""
+CLEAR = [
+    *(Answered(status) for status in (400, 404, 409, 429, 501)),
+    Answered(429, "status"),
+    Answered(422, "code"),
+    TerminalError("no"),
+    caused(TerminalError("no"), Answered(409)),
+]
+"""What says that nothing was."""
 
 
-@pytest.mark.parametrize("error", SILENT, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", [*SILENT, *OPEN], ids=repr)
 def test_an_act_that_cannot_tell_is_asked_about_and_not_retried(virtual: Ground, error: Exception) -> None:
     """Whatever its retry policy: what was sent may have arrived."""
 
@@ -362,6 +441,83 @@ def test_an_act_that_cannot_tell_is_asked_about_and_not_retried(virtual: Ground,
             return await run.result()
 
     assert virtual.play(main) == "seen"
+    assert DONE == ["o-1"]
+
+
+@pytest.mark.parametrize("error", CLEAR, ids=repr)
+def test_an_act_that_was_refused_has_failed_and_nobody_is_asked(virtual: Ground, error: Exception) -> None:
+    """A limit of how often, an invalid request, and an author's own word: the receipt says failed."""
+
+    @action(**COMMON, name="unknown.refused_for_good")
+    async def clear(order: str) -> str:
+        raise error
+
+    flow = flow_of(clear)
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(flow) as app:
+            with pytest.raises(RunFailed):
+                await (await app.start(flow, "o-1", id="one")).result()
+            return [each.state for each in await told(app, r.Receipted)]
+
+    assert virtual.play(main) == ["failed"]
+
+
+@pytest.mark.parametrize("error", [Answered(503), caused(TerminalError("no"), ConnectionResetError("cut"))], ids=repr)
+def test_an_answer_to_a_reading_act_is_an_answer(virtual: Ground, error: Exception) -> None:
+    """Whether it was carried out makes no difference where nothing is written."""
+
+    @action(**COMMON, writes=False, name="unknown.reading")
+    async def reading(order: str) -> str:
+        raise error
+
+    flow = flow_of(reading)
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(flow) as app:
+            with pytest.raises(RunFailed):
+                await (await app.start(flow, "o-1", id="one")).result()
+            return [each.state for each in await told(app, r.Receipted)]
+
+    assert virtual.play(main) == ["failed"]
+
+
+def test_a_safe_act_of_unknown_outcome_fails_where_no_attempt_is_left(virtual: Ground) -> None:
+    """``retries=`` says how often; neither its probe nor a person is asked, and the receipt stays unknown."""
+
+    @action(**COMMON, safe_to_retry=True, probe=look, name="unknown.safe_once")
+    async def once(order: str) -> str:
+        DONE.append(order)
+        raise OutcomeUnknown("no answer")
+
+    flow = flow_of(once)
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(flow) as app:
+            with pytest.raises(RunFailed):
+                await (await app.start(flow, "o-1", id="one")).result()
+            return [each.state for each in await told(app, r.Receipted)]
+
+    assert virtual.play(main) == ["unknown"]
+    assert DONE == ["o-1"]
+
+
+def test_a_safe_act_is_looked_for_before_it_is_tried_again(virtual: Ground) -> None:
+    """A probe that finds it done spares the second attempt."""
+    LOOKS.append(Happened("found"))
+
+    @action(**COMMON, safe_to_retry=True, probe=look, retries=1, name="unknown.safe_probed")
+    async def twice(order: str) -> str:
+        DONE.append(order)
+        raise OutcomeUnknown("no answer")
+
+    flow = flow_of(twice)
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(flow) as app:
+            return await (await app.start(flow, "o-1", id="one")).result()
+
+    assert virtual.play(main) == "found"
     assert DONE == ["o-1"]
 
 

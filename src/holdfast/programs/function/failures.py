@@ -18,8 +18,16 @@ def describe(error: BaseException) -> Failure:
     if isinstance(error, StepFailed) and isinstance(error.failure, Failure):
         return error.failure
     kind = type(error)
-    trace = "".join(traceback.format_exception(error, limit=-20))[-TRACE_LIMIT:]
-    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(str(error)), _clean(trace))
+    trace = "".join(traceback.format_exception(error, limit=-20))
+    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(str(error)), _clean(_end_of(trace)))
+
+
+def _end_of(trace: str) -> str:
+    """As many whole lines from its end as are kept: half of a secret would not be recognised as one."""
+    if len(trace) <= TRACE_LIMIT:
+        return trace
+    end = trace[-TRACE_LIMIT:]
+    return end.partition("\n")[2] or end
 
 
 def _clean(text: str) -> str:

@@ -63,6 +63,8 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
         if change.owner is not None and (taken.owner, taken.epoch, taken.generation, taken.head) == here:
             return p.Started(1, tuple(_again(tables, also) for also in change.also))
         return p.Exists(taken.workflow, taken.fingerprint)
+    if change.key in tables.retired:
+        return p.Retired()
     segment, projection = change.segment, change.projection
     ended_at = segment.at if projection.standing in p.ENDED else None
     tables.put(

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.gating import OPEN, note
+from holdfast.store.memory.gating import note
 from holdfast.store.memory.tables import File, Tables
 
 
@@ -24,7 +24,7 @@ class Governance(ABC):
         found = {}
         with self._transaction() as tables:
             for key in keys:
-                receipts = [r for r in tables.receipts.values() if (r.tenant, r.run) == key and r.state in OPEN]
+                receipts = [r for r in tables.receipts.values() if (r.tenant, r.run) == key and r.state != "succeeded"]
                 tasks = [task for task in tables.tasks.values() if _lives(tables, key, task)]
                 if receipts or tasks:
                     found[key] = p.Governed(sorted(receipts, key=_opening), sorted(tasks, key=_making))
@@ -94,6 +94,10 @@ class Governance(ABC):
             chain.append(block)
             for position, entry in enumerate(free, block.first):
                 tables.audit[entry.sequence - 1] = replace(entry, position=position)
+            for name in dict.fromkeys(entry.run for entry in free if entry.run is not None):
+                run = tables.runs.get(p.Key(block.tenant, name))
+                if run is not None and run.evidence is not None:
+                    tables.put(replace(run, evidence=None))
             return True
 
     async def signing_keys(self) -> list[p.SigningKey]:
@@ -109,13 +113,16 @@ class Governance(ABC):
                 note(tables, also)
             return True
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes) -> None:
+    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
         with self._transaction() as tables:
-            files = tables.artefacts.setdefault(artefact.key, {})
-            files[artefact.generation, artefact.name] = File(artefact, data)
+            is_evidence = artefact.name == p.EVIDENCE
+            if is_evidence and any(_lacks(entry, artefact.key, through) for entry in tables.audit):
+                return False
+            tables.keep(File(artefact, data))
             run = tables.runs.get(artefact.key)
-            if artefact.name == p.EVIDENCE and run is not None and run.generation == artefact.generation:
+            if is_evidence and run is not None and run.generation == artefact.generation:
                 tables.put(replace(run, evidence=artefact.sha256))
+            return True
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         with self._transaction() as tables:
@@ -130,11 +137,24 @@ class Governance(ABC):
     async def evidence_due(self, limit: int) -> list[p.Run]:
         with self._transaction() as tables:
             due = [
-                (run.ended_at, run)
-                for run in tables.runs.values()
-                if run.governed and run.ended_at is not None and run.evidence is None
+                (run.ended_at, run) for run in tables.runs.values() if run.ended_at is not None and lacks_evidence(run)
             ]
         return [run for _, run in heapq.nsmallest(limit, due, key=lambda found: (found[0], found[1].key))]
+
+    async def evidence_overdue(self, ended_before: int) -> int:
+        with self._transaction() as tables:
+            runs = tables.runs.values()
+            return sum(run.ended_at is not None and run.ended_at < ended_before and lacks_evidence(run) for run in runs)
+
+
+def lacks_evidence(run: p.Run) -> bool:
+    """Whether the run must have evidence, once it has ended, and has none."""
+    return run.governed and run.evidence is None
+
+
+def _lacks(entry: p.Entry, key: p.Key, through: int) -> bool:
+    """Whether evidence of this run that ends at this position lacks a sealed entry."""
+    return (entry.tenant, entry.run) == key and entry.position is not None and entry.position > through
 
 
 def _follows(block: p.Block, last: p.Block) -> bool:

@@ -20,7 +20,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.memory.admitting import admitted
 from holdfast.store.memory.changes import apply
-from holdfast.store.memory.governance import Governance
+from holdfast.store.memory.governance import Governance, lacks_evidence
 from holdfast.store.memory.tables import Tables, Watcher
 
 SCHEMA: Final = 1
@@ -236,7 +236,7 @@ class MemoryStore(Governance):
             ended = [
                 (run.ended_at, run.key)
                 for run in tables.runs.values()
-                if run.ended_at is not None and run.ended_at < ended_before
+                if run.ended_at is not None and run.ended_at < ended_before and not lacks_evidence(run)
             ]
             oldest = heapq.nsmallest(limit, ended)
             for _, key in oldest:

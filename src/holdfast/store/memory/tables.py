@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.store.protocol import (
+    EVIDENCE,
     Artefact,
     Block,
     Entry,
@@ -73,6 +74,7 @@ class Tables:
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
     artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
+    retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
     ready: dict[Key, None] = field(default_factory=dict)
     sleeping: dict[Key, None] = field(default_factory=dict)
     watchers: dict[int, Watcher] = field(default_factory=dict)
@@ -99,6 +101,14 @@ class Tables:
         self.blobs.setdefault((key.tenant, digest), data)
         self.blob_users.setdefault((key.tenant, digest), set()).add(key)
         self.blob_uses.setdefault(key, set()).add(digest)
+
+    def keep(self, file: File) -> None:
+        """Keep a file. A child's id is its parent's, a ~ and more: evidence of it retires its parents, too."""
+        artefact = file.artefact
+        self.artefacts.setdefault(artefact.key, {})[artefact.generation, artefact.name] = file
+        if artefact.name == EVIDENCE:
+            names = artefact.key.run.split("~")
+            self.retired.update(Key(artefact.key.tenant, "~".join(names[:end])) for end in range(1, len(names) + 1))
 
     def clear(self, key: Key) -> None:
         """Delete what only a run that goes on needs: its inbox, work and progress."""

@@ -114,17 +114,18 @@ async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Pl
 
 async def _started_before(
     writer: Writer, changes: Sequence[p.Start]
-) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists]]:
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists | p.Retired]]:
     """Of starts whose id is taken: those that came through before although the answer was lost, and the others."""
     if not changes:
         return set(), {}
     rows = [(*change.key, change.owner, change.segment.head) for change in changes]
-    before, existing = set(), {}
+    before: set[tuple[str, str]] = set()
+    existing: dict[tuple[str, str], p.Exists | p.Retired] = {}
     for tenant, id_, workflow, fingerprint, same in await writer.fetch_columns("exists", rows, width=4):
         if same:
             before.add((tenant, id_))
         else:
-            existing[tenant, id_] = p.Exists(workflow, fingerprint)
+            existing[tenant, id_] = p.Retired() if workflow is None else p.Exists(workflow, fingerprint)
     if len(before) + len(existing) < len(changes):
         raise StoreUnavailable("a run was deleted while its id was asked for: try again")
     return before, existing

@@ -70,7 +70,7 @@ class Governance(Sessions):
         async def attempt() -> bool:
             try:
                 async with self._transaction() as connection:
-                    await _seal(connection, block, sequences)
+                    await seal(connection, block, sequences)
             except _NotSealed:
                 return False
             return True
@@ -87,9 +87,18 @@ class Governance(Sessions):
 
     # -- artefacts
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes) -> None:
+    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
         told = (artefact.generation, artefact.name, artefact.sha256, artefact.size, artefact.at)
-        await self._read("keep_artefact", *artefact.key, *told, data, artefact.name == p.EVIDENCE)
+        is_evidence = artefact.name == p.EVIDENCE
+
+        async def attempt() -> bool:
+            async with self._transaction() as connection:
+                if is_evidence:
+                    await connection.fetch(SQL["lock_chain"], artefact.key.tenant)
+                kept = (*artefact.key, *told, data, is_evidence, through)
+                return bool(await connection.fetch(SQL["keep_artefact"], *kept))
+
+        return await self._retried(attempt)
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         return [p.Artefact(p.Key(*row[:2]), *row[2:]) for row in await self._read("artefacts", *key)]
@@ -101,15 +110,24 @@ class Governance(Sessions):
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("evidence_due", limit)]
 
+    async def evidence_overdue(self, ended_before: int) -> int:
+        ((count,),) = await self._read("evidence_overdue", ended_before)
+        return int(count)
+
 
 class _NotSealed(Exception):
     """Somebody else has sealed first. It rolls back what was done."""
 
 
-async def _seal(connection: Any, block: p.Block, sequences: Sequence[int]) -> None:
+async def seal(connection: Any, block: p.Block, sequences: Sequence[int]) -> None:
+    """Within a transaction that is rolled back where this raises."""
     told = (block.number, block.first, block.count, block.previous, block.head, block.digests, block.sealed_at)
+    await connection.fetch(SQL["lock_chain"], block.tenant)
     if not await connection.fetch(SQL["add_block"], block.tenant, *told, block.signer, block.signature):
         raise _NotSealed
     sealed = await connection.fetch(SQL["seal"], block.tenant, block.first, list(sequences))
     if len(sealed) != len(sequences):
         raise _NotSealed
+    runs = sorted({(block.tenant, run) for (run,) in sealed if run is not None})
+    if runs:
+        await connection.execute(SQL["make_due"], *columns(runs, 2))

@@ -101,12 +101,12 @@ ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 SELECT tasks.tenant, tasks.id, body FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
 
 -- name: governed
--- Open receipts, and live tasks of the present generation.
+-- Receipts that have not succeeded, and live tasks of the present generation.
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 )
 SELECT tenant, run, true AS is_receipt, body, reversed_by, opened_at AS since, receipts.id
-FROM given JOIN receipts USING (tenant, run) WHERE state IN ('pending', 'unknown')
+FROM given JOIN receipts USING (tenant, run) WHERE state <> 'succeeded'
 UNION ALL
 SELECT given.tenant, given.run, false, body, NULL, tasks.created_at, tasks.id
 FROM given
@@ -167,6 +167,11 @@ WHERE NOT EXISTS (SELECT FROM last WHERE number <> $2 - 1 OR following <> $3)
 ON CONFLICT DO NOTHING
 RETURNING number;
 
+-- name: lock_chain
+-- Who seals a tenant's entries and who keeps evidence of them come one after the other: neither would see the other's work
+-- before it is committed.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast chain ' || current_schema() || '/' || $1, 0));
+
 -- name: seal
 -- The entries take positions from $2 on, in the order given. Two that seal the same ones lock them in one order.
 WITH given AS (
@@ -178,7 +183,15 @@ WITH given AS (
 )
 UPDATE audit SET position = $2::bigint + locked.ordinal - 1
 FROM locked WHERE audit.sequence = locked.sequence AND locked.position IS NULL
-RETURNING audit.sequence;
+RETURNING audit.run;
+
+-- name: make_due
+WITH proved AS (
+    SELECT tenant, id FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
+    WHERE evidence IS NOT NULL
+    ORDER BY tenant, id FOR NO KEY UPDATE OF runs
+)
+UPDATE runs SET evidence = NULL FROM proved WHERE runs.tenant = proved.tenant AND runs.id = proved.id;
 
 -- name: signing_keys
 SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
@@ -195,13 +208,20 @@ WITH added AS (
 SELECT number FROM added;
 
 -- name: keep_artefact
--- $9: it is the evidence of its generation, and shows in the run's row while that is the present one.
+-- $9: it is the evidence of its generation, of the entries up to $10, and shows in the run's row while that generation is the
+-- present one. Nothing happens where an entry of the run was sealed behind.
 WITH kept AS (
-    INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+    INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data)
+    SELECT $1, $2, $3::bigint, $4, $5::bytea, $6::bigint, $7::bigint, $8::bytea
+    WHERE NOT ($9 AND EXISTS (SELECT FROM audit WHERE tenant = $1 AND run = $2 AND position > $10))
     ON CONFLICT (tenant, run, generation, name) DO UPDATE
     SET sha256 = excluded.sha256, size = excluded.size, at = excluded.at, data = excluded.data
+    RETURNING tenant, run, generation
+), shown AS (
+    UPDATE runs SET evidence = $5 FROM kept
+    WHERE $9 AND runs.tenant = kept.tenant AND runs.id = kept.run AND runs.generation = kept.generation
 )
-UPDATE runs SET evidence = $5 WHERE $9 AND tenant = $1 AND id = $2 AND generation = $3;
+SELECT run FROM kept;
 
 -- name: artefacts
 SELECT tenant, run, generation, name, sha256, size, at FROM artefacts
@@ -212,6 +232,9 @@ SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AN
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;
+
+-- name: evidence_overdue
+SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL AND ended_at < $1;
 
 -- name: lock_admission
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast admission ' || current_schema(), 0));

@@ -14,7 +14,8 @@ ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs;
 SELECT pg_notify($1, $2);
 
 -- name: start
--- Nothing happens where the id is taken.
+-- Nothing happens where the id is taken, or evidence is kept under it or under a child's, whose id is its parent's, a ~ and
+-- more; chr(127) is what follows the ~. That is asked for each by key: as NOT EXISTS it would be a join, and as above.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
@@ -34,6 +35,14 @@ WITH given AS (
            parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at,
            workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes
     FROM given
+    WHERE (
+        SELECT true FROM artefacts
+        WHERE artefacts.tenant = given.tenant AND artefacts.run = given.id AND artefacts.name = 'evidence.zip' LIMIT 1
+    ) IS NULL AND (
+        SELECT true FROM artefacts
+        WHERE artefacts.tenant = given.tenant AND artefacts.run > given.id || '~' AND artefacts.run < given.id || chr(127)
+          AND artefacts.name = 'evidence.zip' LIMIT 1
+    ) IS NULL
     ON CONFLICT DO NOTHING
     RETURNING tenant, id
 ), journaled AS (
@@ -43,11 +52,20 @@ WITH given AS (
 SELECT tenant, id, (SELECT pg_notify($32, $33) WHERE $33::text IS NOT NULL) FROM started;
 
 -- name: exists
--- With ``same`` where the same start is committed again: recognised by its hash and its lease.
-SELECT runs.tenant, runs.id, runs.workflow, runs.fingerprint,
+-- With ``same`` where the same start is committed again: recognised by its hash and its lease. One without a workflow is
+-- there no more, and evidence is kept under its id.
+SELECT given.tenant, given.id, runs.workflow, runs.fingerprint,
        coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS given (tenant, id, owner, head)
-JOIN runs USING (tenant, id);
+LEFT JOIN runs USING (tenant, id)
+WHERE runs.id IS NOT NULL OR EXISTS (
+    SELECT FROM artefacts
+    WHERE artefacts.tenant = given.tenant AND artefacts.run = given.id AND artefacts.name = 'evidence.zip'
+) OR EXISTS (
+    SELECT FROM artefacts
+    WHERE artefacts.tenant = given.tenant AND artefacts.run > given.id || '~' AND artefacts.run < given.id || chr(127)
+      AND artefacts.name = 'evidence.zip'
+);
 
 -- name: advance
 -- A lease that was given up advances nothing, nor does an ended run: nobody leases it.
@@ -409,7 +427,9 @@ WHERE tenant = $1 AND id = $2 AND ended_at IS NULL AND pause IS NOT NULL
 RETURNING id, pg_notify($4, $5);
 
 -- name: prunable
-SELECT tenant, id FROM runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
+-- The condition is that of its index: those that wait for their evidence are not even looked at.
+SELECT tenant, id FROM runs WHERE ended_at < $1 AND (NOT governed OR evidence IS NOT NULL)
+ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
 
 -- name: prune_blob_uses
 DELETE FROM blob_uses USING unnest($1::text[], $2::text[]) AS given (tenant, run)

@@ -120,8 +120,8 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
     if cursor.rowcount != 1:
         if cursor.execute(SQL["started_before"], (*change.key, change.owner, segment.head)).fetchone() is not None:
             return p.Started(1, tuple(_again(cursor, also) for also in change.also))
-        workflow, fingerprint = cursor.execute(SQL["exists"], change.key).fetchone()
-        return p.Exists(workflow, fingerprint)
+        taken = cursor.execute(SQL["exists"], change.key).fetchone()
+        return p.Retired() if taken is None else p.Exists(*taken)
     _add_segment(cursor, change.key, 0, segment)
     _add_blobs(cursor, change.key, change.blobs)
     return p.Started(1, tuple(apply(cursor, also) for also in change.also))

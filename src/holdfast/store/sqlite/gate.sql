@@ -33,9 +33,9 @@ SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
 
--- name: open_receipts
+-- name: unsuccessful_receipts
 SELECT body, reversed_by FROM receipts INDEXED BY receipts_of_run
-WHERE tenant = ? AND run = ? AND state IN ('pending', 'unknown') ORDER BY opened_at, id;
+WHERE tenant = ? AND run = ? AND state <> 'succeeded' ORDER BY opened_at, id;
 
 -- name: make_task
 INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -82,12 +82,21 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 -- name: seal
 UPDATE audit SET position = ? WHERE sequence = ?;
 
+-- name: make_due
+-- The runs that these entries name. Sequences come as a JSON array.
+UPDATE runs SET evidence = NULL
+WHERE tenant = ?1 AND evidence IS NOT NULL
+  AND id IN (SELECT run FROM audit WHERE sequence IN (SELECT value FROM json_each(?2)));
+
 -- name: signing_keys
 SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
 
 -- name: add_signing_key
 INSERT INTO signing_keys (number, id, public, private, created_at, endorsement) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
+
+-- name: sealed_behind
+SELECT 1 FROM audit WHERE tenant = ? AND run = ? AND position > ? LIMIT 1;
 
 -- name: keep_artefact
 INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -105,6 +114,9 @@ SELECT data FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND n
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at LIMIT ?;
+
+-- name: evidence_overdue
+SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL AND ended_at < ?;
 
 -- name: claim_going
 -- What needs no place: runs that have begun, and children. Workflows come as a JSON array.

@@ -38,7 +38,7 @@ class Governance(ABC):
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
         found = {}
         for key in keys:
-            receipts = [read_receipt(*row) for row in self._read(GATE["open_receipts"], key)]
+            receipts = [read_receipt(*row) for row in self._read(GATE["unsuccessful_receipts"], key)]
             tasks = [read_task(*row) for row in self._read(GATE["live_tasks"], key)]
             if receipts or tasks:
                 found[key] = p.Governed(receipts, tasks)
@@ -109,6 +109,7 @@ class Governance(ABC):
                 return False
             connection.execute(GATE["add_block"], msgspec.structs.astuple(block))
             connection.executemany(GATE["seal"], enumerate(sequences, block.first))
+            connection.execute(GATE["make_due"], (block.tenant, wanted))
         return True
 
     async def signing_keys(self) -> list[p.SigningKey]:
@@ -121,13 +122,17 @@ class Governance(ABC):
                 note(connection.cursor(), also)
         return added
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes) -> None:
+    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
         place = (*artefact.key, artefact.generation)
+        is_evidence = artefact.name == p.EVIDENCE
         async with self._transaction() as connection:
+            if is_evidence and connection.execute(GATE["sealed_behind"], (*artefact.key, through)).fetchone():
+                return False
             kept = (*place, artefact.name, artefact.sha256, artefact.size, artefact.at, data)
             connection.execute(GATE["keep_artefact"], kept)
-            if artefact.name == p.EVIDENCE:
+            if is_evidence:
                 connection.execute(GATE["show_evidence"], (*place, artefact.sha256))
+        return True
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         return [p.Artefact(key, *row) for row in self._read(GATE["artefacts"], key)]
@@ -138,6 +143,10 @@ class Governance(ABC):
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]
+
+    async def evidence_overdue(self, ended_before: int) -> int:
+        ((count,),) = self._read(GATE["evidence_overdue"], (ended_before,))
+        return int(count)
 
 
 def _where(**conditions: str | None) -> tuple[str, list[Any]]:

@@ -1,11 +1,15 @@
 -- The statements of the SQLite store. Each changes one row or reads a few; a batch is many of them in one transaction.
 
 -- name: start
--- Nothing happens where the id is taken.
+-- Nothing happens where the id is taken, or evidence is kept under it or under a child's, whose id is its parent's, a ~ and
+-- more; char(127) is what follows the ~.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
                   ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+WHERE NOT EXISTS (SELECT 1 FROM artefacts WHERE tenant = ?1 AND run = ?2 AND name = 'evidence.zip')
+  AND NOT EXISTS (SELECT 1 FROM artefacts
+                  WHERE tenant = ?1 AND run > ?2 || '~' AND run < ?2 || char(127) AND name = 'evidence.zip')
 ON CONFLICT DO NOTHING;
 
 -- name: exists
@@ -212,7 +216,9 @@ UPDATE runs SET pause = NULL, crashes = 0, updated_at = ?3, ready_at = CASE WHEN
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL AND pause IS NOT NULL;
 
 -- name: prunable
-SELECT tenant, id FROM runs WHERE ended_at < ? ORDER BY ended_at LIMIT ?;
+-- The condition is that of its index, word for word: those that wait for their evidence are not even looked at.
+SELECT tenant, id FROM runs
+WHERE ended_at < ? AND ended_at IS NOT NULL AND (NOT governed OR evidence IS NOT NULL) ORDER BY ended_at LIMIT ?;
 
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;

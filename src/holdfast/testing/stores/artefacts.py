@@ -7,9 +7,11 @@ import hashlib
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.testing.stores.gate_samples import block, note, noted
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
+    TENANT,
     advanced,
     begun,
     commit,
@@ -126,3 +128,48 @@ class Artefacts(Topic):
         """A first turn may be the last one."""
         await begun(store, start(projection=GOVERNED))
         assert await due(store) == ["one"]
+
+    @on_fresh_store
+    async def test_sealing_an_entry_makes_the_evidence_of_its_run_due_again(self, store: p.Store) -> None:
+        """What was kept lacks it, and stays until replaced. Entries of others and refused blocks change nothing."""
+        for name in ("one", "two"):
+            await governed_end(store, name)
+            await store.keep_artefact(artefact(p.EVIDENCE, run=name), b"data")
+        await store.commit([note("a", run="two"), note("b", run=None), note("c", tenant="bolt"), note("d"), note("e")])
+        two, nobody, other, *mine = await store.unsealed(10)
+        assert await store.seal(block(1, 1, 2), [two.sequence, nobody.sequence])
+        assert await store.seal(block(tenant="bolt"), [other.sequence])
+        assert not await store.seal(block(9, 9, 2), [entry.sequence for entry in mine])
+        assert await due(store) == ["two"]
+        assert await store.seal(block(2, 3, 2), [entry.sequence for entry in mine])
+        assert [run.evidence for run in await store.get([key(), key("two")])] == [None, None]
+        assert await due(store) == ["one", "two"]
+        assert await store.artefact(key(), 0, p.EVIDENCE) == b"data"
+
+    @on_fresh_store
+    async def test_evidence_that_lacks_a_sealed_entry_is_not_kept(self, store: p.Store) -> None:
+        """One may be sealed while the evidence is made: then nothing is kept, nor what was kept replaced."""
+        await governed_end(store)
+        assert await store.keep_artefact(artefact(p.EVIDENCE, b"old"), b"old")
+        await store.commit([note("a"), note("b"), note("c", run="two"), note("d", tenant="bolt"), note("e")])
+        a, b, c, d, _ = await store.unsealed(10)
+        assert await store.seal(block(1, 1, 3), [entry.sequence for entry in (a, b, c)])
+        assert await store.seal(block(1, 9, 1, tenant="bolt"), [d.sequence])
+        for through in (-1, 1):
+            assert not await store.keep_artefact(artefact(p.EVIDENCE, b"new"), b"new", through)
+        assert (await row(store)).evidence is None
+        assert await store.artefacts(key()) == [artefact(p.EVIDENCE, b"old")]
+        assert await store.keep_artefact(artefact(), b"data")
+        assert await store.keep_artefact(artefact(p.EVIDENCE, b"new"), b"new", 2)
+        assert (await row(store)).evidence == hashlib.sha256(b"new").digest()
+        assert await store.artefact(key(), 0, p.EVIDENCE) == b"new"
+
+    @on_fresh_store
+    async def test_evidence_without_a_run_is_kept_likewise(self, store: p.Store) -> None:
+        """The run may be gone meanwhile: what would be kept must not lack anything either."""
+        (entry,) = await noted(store, "a")
+        await store.seal(block(), [entry.sequence])
+        assert not await store.keep_artefact(artefact(p.EVIDENCE), b"data")
+        assert await store.artefacts(key()) == []
+        assert await store.keep_artefact(artefact(p.EVIDENCE), b"data", 1)
+        assert await store.artefacts(p.Key(TENANT, "one")) == [artefact(p.EVIDENCE)]

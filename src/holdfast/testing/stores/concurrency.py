@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from holdfast.store import protocol as p
 from holdfast.testing.stores import gate_samples
+from holdfast.testing.stores.artefacts import artefact, governed_end
 from holdfast.testing.stores.samples import (
     NOW,
     WORKFLOW,
@@ -141,6 +142,21 @@ class Concurrency(Topic):
             answers = await asyncio.gather(*(shared[at % 3].commit(batch) for at, batch in enumerate(batches)))
         assert answers == [[p.Noted()] * 2] * 12
         assert sorted(await gate_samples.bodies(store)) == sorted([*map(str, range(12)), "once"])
+
+    @on_fresh_store
+    async def test_evidence_kept_while_an_entry_is_sealed_does_not_hide_it(self, store: p.Store) -> None:
+        """Whichever comes first: the evidence is refused, or it is due again."""
+        names = [f"r{at}" for at in range(20)]
+        for name in names:
+            await governed_end(store, name)
+        await store.commit([gate_samples.note(name, run=name) for name in names])
+        entries = await store.unsealed(100)
+        async with handles(store) as shared:
+            for at, (name, entry) in enumerate(zip(names, entries, strict=True)):
+                keeping = shared[1].keep_artefact(artefact(p.EVIDENCE, run=name), b"data")
+                sealing = shared[2].seal(gate_samples.block(at + 1, at + 1), [entry.sequence])
+                await asyncio.gather(*((keeping, sealing) if at % 2 else (sealing, keeping)))
+        assert [run.key.run for run in await store.evidence_due(100)] == sorted(names)
 
     @on_fresh_store
     async def test_rescuing_at_once_counts_one_crash(self, store: p.Store) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdfast.store import protocol as p
+from holdfast.testing.stores.artefacts import artefact, governed_end
+from holdfast.testing.stores.gate_samples import bodies, note
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -105,3 +107,47 @@ class Retention(Topic):
         """However old it is."""
         await leased(store)
         assert await store.prune(NOW + 10**15, 10) == 0
+
+    @on_fresh_store
+    async def test_a_governed_run_is_pruned_only_when_it_has_evidence(self, store: p.Store) -> None:
+        """It waits, counted, and stands in nobody's way."""
+        for name, at in (("a", 1), ("b", 2), ("c", 3)):
+            await governed_end(store, name, at=NOW + at)
+        await ended(store, "plain", at=NOW + 4)
+        assert await store.prune(NOW + 100, 1) == 1
+        assert sorted(run.key.run for run in await store.find(p.Query(), 10)) == ["a", "b", "c"]
+        assert [await store.evidence_overdue(NOW + at) for at in (1, 3, 100)] == [0, 2, 3]
+        await store.keep_artefact(artefact(p.EVIDENCE, run="b"), b"data")
+        assert await store.evidence_overdue(NOW + 100) == 2
+        assert await store.prune(NOW + 100, 10) == 1
+        assert sorted(run.key.run for run in await store.find(p.Query(), 10)) == ["a", "c"]
+
+    @on_fresh_store
+    async def test_an_id_is_retired_once_its_run_is_gone_and_evidence_of_it_is_kept(self, store: p.Store) -> None:
+        """In the audit it names one run for ever. While the run is there, it exists as any other."""
+        run = await governed_end(store)
+        await store.keep_artefact(artefact(p.EVIDENCE), b"data")
+        assert await commit(store, start()) == p.Exists(run.workflow, run.fingerprint)
+        await store.prune(NOW + 1, 10)
+        parent = await leased(store, "parent")
+        answers = await store.commit([start(owner="ann", also=(note(),)), start("two"), start(), start(tenant="bolt")])
+        assert answers == [p.Retired(), p.Started(1), p.Retired(), p.Started(1)]
+        assert (await advanced(store, turn(parent, also=(start(), start("three"))))).also == (p.Retired(), p.Started(1))
+        assert await store.get([key()]) == []
+        assert await store.segments(key(), 0, 0, 10) == []
+        assert await bodies(store) == []
+
+    @on_fresh_store
+    async def test_an_id_is_retired_with_its_children(self, store: p.Store) -> None:
+        """Another run of the id would start children under ids that were used; likely names are not meant."""
+        await ended(store)
+        await governed_end(store, "one~3~1")
+        for name in ("one~3~1", "ones~1", "one-2"):
+            await store.keep_artefact(artefact(p.EVIDENCE, run=name), b"data")
+        await store.keep_artefact(artefact("report.txt", run="five~1"), b"data")
+        assert isinstance(await commit(store, start()), p.Exists)
+        assert await store.prune(NOW + 1, 10) == 2
+        for name in ("one", "one~3", "one~3~1", "ones"):
+            assert await commit(store, start(name)) == p.Retired()
+        for name in ("on", "one~", "one~3~", "one~4", "one~31", "one~3~1~1", "one-", "five"):
+            assert await commit(store, start(name)) == p.Started(1)

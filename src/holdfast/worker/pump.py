@@ -1,0 +1,40 @@
+"""The pump: it runs turns one after the other, from a plain callback of the loop.
+
+Newer Pythons refuse to step a workflow's tasks from inside a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+TURNS_PER_CALLBACK: Final = 64
+"""After so many turns the user's own callbacks get their chance."""
+
+
+class Pump:
+    """What is pushed runs soon, in order."""
+
+    __slots__ = ("_ready", "_running")
+
+    def __init__(self) -> None:
+        self._ready: deque[Callable[[], None]] = deque()
+        self._running = False
+
+    def push(self, act: Callable[[], None]) -> None:
+        self._ready.append(act)
+        if not self._running:
+            self._running = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        try:
+            for _ in range(min(TURNS_PER_CALLBACK, len(self._ready))):
+                self._ready.popleft()()
+        finally:  # whatever one of them raises, which the loop tells of, the others go on
+            if self._ready:
+                asyncio.get_running_loop().call_soon(self._run)
+            else:
+                self._running = False
