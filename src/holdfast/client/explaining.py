@@ -23,7 +23,8 @@ async def explain(store: Store, run: Run, now: int) -> str:
         why = f": {run.error}" if run.error else ""
         return f"It is {run.standing} since {_time(run.ended_at or run.updated_at)}{why}."
     if run.pause is not None:
-        return f"It is paused since {since}: {run.pause}. `{_command(run, 'resume', run.key.run)}` lets it go on."
+        resuming = _command(run, "resume", run.key.run)
+        return f"It is paused since {since}: {run.pause.rstrip('.')}. `{resuming}` lets it go on."
     if run.owner is not None:
         return await _held(store, run, since)
     if run.ready_at is not None:

@@ -144,11 +144,14 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         else:
             asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
             key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
+        target = self._target.render(arguments, promise)
+        if not key or "\0" in key or "\0" in target:  # the one would be everybody's key, the other no store can keep
+            raise InvalidDefinition(f"action {self.name}: its key is empty, or its key or target has a NUL in it")
         return Proposal(
             self.name,
             self.connector,
             self.operation,
-            self._target.render(arguments, promise),
+            target,
             fields,
             request,
             self.writes,

@@ -23,6 +23,7 @@ from holdfast.gate.policy_expressions import Expression, compiled
 from holdfast.gate.policy_facts import Sheet, Values, nested
 from holdfast.gate.policy_file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
 from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.gate.secrets import without
 from holdfast.store.admission import Limits
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ SLOWEST_NANOSECONDS: Final = 50_000_000
 REMEMBERED: Final = 4096
 TOGETHER: Final = 32
 """How many rules are evaluated as one expression: CEL's parser takes no more than 95 levels."""
+
+_QUOTING: Final = re.compile(r"(?<=error): | on (?=\S+ and )")
+"""Where a message of CEL's goes on with what it could not work with."""
 
 NOTHING_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
 NOBODY_RULES: Final = "no policy is in force: give Holdfast(policy=…) or --policy"
@@ -147,7 +151,7 @@ class Policy:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
-            return self._failed(None, f"the policy cannot be evaluated: {_told(error)}")
+            return self._failed(None, f"the policy cannot be evaluated: {type(error).__name__}")
         return ruling
 
     def steps(self, proposal: Proposal, run: RunFacts, now: int) -> Iterator[Step]:
@@ -198,7 +202,9 @@ class Policy:
                 told = f"{spent // 1_000_000} ms, and {SLOWEST_NANOSECONDS // 1_000_000} ms are the most"
                 return self._failed(rule.name, f"the policy took too long: up to rule {rule.name!r} {told}"), False
             if isinstance(answer, str):
-                return self._failed(rule.name, f"rule {rule.name!r} cannot be evaluated: {answer}"), True
+                # The reason is told in the audit, and values are not: CEL quotes what it stumbles over, or part of it.
+                why = without(_QUOTING.split(answer, maxsplit=1)[0], proposal.fields.values())
+                return self._failed(rule.name, f"rule {rule.name!r} cannot be evaluated: {why}"), True
             if answer:
                 return rule.ruling, True
         return self._otherwise, True

@@ -178,7 +178,12 @@ def _shown(data: bytes) -> Iterator[str]:
     yield repr(b'"' + data)[3:-1]
 
 
-def _without(text: str, forms: Iterable[str]) -> str:
+def without(text: str, values: Iterable[Any]) -> str:
+    """A text without the values that it quotes: where values are told by type and hash, an error must not tell more."""
+    return _without(text, {form for form in _texts(values) if form}, "…")
+
+
+def _without(text: str, forms: Iterable[str], mask: str = MASK) -> str:
     """The text with a mask over every place that a form covers: where two overlap, no rest of either stays."""
     covered: list[list[int]] = []
     for start, end in sorted(span for form in forms for span in _places(text, form)):
@@ -187,7 +192,7 @@ def _without(text: str, forms: Iterable[str]) -> str:
         else:
             covered.append([start, end])
     for start, end in reversed(covered):
-        text = f"{text[:start]}{MASK}{text[end:]}"
+        text = f"{text[:start]}{mask}{text[end:]}"
     return text
 
 

@@ -176,6 +176,20 @@ def test_another_call_at_the_same_place_has_another_default_key() -> None:
     assert len({key.rpartition(":")[0] for key in keys}) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "id"),
+    [
+        ({"idempotency_key": "{order.id}"}, ""),
+        ({"idempotency_key": "{order.id}"}, "a\0b"),
+        ({"target": "{order.id}"}, "\0"),
+    ],
+)
+def test_a_key_or_target_that_no_store_can_keep_is_refused(options: dict[str, str], id: str) -> None:
+    """An empty key would make one act of all; PostgreSQL keeps no NUL."""
+    with pytest.raises(InvalidDefinition, match=r"its key is empty, or its key or target has a NUL"):
+        proposed(declared(**options), {"id": id})
+
+
 def test_a_long_key_is_cut_and_stays_unique() -> None:
     """Stores keep keys in an index: what is too long keeps its beginning, and the hash of all of it."""
     definition = declared(idempotency_key="{order.id}")

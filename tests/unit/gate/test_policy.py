@@ -139,7 +139,7 @@ def test_an_actor_who_is_not_known_is_nobody() -> None:
         ("1 / action.fields.a == 1", {"a": 0}, "division by zero"),
         ("action.fields.a == 1", {"a": object()}, "Failed to convert"),
         ("action.fields.a == 1", {"a": print}, "Failed to convert"),
-        ("action.fields.a.matches('(')", {"a": "x"}, "not a valid regex"),
+        ("action.fields.a.matches('(')", {"a": "x"}, "Function 'matches' error"),
         ("action.fields.l[5] == 1", {"l": [1]}, "index out of bounds"),
     ],
 )
@@ -151,6 +151,26 @@ def test_a_rule_that_cannot_be_evaluated_denies_and_is_named(when: str, fields: 
         assert (ruling.effect, ruling.rule) == ("deny", "r1")
         assert "rule 'r1' cannot be evaluated" in ruling.reason
         assert told in ruling.reason
+
+
+@pytest.mark.parametrize(
+    ("when", "fields"),
+    [
+        ("action.fields.a * 4611686018427387904 > 0", {"a": 77777}),
+        ("duration(action.fields.a) > duration('1s')", {"a": "x77777"}),
+        ("action.fields.a.matches(action.fields.b)", {"a": "x", "b": "77777("}),
+        ("action.fields.m[action.fields.k] == 1", {"m": {}, "k": "77777"}),
+        ("action.fields.a", {"a": "77777"}),
+        ("action.fields.a", {"a": ["b", {"c": 77777}]}),
+    ],
+)
+def test_a_reason_quotes_no_argument(when: str, fields: dict[str, Any]) -> None:
+    """It is part of the audit, which tells of values by type, size and hash alone. Who explains the rule sees all."""
+    policy = policy_of((when, "allow"))
+    reason = policy.decide(proposal(fields=fields), RUN, NOON).reason
+    assert "rule 'r0' cannot be evaluated: " in reason
+    assert "777" not in reason
+    assert "777" in next(policy.steps(proposal(fields=fields), RUN, NOON)).detail
 
 
 def test_a_rule_that_decides_first_is_not_harmed_by_a_broken_one_behind_it() -> None:
