@@ -213,10 +213,16 @@ class RunNotFound(CallerError):
 
 
 class RunConflict(CallerError):
-    """The id belongs to another run, perhaps one that is gone and whose evidence is kept: choose another id."""
+    """The id belongs to a run of another workflow or with other arguments: choose another id."""
 
     code = "run_conflict"
     http_status = 409
+
+
+class RunRetired(RunConflict):
+    """The id was used by a run that is gone and whose evidence is kept: choose another id."""
+
+    code = "run_retired"
 
 
 class RunEnded(CallerError):

@@ -23,7 +23,7 @@ from tests.simulation.faults import FaultyStore
 from tests.simulation.gated import DEPLOYED
 from tests.simulation.outside import Deed
 from tests.simulation.rules import POLICIES
-from tests.simulation.workload import act, queued
+from tests.simulation.workload import QUEUE, act, queued
 
 if TYPE_CHECKING:
     from tests.simulation.world import Simulation
@@ -33,6 +33,7 @@ LARGE: Final = 40_000
 """So many characters do not fit into a receipt."""
 
 OPTIONS = WorkerOptions(
+    queues={QUEUE: 2},  # and none that other tests of the same process have declared
     capacity=20,
     lease_seconds=LEASE_SECONDS,
     warm_limit=2,

@@ -16,7 +16,7 @@ from holdfast.client.receipts import Receipts
 from holdfast.client.repairing import Repairs
 from holdfast.client.tasks import Tasks
 from holdfast.client.waiting import EndedHere, Waiters
-from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, WorkflowUnknown
+from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
 from holdfast.gate.records import Operated
@@ -188,7 +188,7 @@ class Holdfast:
         birth = self._birth(workflow, args, kwargs, key, priority, attributes or {}, origin)
         answer = await self._bring_about(birth)
         if isinstance(answer, p.Retired):
-            raise RunConflict(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
+            raise RunRetired(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
         if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and (id or trigger is None):
             raise RunConflict(
                 f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.client.handle import RunHandle
-from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded
+from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
 from holdfast.gate.reversal import reverse
 from holdfast.store import protocol as p
@@ -60,6 +61,22 @@ class Receipts:
             result = await self._app.store.blob(row.tenant, row.result_blob)
         return view(row, result)
 
+    async def _reversal(self, receipt: Receipt, by: str, tenant: str) -> RunHandle[Any]:
+        """The run that takes an act back. One that failed may be gone by now: then the next has another number."""
+        # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
+        asked = msgspec.structs.replace(receipt, reversed_by=None)
+        for number in itertools.count(1):
+            name = f"reverse:{receipt.id}" if number == 1 else f"reverse:{receipt.id}:{number}"
+            try:
+                return await self._app.start(
+                    reverse, asked, id=name, tenant=tenant, actor=by, attributes={"reverses": receipt.id}
+                )
+            except RunRetired:
+                if receipt.reversed_by is not None:
+                    told = f"receipt {receipt.id} was taken back already, by {receipt.reversed_by}"
+                    raise NotReversible(told) from None
+        raise AssertionError("numbers do not end")
+
     async def reverse(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
         """Take an act back: a run that calls the action which the receipt names, through the gate.
 
@@ -73,11 +90,7 @@ class Receipts:
             raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
         await self._app.note(tenant, "reverse", by, receipt.run, reason, details)
-        # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
-        asked = msgspec.structs.replace(receipt, reversed_by=None)
-        handle: RunHandle[Any] = await self._app.start(
-            reverse, asked, id=f"reverse:{id}", tenant=tenant, actor=by, attributes={"reverses": id}
-        )
+        handle = await self._reversal(receipt, by, tenant)
         if (await handle.info()).standing in ("failed", "cancelled"):
             with contextlib.suppress(InvalidRequest, RunEnded):  # someone else who asked was faster
                 await handle.retry(by=by)

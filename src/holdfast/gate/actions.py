@@ -103,6 +103,9 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         self.safe_to_retry = not self.writes if declaration.safe_to_retry is None else declaration.safe_to_retry
         arguments = list(inspect.signature(function).parameters)
         kinds = get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:  # its annotation is that of each
+                kinds[parameter.name] = dict[str, kinds.get(parameter.name, Any)]  # type: ignore[misc]
         self.secrets = Secrets(declaration.secret, arguments, self.name, kinds)
         secrets = [*declaration.secret, *self.secrets.written]
         self.probe = None if declaration.probe is None else self._probing(declaration.probe)

@@ -57,16 +57,20 @@ class JournalLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
         return [event for segment in self.segments for event in segment.events]
 
 
-def outline(generation: int, segments: Sequence[Segment], hidden: Collection[str] = ()) -> JournalLine:
+def outline(
+    generation: int, segments: Sequence[Segment], hidden: Collection[str] = (), *, calls_alone: bool = False
+) -> JournalLine:
     """A whole journal. The inputs of ``hidden`` promises hold secrets: they have no hash, it could be guessed from.
 
     Where there are any, the run's own input has none either: secrets mostly come with it. The journal's last hash binds
-    it all the same. Raises StoreCorrupt where a segment cannot be read.
+    it all the same. With ``calls_alone`` it is told as it once was, when only the calls' inputs were hidden. Raises
+    StoreCorrupt where a segment cannot be read.
     """
     root = root_of(segments)
     lines = []
     for segment in segments:
-        events = [_line(entry, hidden) for entry in decode_segment(segment.events, root, segment.first)]
+        entries = decode_segment(segment.events, root, segment.first)
+        events = [_line(entry, hidden, calls_alone=calls_alone) for entry in entries]
         lines.append(SegmentLine(segment.first, segment.count, len(segment.events), segment.head.hex(), events))
     last = segments[-1] if segments else Segment(0, 0, b"", b"", 0)
     return JournalLine(generation, root.root.hex(), last.first + last.count, last.head.hex(), lines)
@@ -81,7 +85,7 @@ def root_of(segments: Sequence[Segment]) -> PromiseId:
     return PromiseId(b"")
 
 
-def _line(entry: e.Entry, hidden: Collection[str]) -> EventLine:
+def _line(entry: e.Entry, hidden: Collection[str], *, calls_alone: bool) -> EventLine:
     event = entry.event
     promise = getattr(event, "promise_id", None) or getattr(event, "join_set_id", None)
     name = getattr(event, "function_name", None) or getattr(event, "signal_name", None)
@@ -98,20 +102,20 @@ def _line(entry: e.Entry, hidden: Collection[str]) -> EventLine:
         payload=_payload(event),
         error=_error(event),
     )
-    if line.payload is not None and _is_hidden(event, line.promise, hidden):
+    if line.payload is not None and _is_hidden(event, line.promise, hidden, calls_alone=calls_alone):
         return msgspec.structs.replace(line, payload=Metadata(line.payload.type))
     return line
 
 
-def _is_hidden(event: e.Event, promise: str | None, hidden: Collection[str]) -> bool:
+def _is_hidden(event: e.Event, promise: str | None, hidden: Collection[str], *, calls_alone: bool) -> bool:
     """Whether its payload may hold a secret: a call's input, the run's, or what a generation gives to the next."""
     match event:
         case e.InvokeScheduled():
             return promise in hidden
         case e.ExecutionStarted():
-            return bool(hidden)
+            return bool(hidden) and not calls_alone
         case e.ExecutionCompleted(result=Payload(codec=codec)):
-            return bool(hidden) and codec == CONTINUED
+            return bool(hidden) and not calls_alone and codec == CONTINUED
         case _:
             return False
 

@@ -21,6 +21,7 @@ from holdfast.gate.caps import Caps
 from holdfast.gate.policy_expressions import Expression, examine
 from holdfast.gate.policy_shape import Schema, misfits
 from holdfast.gate.policy_yaml import LONGEST, Document, Path, Problem
+from holdfast.gate.tasks import person
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -207,7 +208,7 @@ def _cross_check(document: Document, rules: list[Any]) -> None:
             document.report(("rules", number, "name"), f"the rule in line {line} is called {name!r}, too: rename one")
         candidates = rule.get("candidates")
         if rule.get("two_person") is True and isinstance(candidates, list):
-            different = {each for each in candidates if isinstance(each, str)}
-            if len(different) == 1 and not re.search(r"[*?\[]", only := different.pop()):
-                what = f"two people must agree, and {only!r} is the only candidate: name another, or a pattern"
+            named = [each for each in candidates if isinstance(each, str)]
+            if len({person(each) for each in named}) == 1 and not re.search(r"[*?\[]", named[0]):
+                what = f"two people must agree, and {named[0]!r} is the only candidate: name another, or a pattern"
                 document.report(("rules", number, "candidates"), what)

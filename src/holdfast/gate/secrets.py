@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import collections.abc
-import dataclasses
+import itertools
 import json
 import re
-import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
-import msgspec
-
-from holdfast.errors import InvalidDefinition
+from holdfast.gate.secret_paths import Path, follow
 from holdfast.journal.payload import Failure
 
 MASK: Final = "[secret]"
@@ -33,13 +29,13 @@ class Secrets:
         self, names: Sequence[str], arguments: Sequence[str], action: str, kinds: Mapping[str, Any] | None = None
     ) -> None:
         told = f"action {action}: secret="
-        self._paths = [_written(name.split("."), arguments, kinds or {}, told) for name in names]
-        self.names: Final = frozenset(path[0] for path in self._paths)  # the arguments that are, or hold, a secret
+        self._paths = [follow(name.split("."), arguments, kinds or {}, told) for name in names]
+        self.names: Final = frozenset(name for path in self._paths for name in path[0])  # they are, or hold, a secret
 
     @property
     def written(self) -> list[str]:
-        """The secrets by the names under which they are written."""
-        return [".".join(path) for path in self._paths]
+        """The secrets by all names under which they may be written."""
+        return [".".join(names) for path in self._paths for names in itertools.product(*path)]
 
     def __bool__(self) -> bool:
         return bool(self._paths)
@@ -63,79 +59,28 @@ class Secrets:
         return {form for path in self._paths for form in _texts(_dig(arguments, path)) if form}
 
 
-def _written(path: list[str], arguments: Sequence[str], kinds: Mapping[str, Any], told: str) -> tuple[str, ...]:
-    """A path in plain data. Raises InvalidDefinition where there is no such argument or member, or it has no name."""
-    first, *members = path
-    if "*" in members:
-        raise InvalidDefinition(f"{told} names members one by one, and knows no patterns: name all of {first!r}")
-    if first not in arguments:
-        known = ", ".join(arguments) or "none"
-        raise InvalidDefinition(f"{told} names {first!r}, which is no argument (its arguments: {known})")
-    written, here = [first], [kinds.get(first, Any)]
-    for member in members:
-        names, here = _member(member, [kind for each in here for kind in _plain_kinds(each)], told)
-        written.append(names)
-    return tuple(written)
-
-
-def _member(name: str, kinds: list[Any], told: str) -> tuple[str, list[Any]]:
-    """Under which name a member is written, and its own kinds."""
-    structs = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    if not structs:
-        return name, [get_type_hints(kind).get(name, Any) for kind in kinds if dataclasses.is_dataclass(kind)]
-    for struct in structs:
-        if struct.__struct_config__.array_like:
-            raise InvalidDefinition(
-                f"{told} names a member of {struct.__name__}, which is written without names: name all of it"
-            )
-    found = [
-        field
-        for struct in structs
-        for field in msgspec.structs.fields(struct)
-        if name in (field.name, field.encode_name)
-    ]
-    if not found:
-        known = ", ".join(field.name for field in msgspec.structs.fields(structs[0])) or "none"
-        raise InvalidDefinition(
-            f"{told} names {name!r}, which is no member of {structs[0].__name__} (its members: {known})"
-        )
-    if len({field.encode_name for field in found}) > 1:
-        raise InvalidDefinition(f"{told} names {name!r}, which is written under more than one name: name all of it")
-    return found[0].encode_name, [field.type for field in found]
-
-
-def _plain_kinds(kind: Any) -> Iterator[Any]:
-    """The kinds behind an annotation: of a union, of a list's items, without what is said about them."""
-    origin = get_origin(kind)
-    if origin is Annotated:
-        yield from _plain_kinds(get_args(kind)[0])
-    elif origin in (Union, types.UnionType, list, tuple, set, frozenset, collections.abc.Sequence):
-        for part in get_args(kind):
-            yield from _plain_kinds(part)
-    elif origin is not None:
-        yield origin
-    else:
-        yield kind
-
-
-def _masked(value: Any, path: tuple[str, ...]) -> Any:
+def _masked(value: Any, path: Path) -> Any:
     if not path:
         return MASK
     if isinstance(value, Mapping):
-        return {**value, path[0]: _masked(value[path[0]], path[1:])} if path[0] in value else value
+        return {**value, **{name: _masked(value[name], path[1:]) for name in path[0] if name in value}}
     if isinstance(value, list):
         return [_masked(item, path) for item in value]
     return None if value is None else MASK  # it has no members: who can tell that it is not the secret itself
 
 
-def _dig(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+def _dig(value: Any, path: Path) -> Iterator[Any]:
     if not path:
         yield value
-    elif isinstance(value, Mapping) and path[0] in value:
-        yield from _dig(value[path[0]], path[1:])
+    elif isinstance(value, Mapping):
+        for name in path[0]:
+            if name in value:
+                yield from _dig(value[name], path[1:])
     elif isinstance(value, list):
         for item in value:
             yield from _dig(item, path)
+    elif value is not None:
+        yield value
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

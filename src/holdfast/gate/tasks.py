@@ -138,8 +138,11 @@ def _check(task: Task, who: str, reason: str, now: int, *, deciding: bool) -> No
         raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
     if is_expired(task, now):
         raise TaskClosed(f"task {task.id} has expired: retry the run to ask again")
-    if who != task.delegated_to and (task.delegated_to is not None or not is_candidate(task, who)):
-        told = task.delegated_to or ", ".join(task.candidates)
+    heir = task.delegated_to
+    if heir is not None and not is_candidate(task, heir):  # as once was possible: policy wants somebody else
+        heir = None
+    if who != heir and (heir is not None or not is_candidate(task, who)):
+        told = heir or ", ".join(task.candidates)
         raise TaskForbidden(f"{who} may not answer task {task.id}: {told} may")
     if deciding and is_barred(task, who):
         raise TaskForbidden(f"{_barred(task, who)}: another person must")

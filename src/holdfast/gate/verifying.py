@@ -242,7 +242,7 @@ def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> s
     if at != len(raw):
         return f"the journal of generation {journal.generation} has bytes after its end."
     try:
-        told = outline(journal.generation, segments, hidden)
+        told = [outline(journal.generation, segments, hidden, calls_alone=before) for before in (False, True)]
     except (HoldfastError, *_UNREADABLE) as error:
         return f"the journal of generation {journal.generation} cannot be read: {error}"
-    return None if told == journal else f"the outline of generation {journal.generation} is not that of its bytes."
+    return None if journal in told else f"the outline of generation {journal.generation} is not that of its bytes."

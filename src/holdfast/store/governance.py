@@ -8,8 +8,8 @@ The laws, judged with the others by ``holdfast.testing.stores``:
   Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
   other without a gap. One that has an id is written once, however often it is noted.
-- A run's evidence has all its entries that are sealed: sealing another makes it due again, and evidence that lacks one
-  is not kept.
+- The evidence of a run that is there has all its entries that are sealed: sealing another makes it due again, and
+  evidence that lacks one is not kept. What is told of a run that was pruned does not reach its evidence any more.
 - Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs. A governed run is pruned only when
   it has evidence, and its id is not used again: in the audit an id names one run for ever.
 """

@@ -181,8 +181,8 @@ class Acts:
         if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
             found = cbor2.loads(outcome.outcome.value.data)
         told = found.get("type") if isinstance(found, dict) else None
-        if told == "Happened":
-            result = Payload(cbor2.dumps(found.get("value"), canonical=True))
+        result = Payload(cbor2.dumps(found.get("value"), canonical=True)) if told == "Happened" else None
+        if result is not None and self._fits(clearance, result):
             settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
             gate.receipts.pop(clearance.promise, None)
             self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
@@ -196,6 +196,15 @@ class Acts:
             return
         log.warning("the probe of %s could not tell what became of it", clearance.case.action.name)
         self._settler.reconsider(held, clearance.request)
+
+    def _fits(self, clearance: Clearance, result: Payload) -> bool:
+        """Whether the act can have given this: its run could not go on with anything else."""
+        try:
+            clearance.case.action.read_result(result)
+        except Exception as error:
+            log.warning("what the probe of %s found cannot be read: %s", clearance.case.action.name, error)
+            return False
+        return True
 
     def _tell(self, held: Held, clearance: Clearance, settled: Settled, closing: p.CloseReceipt) -> None:
         """Close the receipt with what a probe found, and only then tell the run.

@@ -106,7 +106,7 @@ class Advancer:
             return
         if governed is not None:
             try:
-                held.gate_of_run().learn(governed.receipts, governed.tasks)
+                held.learn(governed)
             except Exception as error:
                 self.unreadable(run, "receipts and tasks", error)
                 return
@@ -292,7 +292,9 @@ class Advancer:
         for errand, reply in zip(work.errands, answer.also, strict=False):
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
-            elif held.generation and isinstance(reply, p.Exists) and isinstance(errand.change, p.Start):
+            elif isinstance(errand.change, p.Start) and (
+                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
+            ):
                 self._background(self._meet_again(held, errand.change, reply))
         if work.errands:
             self._wake_others(work)
@@ -411,8 +413,8 @@ class Advancer:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
 
-    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists) -> None:
-        """A retried run has come to a place at which it had a child before: this one, or another."""
+    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists | p.Retired) -> None:
+        """A run has come to a place at which it, or another of its name, had a child before: this one, or another."""
         key, generation = held.key, held.generation
         told = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
         if told is not None:

@@ -65,6 +65,7 @@ class Archivist(Role):
             return True  # another archivist was faster, or the run goes on
         try:
             gathered = await gather(self._store, self._keychain, self._clock, run)
+            kept = gathered is not None and await keep(self._store, self._clock, run, gathered)
         except (StoreUnavailable, KeyLocked):
             raise  # this is no trouble of the run's own
         except Exception as error:
@@ -73,4 +74,4 @@ class Archivist(Role):
             self._failed[mark] = (str(error), now + AGAIN_SECONDS)
             return False
         self._failed.pop(mark, None)
-        return gathered is not None and await keep(self._store, self._clock, run, gathered)
+        return kept

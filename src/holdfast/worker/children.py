@@ -39,11 +39,11 @@ def _outcome(ending: e.Event) -> Outcome:
 
 
 async def met_again(
-    store: p.Store, start: p.Start, found: p.Exists, parent: PromiseId, generation: int, now: int
+    store: p.Store, start: p.Start, found: p.Exists | p.Retired, parent: PromiseId, generation: int, now: int
 ) -> p.Message | None:
     """What this generation of a parent must hear of the child at a place that was taken; None while that goes on."""
     promise = parent.child(start.parent_position or 0)
-    if found.fingerprint != start.fingerprint:
+    if isinstance(found, p.Retired) or found.fingerprint != start.fingerprint:
         return messages.settled(promise, _refusal(start, found), 1, now, now, f"refused:{promise}:{generation}")
     rows = await patiently(partial(store.get, [start.key]))
     if not rows or rows[0].standing not in p.ENDED:
@@ -56,7 +56,12 @@ async def met_again(
     return ended(rows[0], promise, ending, now, id)
 
 
-def _refusal(start: p.Start, found: p.Exists) -> Err:
+def _refusal(start: p.Start, found: p.Exists | p.Retired) -> Err:
+    if isinstance(found, p.Retired):
+        told = (
+            f"{start.key.run!r} was run before and deleted, and its evidence is kept: start the run under another id."
+        )
+        return Err(Failure("holdfast.errors:RunRetired", told))
     told = (
         f"{start.key.run!r} is a run of {found.workflow!r} that this run started before it was retried, with another "
         "workflow or other arguments: fork the run instead of retrying it."

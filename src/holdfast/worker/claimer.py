@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from holdfast.errors import StoreCorrupt
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.worker.advancer import Advancer
@@ -127,7 +128,7 @@ class Claimer(Role):
         if not runs:
             return {}
         try:
-            return await patiently(partial(read, [run.key for run in runs]))
+            return await patiently(partial(read, [run.key for run in runs]), unless=(StoreCorrupt,))
         except Exception as error:
             if len(runs) == 1:
                 lost.add(runs[0].key)

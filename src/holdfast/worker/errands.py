@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import EngineError
-from holdfast.journal.codec import decode_segment
-from holdfast.journal.events import ExecutionStarted
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
-from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Settled
 from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
@@ -14,24 +10,10 @@ from holdfast.worker.turns import Errand
 
 
 def outcome_of(errand: Errand, answer: p.Answer, now: int) -> Settled | None:
-    """What the answer means to the promise; None where nothing waits for it.
-
-    A call of a child waits for the child's end, not for this answer; but where the child cannot be, this is its end.
-    """
-    promise = errand.promise_id
-    if promise is None and isinstance(answer, p.Retired) and isinstance(errand.change, p.Start):
-        promise = _caller(errand.change)
-    if promise is None:
+    """What the answer means to the promise; None where nothing waits for it."""
+    if errand.promise_id is None:
         return None
-    return Settled(promise, _outcome(errand, answer), 1, now)
-
-
-def _caller(start: p.Start) -> PromiseId | None:
-    """The promise that waits for a child, as the child's first event names it."""
-    first = decode_segment(start.segment.events, PromiseId(start.root), start.segment.first)[0].event
-    if not isinstance(first, ExecutionStarted):
-        raise EngineError("the journal does not begin with ExecutionStarted")
-    return first.parent_id
+    return Settled(errand.promise_id, _outcome(errand, answer), 1, now)
 
 
 def _outcome(errand: Errand, answer: p.Answer) -> Outcome:
@@ -44,9 +26,7 @@ def _outcome(errand: Errand, answer: p.Answer) -> Outcome:
             return _failed("RunConflict", f"the id {errand.change.key.run!r} belongs to another run: choose another id")
         case p.Retired() if isinstance(errand.change, p.Start):
             told = f"run id {errand.change.key.run!r} was used before, and its evidence is kept: choose another id."
-            if errand.promise_id is None:  # nobody chose it: the run was retried long after its child had ended
-                told = f"{errand.change.key.run!r} was run before and deleted: fork the run instead of retrying it."
-            return _failed("RunConflict", told)
+            return _failed("RunRetired", told)
         case p.Unknown():
             return _failed("RunNotFound", "there is no such run")
         case p.Gone():

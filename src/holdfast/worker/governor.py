@@ -16,7 +16,6 @@ from typing import Any
 import cbor2
 import msgspec
 
-from holdfast.errors import Undecodable
 from holdfast.gate import judging as j
 from holdfast.gate import tasks
 from holdfast.gate.actions import ACTION, Action
@@ -281,7 +280,7 @@ class Governor:
         value = said.value or cbor2.dumps(None)
         try:
             case.action.read_result(Payload(value))
-        except Undecodable as error:
+        except Exception as error:  # a class of the author's own may refuse it in its own way
             told = f"{said.who} said that it happened, with a result that it cannot have given"
             return self._ask_outcome(case, verdict.receipt, f"{told}: {error.__cause__ or error}")
         receipt = msgspec.structs.replace(

@@ -9,7 +9,7 @@ from holdfast.errors import EngineError
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
-from holdfast.store.protocol import Key, Received, Renewal, Run
+from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
 from holdfast.worker import messages
 from holdfast.worker.births import lineage_of
 from holdfast.worker.gatehouse import Gatehouse
@@ -101,6 +101,11 @@ class Held:
         if self.gate is None:
             self.gate = Gatehouse(0)
         return self.gate
+
+    def learn(self, governed: Governed) -> None:
+        """Take in what the store knows of its side of the gate. Failures of earlier lineages are no matter of this."""
+        receipts = [each for each in governed.receipts if each.state != "failed" or each.root == self.id.root]
+        self.gate_of_run().learn(receipts, governed.tasks)
 
     def next_due(self) -> int | None:
         """When it next wants a turn without being told: a timer, a retry, or a task that expires."""

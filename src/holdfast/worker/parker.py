@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.kernel.arrivals import Arrival
 from holdfast.store import protocol as p
 from holdfast.worker.committer import Committer
@@ -70,7 +70,8 @@ class Parker:
     async def record(self, held: Held, reason: str) -> None:
         """Record what arrived, so that no completed step is run again, and pause the run."""
         try:
-            loaded = (await patiently(partial(self._store.load, [held.key]))).get(held.key)
+            reading = partial(self._store.load, [held.key])
+            loaded = (await patiently(reading, unless=(StoreCorrupt,))).get(held.key)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
             if not held.dropped:

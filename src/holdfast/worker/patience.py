@@ -20,13 +20,15 @@ TROUBLE: Final = (StoreUnavailable, OperatorError)
 """What time, or an operator, can mend."""
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Call until the store answers."""
+async def patiently(call: Callable[[], Awaitable[T]], *, unless: tuple[type[Exception], ...] = ()) -> T:
+    """Call until the store answers. What is ``unless`` is raised at once: trying again would not mend it."""
     pause = SHORTEST_SECONDS
     complained = False
     while True:
         try:
             answer = await call()
+        except unless:
+            raise
         except TROUBLE as error:
             if not complained:
                 log.warning("%s (trying again)", error)

@@ -71,7 +71,7 @@ class Settler:
         elif present is not None and (present.state in ("succeeded", "failed") or _asks(asked, present)):
             gate.receipts[promise] = present
         if found is not None:
-            gate.learn(found.receipts, found.tasks)
+            held.learn(found)
         gate.looking.discard(promise)
         gate.again[promise] = request
         self.floor.stir(held)

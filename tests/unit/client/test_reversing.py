@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import Holdfast, Receipt, RunFailed, action, step, workflow
 from holdfast.errors import NotReversible, ReceiptNotFound
 from holdfast.gate import records as r
-from tests.unit.worker.ground import Ground, asked, policy_of, receipts, told
+from tests.unit.worker.ground import OPTIONS, Ground, asked, policy_of, receipts, told
 
 DONE: list[str] = []
 FAILS: list[Exception] = []
@@ -115,6 +116,33 @@ def test_a_denied_reversal_can_be_asked_for_again(virtual: Ground) -> None:
             assert (await app.receipts.get(id)).reversed_by is None
             app.policy.current = policy_of({})
             assert await (await app.receipts.reverse(id, by="bob")).result() == "refunded"
+
+    virtual.play(main)
+    assert len(DONE) == 2
+
+
+def test_a_reversal_that_failed_long_ago_can_be_asked_for_again(virtual: Ground) -> None:
+    """The run that should have done it is gone, and its evidence is kept under its id: the next has another."""
+    strict = policy_of({"when": 'action.operation == "refund"', "effect": "deny"}, {})
+
+    async def prune(app: Holdfast, run: str) -> None:
+        while (await app.run(run).info()).evidence is None:  # noqa: ASYNC110  # the archivist makes it
+            await asyncio.sleep(1)
+        assert await app.store.prune(app.clock.now() + 1, 100) > 0
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(paying, policy=strict, options=replace(OPTIONS, evidence=True)) as app:
+            id = await paid(app)
+            with pytest.raises(RunFailed, match="denies it"):
+                await (await app.receipts.reverse(id, by="bob")).result()
+            await prune(app, f"reverse:{id}")
+            app.policy.current = policy_of({})
+            runs = [await app.receipts.reverse(id, by=who) for who in ("bob", "cid")]
+            assert [await run.result() for run in runs] == ["refunded", "refunded"]
+            assert {run.id for run in runs} == {f"reverse:{id}:2"}
+            await prune(app, f"reverse:{id}:2")
+            with pytest.raises(NotReversible, match="was taken back already, by r-"):
+                await app.receipts.reverse(id, by="dan")
 
     virtual.play(main)
     assert len(DONE) == 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, NamedTuple, NewType, TypedDict
 
 import msgspec
 import pytest
@@ -43,6 +43,19 @@ class Held:
     config: Renamed
 
 
+@dataclasses.dataclass
+class Unresolved:
+    money: Money  # type: ignore[name-defined]  # noqa: F821  # as behind TYPE_CHECKING
+
+
+class Typed(TypedDict):
+    config: Renamed
+
+
+class Named(NamedTuple):
+    api_key: str
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "written"),
     [
@@ -56,26 +69,46 @@ class Held:
         (dict[str, str], "c.api_key", "c.api_key"),
         (Any, "c.api_key", "c.api_key"),
         (Renamed | Inner, "c.user_name", "c.user-name"),
+        (dict[str, Renamed], "c.main.api_key", "c.main.apiKey"),
+        (Mapping[str, Renamed], "c.main.api_key", "c.main.apiKey"),
+        (Iterable[Renamed], "c.api_key", "c.apiKey"),
+        (tuple[Renamed, ...], "c.api_key", "c.apiKey"),
+        (NewType("Config", Renamed), "c.api_key", "c.apiKey"),
+        (Typed, "c.config.api_key", "c.config.apiKey"),
+        (Renamed | Held, "c.config.api_key", "c.config.apiKey"),
+        (Renamed | dict[str, str], "c.api_kye", "c.api_kye"),
+        (Unresolved, "c.money", "c.money"),
     ],
 )
 def test_a_path_is_followed_as_the_values_are_written(kind: Any, name: str, written: str) -> None:
     """A struct may write its members by other names: masked by the wrong ones, the secret would show."""
-    assert Secrets([name], ["c"], "pay", {"c": kind}).written == [written]
+    assert Secrets([name], ["c"], "pay", {"c": kind}).written[-1] == written
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "why"),
     [
-        (Renamed, "c.api_kye", "which is no member of Renamed .its members: api_key, inner, inners."),
-        (Renamed, "c.inner.token", "which is no member of Inner"),
+        (Renamed, "c.api_kye", "names 'api_kye', which is no member there .the members: api_key, inner, inners."),
+        (Renamed, "c.inner.token", "names 'token', which is no member there"),
         (Nameless, "c.api_key", "a member of Nameless, which is written without names: name all of it"),
         (dict[str, Renamed], "c.*.api_key", "knows no patterns: name all of 'c'"),
+        (Held, "c.confg", "no member there .the members: config"),
+        (Typed, "c.confg", "no member there .the members: config"),
+        (Named, "c.api_key", "a member of Named, which is written without names: name all of it"),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(kind: Any, name: str, why: str) -> None:
     """Found when the action is declared, and not when the secret has been shown."""
     with pytest.raises(InvalidDefinition, match=why):
         Secrets([name], ["c"], "pay", {"c": kind})
+
+
+def test_whichever_name_is_written_is_masked() -> None:
+    """A union of a struct and a dictionary may be either."""
+    secret = Secrets(["c.api_key"], ["c"], "pay", {"c": Renamed | dict[str, str]})
+    assert secret.mask({"c": {"apiKey": "x", "host": "h"}}) == {"c": {"apiKey": MASK, "host": "h"}}
+    assert secret.mask({"c": {"api_key": "x", "host": "h"}}) == {"c": {"api_key": MASK, "host": "h"}}
+    assert secret.scrub_text("no luck with s3cr3t", {"c": {"apiKey": "s3cr3t"}}) == f"no luck with {MASK}"
 
 
 @pytest.mark.parametrize(

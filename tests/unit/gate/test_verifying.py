@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tracemalloc
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from holdfast.gate.chain import make_block, message_of
 from holdfast.gate.claims import Verdict
 from holdfast.gate.evidence import Journal
 from holdfast.gate.keys import Signer
-from holdfast.gate.outline import JournalLine
+from holdfast.gate.outline import JournalLine, outline
 from holdfast.gate.verifying import verify_bundle
 from holdfast.store.protocol import Entry
 from tests.unit.gate.governed import (
@@ -116,6 +117,21 @@ def test_an_end_that_does_not_tell_its_input_binds_the_journal_all_the_same(valu
     verdict = verify_bundle(bundle(inputs(told, values=values)), TRUSTED)
     assert verdict.good
     assert states(verdict)["journal"] == "proved"
+
+
+def test_a_bundle_from_before_the_runs_own_input_was_hidden_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told by other rules, and its bytes are what they are."""
+    secret = {"fields": {"pin": "secret"}}
+    told = [replace(each, **secret) if isinstance(each, records.Decided) else each for each in story()]
+    monkeypatch.setattr(evidence, "outline", partial(outline, calls_alone=True))
+    before = bundle(inputs(told, values=True))
+    monkeypatch.undo()
+    now = bundle(inputs(told, values=True))
+    assert before != now
+    for data in (before, now):
+        verdict = verify_bundle(data, TRUSTED)
+        assert verdict.good
+        assert states(verdict)["values"] == "proved"
 
 
 def test_without_a_key_all_is_only_consistent() -> None:

@@ -76,7 +76,7 @@ def test_a_detached_run_is_not_started_under_one_either() -> None:
         async with Holdfast("memory://", workflows=[child, spawning]) as app:
             await retire(app, "used")
             refused = await (await app.start(spawning, "used")).result(10)
-            assert refused == f"refused: starting retired.child failed: RunConflict: {TOLD}"
+            assert refused == f"refused: starting retired.child failed: RunRetired: {TOLD}"
             assert await (await app.start(spawning, "fresh")).result(10) == "fresh"
 
     asyncio.run(main())
@@ -93,7 +93,25 @@ def test_a_retried_run_is_told_that_its_child_cannot_be_run_again() -> None:
                 await run.result(10)
             await retire(app, "parent~1")
             await run.retry()
-            with pytest.raises(RunFailed, match="'parent~1' was run before and deleted: fork the run"):
+            with pytest.raises(RunFailed, match="'parent~1' was run before and deleted, and its evidence is kept"):
                 await run.result(10)
+
+    asyncio.run(main())
+
+
+def test_so_is_a_run_that_has_an_old_one_s_name() -> None:
+    """Its lease is given up when it waits for the child: what it must hear goes through its inbox."""
+
+    @workflow(name="retired.parent")
+    async def parent() -> str:
+        return await child("hello")
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=[child, parent], worker=False) as app:
+            run = await app.start(parent, id="parent")
+            await retire(app, "parent~0")
+            async with Holdfast(app.store, workflows=[child, parent]):
+                with pytest.raises(RunFailed, match="'parent~0' was run before and deleted, and its evidence is kept"):
+                    await run.result(10)
 
     asyncio.run(main())

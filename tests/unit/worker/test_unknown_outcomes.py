@@ -316,6 +316,53 @@ def test_a_result_that_it_cannot_have_given_is_asked_for_again(ground: Ground) -
     assert DONE == ["o-1"]
 
 
+class Euros:
+    """A type of the author's own, which refuses values in its own way."""
+
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+    @classmethod
+    def model_validate(cls, data: object) -> Euros:
+        return cls({"one": 1}[str(data)])
+
+    def model_dump(self, mode: str) -> str:
+        return "one"
+
+
+@action(**COMMON, probe=look, name="unknown.euros")
+async def euros(order: str) -> Euros:
+    DONE.append(order)
+    if len(DONE) == 1:
+        raise OutcomeUnknown("no answer")
+    return Euros(1)
+
+
+@workflow(name="unknown.paying")
+async def paying_euros() -> int:
+    return (await euros("o-1")).cents
+
+
+def test_a_result_that_the_authors_own_type_refuses_is_asked_for_again_too(
+    virtual: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From a probe, and from a person; whatever it raises."""
+    LOOKS.append(Happened("many"))
+
+    async def main(ground: Ground) -> int:
+        async with ground.engine(paying_euros) as app:
+            run = await app.start(paying_euros, id="one")
+            first = await asked(app, "one")
+            await app.tasks.happened(first.id, by="bob", result="many")
+            second = await asked(app, "one", other_than=first.id)
+            await app.tasks.happened(second.id, by="bob", result="one")
+            return await run.result()
+
+    with caplog.at_level(logging.WARNING, "holdfast.gate"):
+        assert virtual.play(main) == 1
+    assert "what the probe of unknown.euros found cannot be read: 'many'" in caplog.text
+
+
 # -- what is safe, and probes ------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast, action, receive, step, workflow
+from holdfast.errors import StoreCorrupt
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store import protocol as p
 from holdfast.worker.governor import Governor
@@ -91,23 +92,30 @@ def line_to(ground: Ground) -> Any:
     return Line(ground.store)
 
 
-def breaking(monkeypatch: pytest.MonkeyPatch, store: p.Store, operation: str) -> None:
+UNREADABLE = [
+    msgspec.ValidationError("Expected `str`, got `null` - at `$.answers[0].reason`"),
+    StoreCorrupt("database disk image is malformed"),
+]
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, store: p.Store, operation: str, error: Exception = UNREADABLE[0]) -> None:
     """Let a read of the store fail as soon as it is about the run called bad."""
     read = getattr(store, operation)
 
     async def broken(keys: Sequence[p.Key]) -> Any:
         if any(key.run == "bad" for key in keys):
-            raise msgspec.ValidationError("Expected `str`, got `null` - at `$.answers[0].reason`")
+            raise error
         return await read(keys)
 
     monkeypatch.setattr(store, operation, broken)
 
 
+@pytest.mark.parametrize("error", UNREADABLE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize(
     ("operation", "told"), [("governed", "its receipts and tasks in the store"), ("load", "its journal and inbox")]
 )
 def test_a_run_that_cannot_be_read_is_parked_and_those_claimed_with_it_go_on(
-    virtual: Ground, monkeypatch: pytest.MonkeyPatch, operation: str, told: str
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch, operation: str, told: str, error: Exception
 ) -> None:
     """The reason says what could not be read; mended and resumed it goes on."""
 
@@ -119,13 +127,13 @@ def test_a_run_that_cannot_be_read_is_parked_and_those_claimed_with_it_go_on(
         async with Holdfast(line_to(ground), clock=ground.clock, workflows=[acts], worker=False) as app:
             for name in ("bad", *NAMES):
                 await app.tasks.approve((await asked(app, name)).id, by="bob")
-        breaking(monkeypatch, ground.store, operation)
+        breaking(monkeypatch, ground.store, operation, error)
         async with ground.engine(acts, policy=asking()) as app:
             for name in NAMES:
                 assert await app.run(name).result(60) == name
             reason = await parked(app, "bad")
             assert reason.startswith(told)
-            assert "ValidationError: Expected `str`" in reason
+            assert f"{type(error).__name__}: {error}" in reason
             assert (await app.run("bad").info()).governed
             monkeypatch.undo()
             await app.run("bad").resume(by="op")
