@@ -274,19 +274,6 @@ class Holdfast:
             after = page[-1]
             left = None if left is None else left - len(page)
 
-    async def note(
-        self,
-        tenant: str,
-        act: str,
-        by: str | None,
-        run: str | None,
-        reason: str = "",
-        details: Mapping[str, str] | None = None,
-    ) -> None:
-        """Have the audit say that a person steers, before it is done."""
-        await self.committer.commit(self.told(tenant, act, by, run, reason, details))
-        self.wake_sealer()
-
     def told(
         self,
         tenant: str,
@@ -303,6 +290,11 @@ class Holdfast:
             raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
         record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
         return named(note(tenant, run, record))
+
+    async def note(self, told: p.Note) -> None:
+        """Have the audit say what a person does, before it is done."""
+        await self.committer.commit(told)
+        self.wake_sealer()
 
     # -- between the parts -----------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ class RunHandle(Generic[R]):
         """Have the audit say who steers, how and why, before it is done. Raises RunNotFound or RunEnded."""
         if (await self.info()).standing in p.ENDED and act != "retry":
             raise RunEnded(f"run {self.id} has ended, and cannot be changed by {act}: `retry` or `fork` it instead.")
-        await self._app.note(self.tenant, act, by, self.id, reason, details)
+        await self._app.note(self._app.told(self.tenant, act, by, self.id, reason, details))
 
     async def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
         """Let the run finish the steps it has begun and then rest until ``resume``."""

@@ -89,7 +89,7 @@ class Receipts:
         if receipt.reverse is None:
             raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
-        await self._app.note(tenant, "reverse", by, receipt.run, reason, details)
+        await self._app.note(self._app.told(tenant, "reverse", by, receipt.run, reason, details))
         handle = await self._reversal(receipt, by, tenant)
         if (await handle.info()).standing in ("failed", "cancelled"):
             with contextlib.suppress(InvalidRequest, RunEnded):  # someone else who asked was faster
