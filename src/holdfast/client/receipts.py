@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +64,8 @@ class Receipts:
         """The run that takes an act back. One that failed may be gone by now: then the next has another number."""
         # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
         asked = msgspec.structs.replace(receipt, reversed_by=None)
-        for number in itertools.count(1):
-            name = f"reverse:{receipt.id}" if number == 1 else f"reverse:{receipt.id}:{number}"
+        name, number = f"reverse:{receipt.id}", 1
+        while True:
             try:
                 return await self._app.start(
                     reverse, asked, id=name, tenant=tenant, actor=by, attributes={"reverses": receipt.id}
@@ -75,7 +74,8 @@ class Receipts:
                 if receipt.reversed_by is not None:
                     told = f"receipt {receipt.id} was taken back already, by {receipt.reversed_by}"
                     raise NotReversible(told) from None
-        raise AssertionError("numbers do not end")
+            number += 1
+            name = f"reverse:{receipt.id}:{number}"
 
     async def reverse(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
         """Take an act back: a run that calls the action which the receipt names, through the gate.

@@ -60,22 +60,27 @@ def _member(name: str, kinds: list[Any], told: str) -> tuple[tuple[str, ...], li
 
 def _members(kind: Any, told: str) -> list[tuple[str, str, Any]] | None:
     """A class's members: the name, the name under which it is written, the kind. None where it has no fixed ones."""
+    if _is_nameless(kind):
+        raise InvalidDefinition(
+            f"{told} names a member of {kind.__name__}, which is written without names: name all of it"
+        )
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        if kind.__struct_config__.array_like:
-            raise InvalidDefinition(
-                f"{told} names a member of {kind.__name__}, which is written without names: name all of it"
-            )
         return [(field.name, field.encode_name, field.type) for field in msgspec.structs.fields(kind)]
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = _hints(kind)
         return [(field.name, field.name, hints.get(field.name, Any)) for field in dataclasses.fields(kind)]
     if is_typeddict(kind):
         return [(name, name, hint) for name, hint in _hints(kind).items()]
-    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        raise InvalidDefinition(
-            f"{told} names a member of {kind.__name__}, which is written without names: name all of it"
-        )
     return None
+
+
+def _is_nameless(kind: Any) -> bool:
+    """Whether it is written as a list: some structs are, and named tuples."""
+    if not isinstance(kind, type):
+        return False
+    if issubclass(kind, msgspec.Struct):
+        return bool(kind.__struct_config__.array_like)
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _hints(kind: type) -> dict[str, Any]:

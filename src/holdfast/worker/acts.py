@@ -181,30 +181,26 @@ class Acts:
         if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
             found = cbor2.loads(outcome.outcome.value.data)
         told = found.get("type") if isinstance(found, dict) else None
-        result = Payload(cbor2.dumps(found.get("value"), canonical=True)) if told == "Happened" else None
-        if result is not None and self._fits(clearance, result):
-            settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
-            gate.receipts.pop(clearance.promise, None)
-            self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
-            return
-        if told == "DidNotHappen":
+        name = clearance.case.action.name
+        if told == "Happened":
+            result = Payload(cbor2.dumps(found.get("value"), canonical=True))
+            misfit = clearance.case.misfit(result)
+            if misfit is None:
+                settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
+                gate.receipts.pop(clearance.promise, None)
+                self._tell(held, clearance, settled, recording.outcome(clearance, settled, now))
+                return
+            log.warning("what the probe of %s found cannot be read: %s", name, misfit)
+        elif told == "DidNotHappen":
             closing = recording.failed(clearance, "the probe found that it did not happen", now)
             self._ride(held, closing)
             gate.receipts[clearance.promise] = closing.receipt  # the store does not know yet: it would say pending
             gate.again[clearance.promise] = clearance.request
             self._settler.floor.stir(held)
             return
-        log.warning("the probe of %s could not tell what became of it", clearance.case.action.name)
+        else:
+            log.warning("the probe of %s could not tell what became of it", name)
         self._settler.reconsider(held, clearance.request)
-
-    def _fits(self, clearance: Clearance, result: Payload) -> bool:
-        """Whether the act can have given this: its run could not go on with anything else."""
-        try:
-            clearance.case.action.read_result(result)
-        except Exception as error:
-            log.warning("what the probe of %s found cannot be read: %s", clearance.case.action.name, error)
-            return False
-        return True
 
     def _tell(self, held: Held, clearance: Clearance, settled: Settled, closing: p.CloseReceipt) -> None:
         """Close the receipt with what a probe found, and only then tell the run.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from holdfast.worker.executions import Executions
 from holdfast.worker.gatehouse import Clearance
 from holdfast.worker.governor import Governor
 from holdfast.worker.held import Held
+from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.nursery import Nursery
 from holdfast.worker.parker import Parker, told
@@ -79,6 +80,7 @@ class Advancer:
         self._warm = WarmCache(warm_limit)
         self._push = Pump().push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
+        self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
         self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
         self._loads: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -94,15 +96,18 @@ class Advancer:
 
     def holds(self, run: p.Run) -> bool:
         """Whether this very lease of the run is held here: an older one may be on its way out."""
+        return self._of_lease(run) is not None
+
+    def _of_lease(self, run: p.Run) -> Held | None:
         held = self.held.get(run.key)
-        return held is not None and held.epoch == run.epoch
+        return held if held is not None and held.epoch == run.epoch else None
 
     def loaded(
         self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
     ) -> None:
         """Give a taken run its journal (None where it was warm), its inbox and what it has at the gate; it goes on."""
-        held = self.held.get(run.key)
-        if held is None or held.epoch != run.epoch or held.dropped:
+        held = self._of_lease(run)
+        if held is None or held.dropped:
             return
         if governed is not None:
             try:
@@ -118,10 +123,8 @@ class Advancer:
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
         """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
-        held = self.held.get(run.key)
-        if held is None or held.epoch != run.epoch or held.dropped:
-            return
-        self._parker.unreadable(held, what, error)
+        if (held := self._of_lease(run)) is not None and not held.dropped:
+            self._parker.unreadable(held, what, error)
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
@@ -135,9 +138,8 @@ class Advancer:
 
     def receive(self, key: p.Key, inbox: list[p.Received]) -> None:
         """Messages came for a held run."""
-        held = self.held.get(key)
-        if held is not None and not held.dropped and held.execution is not None and self._take_in(held, inbox):
-            self._schedule(held)
+        if (held := self.held.get(key)) is not None:
+            self._inboxes.receive(held, inbox)
 
     def paused(self, key: p.Key, reason: str) -> None:
         """A held run was paused: it ends what it has begun, and is handed back."""
@@ -207,7 +209,7 @@ class Advancer:
             self._park_at_fault(held, arrivals, told(error))
             return
         except Exception as error:
-            self._fail(held, arrivals, "cannot be advanced", error)
+            self._fail(held, "cannot be advanced", error, arrivals)
             return
         closings, writes = ([], 0) if held.gate is None else (list(held.gate.closings), held.gate.writes)
         try:
@@ -218,9 +220,9 @@ class Advancer:
         except Exception as error:
             if held.gate is not None:  # what the turn did to it is forgotten with the turn; what happened before is not
                 held.gate.closings, held.gate.writes = closings, writes
-            self._fail(held, arrivals, "cannot be planned", error)
+            self._fail(held, "cannot be planned", error, arrivals)
 
-    def _fail(self, held: Held, arrivals: list[Arrival], what: str, error: Exception) -> None:
+    def _fail(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:
         """Something of the engine's own went wrong with one run: it is parked, and the others go on."""
         log.error("run %s of tenant %s %s", held.key.run, held.key.tenant, what, exc_info=error)
         if held.dropped:
@@ -251,14 +253,14 @@ class Advancer:
         try:
             self._heed(held, work, answer)
         except Exception as error:
-            self._fail(held, [], "cannot go on from what the store answered", error)
+            self._fail(held, "cannot go on from what the store answered", error)
 
     def _heed(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         if work.closings and not isinstance(answer, p.Advanced):
             self._governor.acts.salvage(held, work.closings)
         if held.dropped:
             if isinstance(answer, p.Advanced):  # acts that were cleared meanwhile are closed as not begun
-                _follow(work, answer)
+                work.follow(answer.also)
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
@@ -277,7 +279,7 @@ class Advancer:
             held.pause = answer.pause
         if work.ending is not None:
             self._let_go(held)
-            _follow(work, answer)
+            work.follow(answer.also)
             self._ended(held.key, held.workflow, work.ending)
             self._wake_others(work)
             return
@@ -286,7 +288,7 @@ class Advancer:
     def _carry_on(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
-            _follow(work, answer)  # behind it: nothing may take another turn of the generation that has ended
+            work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
             return
         held.fresh = False
         for errand, reply in zip(work.errands, answer.also, strict=False):
@@ -299,7 +301,7 @@ class Advancer:
         if work.errands:
             self._wake_others(work)
         if work.passages:
-            _follow(work, answer)
+            work.follow(answer.also)
             if held.dropped:  # its lease has lapsed
                 return
         if answer.released and not held.arrivals:
@@ -315,7 +317,7 @@ class Advancer:
         for request in work.invoke:
             self._undertakings.begin(held, request)
         if answer.arrived > held.through and held.pause is None:
-            self._fetch(held)
+            self._inboxes.fetch(held)
         if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.restless):
             self._schedule(held)
         else:
@@ -336,7 +338,7 @@ class Advancer:
         held = self.held.get(key)
         if held is not None and not held.dropped:
             if not held.committing and held.execution is not None:
-                self._fetch(held)
+                self._inboxes.fetch(held)
         else:
             self.wake_claimer()
 
@@ -357,10 +359,10 @@ class Advancer:
     def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
         """The store has answered for a new run. Called from inside a task: no program runs here."""
         if isinstance(answer, p.Started) and held.dropped:  # acts that were cleared meanwhile are closed as not begun
-            _follow(work, p.Advanced(0, None, False, answer.also))
+            work.follow(answer.also)
         if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
-            if not isinstance(answer, p.Exists):  # it may have been made all the same, and leased to this worker
+            if not isinstance(answer, p.Exists | p.Retired):  # it may have been made all the same, and leased to us
                 self.doubt()
             done(answer)
             return
@@ -409,7 +411,7 @@ class Advancer:
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
 
-    def _park_at_fault(self, held: Held, arrivals: list[Arrival], reason: str) -> None:
+    def _park_at_fault(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
 
@@ -420,9 +422,9 @@ class Advancer:
         if told is not None:
             await patiently(partial(self._committer.commit, p.Deliver(key, told)))
             self.delivered(key)
-        self.stir(held)  # the lease was kept for this: who dies before it is told has its next holder ask again
+        self.stir(held)  # a retried run keeps its lease for this: who dies before it is told has its next holder ask
 
-    # -- time and inboxes ------------------------------------------------------------------------------------------
+    # -- time ------------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, held: Held) -> None:
         due = None if held.execution is None else held.next_due()
@@ -435,31 +437,3 @@ class Advancer:
         held.alarm = None
         if not held.dropped:
             self._schedule(held)
-
-    def _fetch(self, held: Held) -> None:
-        self._background(self._read_inbox(held))
-
-    async def _read_inbox(self, held: Held) -> None:
-        inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
-        if held.dropped or held.pause is not None or not self._take_in(held, inbox):
-            return
-        if held.arrivals or held.through > held.consumed:
-            self._schedule(held)
-
-    def _take_in(self, held: Held, inbox: list[p.Received]) -> bool:
-        """Give a run its messages; False where one of them cannot be read, and the run is parked for it."""
-        try:
-            held.take_in(inbox)
-        except Exception as error:
-            self._fail(held, [], "cannot read its inbox", error)
-            return False
-        return True
-
-
-def _follow(work: Plan, answer: p.Advanced) -> None:
-    """Tell each passage how the first of its changes was answered."""
-    index = len(work.errands) + len(work.closings)
-    for passage in work.passages:
-        if passage.then is not None:
-            passage.then(answer.also[index] if passage.changes else None)
-        index += len(passage.changes)

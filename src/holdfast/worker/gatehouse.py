@@ -12,6 +12,7 @@ from holdfast.gate.judging import Known
 from holdfast.gate.proposals import Proposal
 from holdfast.gate.records import type_of
 from holdfast.gate.tasks import is_about
+from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
@@ -75,6 +76,14 @@ class Case:
     def operation(self) -> tuple[str, str]:
         """What is done to whom, whatever the function is called."""
         return self.proposal.connector, self.proposal.operation
+
+    def misfit(self, result: Payload) -> Exception | None:
+        """Why the act cannot have given this result, with which its run could never go on; None where it can."""
+        try:
+            self.action.read_result(result)
+        except Exception as error:  # a class of the author's own may refuse it in its own way
+            return error
+        return None
 
     @property
     def fields(self) -> dict[str, str]:

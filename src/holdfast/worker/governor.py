@@ -278,11 +278,9 @@ class Governor:
         """
         said = verdict.task.answers[-1]
         value = said.value or cbor2.dumps(None)
-        try:
-            case.action.read_result(Payload(value))
-        except Exception as error:  # a class of the author's own may refuse it in its own way
+        if (misfit := case.misfit(Payload(value))) is not None:
             told = f"{said.who} said that it happened, with a result that it cannot have given"
-            return self._ask_outcome(case, verdict.receipt, f"{told}: {error.__cause__ or error}")
+            return self._ask_outcome(case, verdict.receipt, f"{told}: {misfit.__cause__ or misfit}")
         receipt = msgspec.structs.replace(
             verdict.receipt,
             state="succeeded",

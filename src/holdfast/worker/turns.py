@@ -22,6 +22,7 @@ from holdfast.programs.function.definitions import STEP, WORKFLOW
 from holdfast.store.protocol import (
     Advance,
     Also,
+    Answer,
     CloseReceipt,
     Deliver,
     Enqueue,
@@ -74,6 +75,14 @@ class Plan(msgspec.Struct, gc=False):
     passages: list[Passage]
     closings: tuple[CloseReceipt | Note, ...]
     ending: e.Event | None
+
+    def follow(self, also: Sequence[Answer]) -> None:
+        """Tell each passage how the first of its changes was answered."""
+        index = len(self.errands) + len(self.closings)
+        for passage in self.passages:
+            if passage.then is not None:
+                passage.then(also[index] if passage.changes else None)
+            index += len(passage.changes)
 
 
 class Gate(Protocol):

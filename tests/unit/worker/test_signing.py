@@ -11,22 +11,11 @@ from msgspec.structs import replace
 from holdfast.errors import StoreCorrupt
 from holdfast.gate import keys
 from holdfast.store import protocol as p
-from holdfast.store.memory import MemoryStore
-from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.testing.virtual import run_virtually
 from holdfast.worker.sealer import Sealer
 from holdfast.worker.signing import Keychain
 from tests.unit.gate.governed import NOW, TENANT
-
-
-def note(number: int) -> p.Note:
-    return p.Note(TENANT, "run", "operator", NOW, b'{"kind":"operator","at":%d,"act":"x","who":"y"}' % number)
-
-
-async def opened() -> tuple[MemoryStore, VirtualClock]:
-    clock = VirtualClock(asyncio.get_running_loop())
-    store = MemoryStore(clock.now)
-    await store.open()
-    return store, clock
+from tests.unit.worker.test_sealing_audits import note, opened
 
 
 def intruder() -> p.SigningKey:

@@ -1,0 +1,52 @@
+"""The inboxes of held runs: read when something is in them, and given to their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from holdfast.store import protocol as p
+from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
+
+
+class Inboxes:
+    """``schedule`` gives a run its turn, ``fail`` parks one whose messages cannot be read, ``beside`` lets work run."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        schedule: Callable[[Held], None],
+        fail: Callable[[Held, str, Exception], None],
+        beside: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._store = store
+        self._schedule = schedule
+        self._fail = fail
+        self._beside = beside
+
+    def fetch(self, held: Held) -> None:
+        """Read what is there for a run, beside all else."""
+        self._beside(self._fetch(held))
+
+    async def _fetch(self, held: Held) -> None:
+        inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
+        if held.dropped or held.pause is not None or not self._take_in(held, inbox):
+            return
+        if held.arrivals or held.through > held.consumed:
+            self._schedule(held)
+
+    def receive(self, held: Held, inbox: list[p.Received]) -> None:
+        """Messages of a run were read by somebody else."""
+        if not held.dropped and held.execution is not None and self._take_in(held, inbox):
+            self._schedule(held)
+
+    def _take_in(self, held: Held, inbox: list[p.Received]) -> bool:
+        """Give a run its messages; False where one of them cannot be read, and the run is parked for it."""
+        try:
+            held.take_in(inbox)
+        except Exception as error:
+            self._fail(held, "cannot read its inbox", error)
+            return False
+        return True
