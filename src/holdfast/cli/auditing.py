@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections import deque
 from typing import Any, Final, assert_never
 
@@ -66,7 +65,11 @@ def list_entries(
 
 
 def entry_record(entry: Entry) -> dict[str, Any]:
-    """An entry as ``--json`` writes it; ``record`` is its body."""
+    """An entry as ``--json`` writes it; ``record`` is its body, null where that was altered and cannot be read."""
+    try:
+        record = entry.record
+    except records.UNREADABLE:
+        record = None
     return {
         "position": entry.position,
         "sealed": entry.position is not None,
@@ -74,7 +77,7 @@ def entry_record(entry: Entry) -> dict[str, Any]:
         "run": entry.run,
         "kind": entry.kind,
         "at": output.iso(entry.at),
-        "record": json.loads(entry.body),
+        "record": record,
     }
 
 
@@ -84,7 +87,11 @@ def _row(entry: Entry) -> list[output.Part]:
 
 
 def _sentence(entry: Entry) -> str:
-    match records.decode(entry.body):
+    try:
+        record = records.decode(entry.body)
+    except records.UNREADABLE:
+        return "it was altered, and cannot be read: `holdfast audit verify` tells more"
+    match record:
         case records.Decided() as decided:
             return f"{decided.effect} {decided.action} on {decided.target}: {decided.reason} ({decided.stage})"
         case records.Asked() as asked:

@@ -79,8 +79,9 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, Task], n
         case "approval":
             return _approval(run, wait, tasks.get(wait.task or ""))
         case "outcome":
-            look = _command(run, "tasks", "show", wait.task or "")
-            return f"a person to say what became of {wait.name} (`{look}` tells what is known)"
+            task, look = tasks.get(wait.task or ""), _command(run, "tasks", "show", wait.task or "")
+            who = "a person" if task is None else _who(task)
+            return f"{who} to say what became of {wait.name} (`{look}` tells what is known)"
         case kind if kind == WORKFLOW:
             return f"child workflow {wait.name} (run {wait.run})"
         case kind if kind == STEP and wait.due is not None:

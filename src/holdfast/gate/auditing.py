@@ -56,6 +56,8 @@ class AuditCheck:
             findings.not_proved(
                 "unsealed", f"{self._waiting} entries are not sealed yet: nothing protects them so far."
             )
+        if last is None and self.problem is not None:
+            return findings.verdict(trusted=False)
         if last is None:
             findings.not_proved("trust", "nothing is signed here so far: no key can vouch for it.")
             return findings.verdict(trusted=False)

@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.gate import records, summary
 from holdfast.gate.bundles import pack
 from holdfast.gate.chain import DIGEST_BYTES, digests_of
@@ -115,7 +116,7 @@ class Inputs(msgspec.Struct, frozen=True, gc=False):
 
 def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
     """The bundle. Raises StoreCorrupt where a journal cannot be read, InvalidRequest where it is too large."""
-    told = [(entry.position or 0, records.decode(entry.body)) for entry in inputs.entries]
+    told = [(entry.position or 0, _record(entry)) for entry in inputs.entries]
     hidden = secretive(record for _, record in told)
     journals = [outline(journal.generation, journal.segments, hidden) for journal in inputs.journals]
     facts = _facts(inputs, told)
@@ -176,6 +177,16 @@ def _facts(inputs: Inputs, told: Sequence[tuple[int, records.Record]]) -> RunLin
         created_at=run.created_at,
         ended_at=run.ended_at if present else ends[-1].at if ends else None,
     )
+
+
+def _record(entry: Entry) -> records.Record:
+    try:
+        return records.decode(entry.body)
+    except records.UNREADABLE as error:
+        raise StoreCorrupt(
+            f"entry {entry.position} of the audit of tenant {entry.tenant} cannot be read ({error}): it was altered. "
+            "`holdfast audit verify` tells what else was; restore the database from a backup."
+        ) from error
 
 
 def secretive(told: Iterable[records.Record]) -> set[str]:

@@ -131,8 +131,12 @@ def encode(record: Record) -> bytes:
     return _encoder.encode(record)
 
 
+UNREADABLE: Final = (ValueError, RecursionError)
+"""What bytes that are no record do to whoever reads them."""
+
+
 def decode(body: bytes) -> Record:
-    """A record from its bytes. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    """A record from its bytes. Raises what is ``UNREADABLE``."""
     record: Record = _decoder.decode(body)
     return record
 

@@ -116,7 +116,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What it says: its body, which is JSON. Raises msgspec.DecodeError where that was altered."""
+        """What it says: its body, which is JSON. Raises ValueError where that was altered."""
         return msgspec.json.decode(self.body, type=dict[str, Any])
 
 

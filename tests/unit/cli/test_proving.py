@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -104,6 +105,29 @@ def test_the_audit_can_be_narrowed_and_read_by_programs(holdfast: Invoke) -> Non
     ]
     assert "no entries match" in holdfast("audit", *TENANT_OPTION, "--until", "1960-01-01").stderr
     assert len(lines(holdfast("audit", "list", *TENANT_OPTION, "--since", "2001-01-01", "--json"))) == 9
+
+
+NO_RECORDS = [b'{"kind":"decision"', b"\xff", b'{"kind":"\xff"}', b"{}", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("body", NO_RECORDS, ids=range(len(NO_RECORDS)))
+def test_an_entry_that_cannot_be_read_any_more_is_told_and_not_stumbled_over(
+    holdfast: Invoke, url: str, body: bytes
+) -> None:
+    """Whoever looks is often looking for just that. The others are listed, and no evidence is made of it."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE audit SET body = ? WHERE tenant = ? AND position = 3", (body, TENANT))
+        connection.commit()
+    listed = holdfast("audit", *TENANT_OPTION)
+    assert listed.exit_code == 0
+    assert listed.stdout.count("it was altered, and cannot be read: `holdfast audit verify` tells more") == 1
+    found = lines(holdfast("audit", *TENANT_OPTION, "--json"))
+    assert [entry["position"] for entry in found if not entry["record"]] == [3]
+    assert len(found) == 10
+    refused = holdfast("evidence", RUN, *TENANT_OPTION, "--anew", "-o", "x.zip")
+    assert refused.exit_code == 5
+    assert "entry 3 of the audit of tenant" in refused.stderr
+    assert "entry 3 (" in holdfast("audit", "verify", *TENANT_OPTION).stdout
 
 
 def test_an_audit_is_verified_with_and_without_a_key(holdfast: Invoke) -> None:
