@@ -1,41 +1,59 @@
-"""The audit's hash chain: how entries become digests, digests a chain, and stretches of the chain signed blocks.
+"""The audit's hash chain: how entries become digests, digests a block's head, and blocks a signed chain.
 
 Per tenant, with ``||`` for bytes end to end, ``0`` for one zero byte, texts in UTF-8 (``run`` is empty where there is
 none, ``at`` is decimal), and CBOR in its one canonical form (RFC 8949 §4.2)::
 
     d(i) = sha256("holdfast.audit.entry.1" || 0 || tenant || 0 || run || 0 || kind || 0 || at || 0 || body)
-    h(-1) = 32 zero bytes
-    h(i) = sha256(h(i-1) || d(i))
 
-A block covers the entries ``first … first + count - 1``. It carries all their digests, so that one entry can be shown
-to be in it without showing the others, ``previous`` = h(first-1) and ``head`` = h of its last entry, and it is signed::
+A block covers the entries ``first … first + count - 1``. ``previous`` is the head of the block before it, 32 zero bytes
+for the first, and ``root`` that of the Merkle tree over its entries' digests (see ``merkle``)::
 
-    CBOR ["holdfast.audit.block.1", tenant, number, first, count, previous, head, sealed_at, signer]
+    head = sha256(2 || previous || root)
 
-Blocks are numbered from 1 without a gap, positions from 0.
+It is signed::
+
+    CBOR ["holdfast.audit.block.2", tenant, number, first, count, previous, head, sealed_at, signer]
+
+So a few of its entries can be shown to be in it with a few hashes, however many others it holds. Blocks of the first
+form, which earlier versions made, have ``.1`` in the signed text, and their head is that of a chain from ``previous``
+on, ``h(i) = sha256(h(i-1) || d(i))``: to show one of their entries takes the digests of all. Blocks are numbered from 1
+without a gap, positions from 0.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
+from holdfast.gate import merkle
 from holdfast.gate.keys import Signer, is_signed
+from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.journal.cbor import canonical
 from holdfast.store.governance import Block, Entry
 
 GENESIS: Final = b"\0" * 32
-"""What the first entry is chained to."""
+"""What the first block is chained to."""
 
-DIGEST_BYTES: Final = 32
 FIRST_BLOCK: Final = 1
+CHAIN: Final = 1
+TREE: Final = 2
 
 _ENTRY: Final = "holdfast.audit.entry.1"
-_BLOCK: Final = "holdfast.audit.block.1"
+_BLOCK: Final = {CHAIN: "holdfast.audit.block.1", TREE: "holdfast.audit.block.2"}
+
+
+class Excerpt(msgspec.Struct, frozen=True, gc=False):
+    """A block as far as it is shown: the digests of some of its entries by position, and the hashes that lead from them
+    to its head. The digests that the block itself may carry do not count."""
+
+    block: Block
+    digests: Mapping[int, bytes]
+    hashes: Sequence[bytes] = ()
 
 
 def digest(entry: Entry) -> bytes:
@@ -46,22 +64,22 @@ def digest(entry: Entry) -> bytes:
 
 
 def extend(head: bytes, digests: Iterable[bytes]) -> bytes:
-    """The head of the chain after these digests."""
+    """The head of a chain after these digests."""
     for each in digests:
         head = hashlib.sha256(head + each).digest()
     return head
 
 
-def digests_of(block: Block) -> list[bytes]:
-    """The digests that a block carries, in order."""
-    return [block.digests[at : at + DIGEST_BYTES] for at in range(0, len(block.digests), DIGEST_BYTES)]
+def grow(head: bytes, root: bytes) -> bytes:
+    """The head after a tree of this root."""
+    return hashlib.sha256(b"\2" + head + root).digest()
 
 
 def message_of(block: Block) -> bytes:
-    """What a block's signature is over."""
+    """What a block's signature is over. Raises KeyError where its form is not known."""
     return canonical(
         [
-            _BLOCK,
+            _BLOCK[block.form],
             block.tenant,
             block.number,
             block.first,
@@ -76,7 +94,7 @@ def message_of(block: Block) -> bytes:
 
 def make_block(previous: Block | None, entries: Sequence[Entry], sealed_at: int, signer: Signer) -> Block:
     """Seal the entries of one tenant, in this order, after the tenant's last block."""
-    digests = [digest(entry) for entry in entries]
+    digests = b"".join([digest(entry) for entry in entries])
     before = GENESIS if previous is None else previous.head
     unsigned = Block(
         tenant=entries[0].tenant,
@@ -84,21 +102,49 @@ def make_block(previous: Block | None, entries: Sequence[Entry], sealed_at: int,
         first=0 if previous is None else previous.first + previous.count,
         count=len(entries),
         previous=before,
-        head=extend(before, digests),
-        digests=b"".join(digests),
+        head=grow(before, merkle.root(digests)),
+        digests=digests,
         sealed_at=sealed_at,
         signer=signer.id,
         signature=b"",
+        form=TREE,
     )
     return replace(unsigned, signature=signer.sign(message_of(unsigned)))
 
 
-def check_block(block: Block, publics: Mapping[str, bytes]) -> str | None:
+def covered(block: Block) -> range:
+    """The positions of a block's entries."""
+    return range(block.first, block.first + block.count)
+
+
+def whole(block: Block) -> Excerpt:
+    """A block with the digests of all its entries."""
+    cut = range(0, len(block.digests), DIGEST_BYTES)
+    return Excerpt(block, {block.first + n: block.digests[at : at + DIGEST_BYTES] for n, at in enumerate(cut)})
+
+
+def excerpt(block: Block, positions: Collection[int]) -> Excerpt:
+    """As little of a block as shows that it holds the entries at these positions."""
+    everything = whole(block)
+    if block.form == CHAIN:
+        return everything
+    shown = {at: everything.digests[at] for at in sorted(positions)}
+    return Excerpt(block, shown, merkle.proof(block.digests, [at - block.first for at in shown]))
+
+
+def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     """What is wrong with a block by itself, if anything: its shape, its hashes and its signature."""
+    block = shown.block
     name = f"block {block.number}"
-    if block.count < 1 or len(block.digests) != block.count * DIGEST_BYTES:
+    if block.form not in _BLOCK:
+        return f"{name} is of form {block.form}, which this Holdfast does not know."
+    if block.form == CHAIN and len(shown.digests) != block.count:
         return f"{name} says that it holds {block.count} entries, and it does not carry as many digests."
-    if extend(block.previous, digests_of(block)) != block.head:
+    try:
+        head = _head(shown)
+    except ValueError:
+        head = b""
+    if head != block.head:
         return f"{name} was altered: its digests do not lead from its beginning to its head."
     public = publics.get(block.signer)
     if public is None:
@@ -108,15 +154,25 @@ def check_block(block: Block, publics: Mapping[str, bytes]) -> str | None:
     return None
 
 
-def check_entry(block: Block, entry: Entry) -> str | None:
+def _head(shown: Excerpt) -> bytes:
+    """The head that follows from what is shown. Raises ValueError where none does."""
+    block = shown.block
+    if block.form == CHAIN:
+        return extend(block.previous, [shown.digests[at] for at in sorted(shown.digests)])
+    leaves = {at - block.first: leaf for at, leaf in shown.digests.items()}
+    return grow(block.previous, merkle.root_of(block.count, leaves, shown.hashes))
+
+
+def check_entry(shown: Excerpt, entry: Entry) -> str | None:
     """What is wrong with a sealed entry that its block must hold, if anything."""
-    at = entry.position
-    if at is None or not block.first <= at < block.first + block.count:
+    block, at = shown.block, entry.position
+    if at is None or at not in covered(block):
         return f"entry {at} is not among those of block {block.number}."
     if entry.tenant != block.tenant:
         return f"entry {at} is of tenant {entry.tenant}, and its block of tenant {block.tenant}."
-    start = (at - block.first) * DIGEST_BYTES
-    if digest(entry) != block.digests[start : start + DIGEST_BYTES]:
+    if at not in shown.digests:
+        return f"entry {at} is not shown to be in block {block.number}."
+    if digest(entry) != shown.digests[at]:
         return f"entry {at} ({entry.kind}) was altered: it is not what block {block.number} sealed."
     return None
 
@@ -132,7 +188,8 @@ class Walk:
 
     def step(self, block: Block, entries: Sequence[Entry]) -> str | None:
         """Take the next block and all of its entries; gives what is wrong with them, if anything."""
-        return self._place(block) or check_block(block, self._publics) or self._entries(block, entries)
+        shown = whole(block)
+        return self._place(block) or check_block(shown, self._publics) or self._entries(shown, entries)
 
     def _place(self, block: Block) -> str | None:
         expected = FIRST_BLOCK if self.last is None else self.last.number + 1
@@ -147,12 +204,13 @@ class Walk:
             return f"block {block.number} does not follow from the block before it: one of the two was replaced."
         return None
 
-    def _entries(self, block: Block, entries: Sequence[Entry]) -> str | None:
+    def _entries(self, shown: Excerpt, entries: Sequence[Entry]) -> str | None:
+        block = shown.block
         for offset in range(block.count):
             at = block.first + offset
             if offset >= len(entries) or entries[offset].position != at:
                 return f"entry {at} is missing from block {block.number}."
-            if problem := check_entry(block, entries[offset]):
+            if problem := check_entry(shown, entries[offset]):
                 return problem
         if len(entries) > block.count:
             return f"block {block.number} holds {block.count} entries, and {len(entries)} are said to be in it."

@@ -3,22 +3,24 @@
 The bundle is a zip (see ``bundles``) of:
 
 - ``manifest.json``: what it is about, who made it when, and every other file with its size and hash;
-- ``manifest.sig``: the Ed25519 signature of ``"holdfast.evidence.1" || 0 || manifest.json``, 64 bytes;
+- ``manifest.sig``: the Ed25519 signature of ``format || 0 || manifest.json``, 64 bytes;
 - ``journal.json``: the journals in outline, without values;
 - ``entries.jsonl``: the run's audit entries as they were written, with their positions in the tenant's chain;
-- ``blocks.json``: the signed blocks that hold them;
+- ``blocks.json``: the signed blocks that hold them, as far as that shows it;
 - ``keys.json``: the public keys, each endorsed by the one before it;
 - ``costs.json``: what it cost, summed from the receipts;
 - ``summary.html``: all that for people;
 - with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads.
 
-The same inputs give the same bytes.
+The same inputs give the same bytes. Bundles of the first format, which earlier versions made, differ only in that their
+blocks carry the digests of all their entries, and say nothing of their form.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -27,15 +29,17 @@ import msgspec
 from holdfast.errors import StoreCorrupt
 from holdfast.gate import records, summary
 from holdfast.gate.bundles import pack
-from holdfast.gate.chain import DIGEST_BYTES, digests_of
+from holdfast.gate.chain import CHAIN, Excerpt, covered, excerpt
 from holdfast.gate.facts import Cost, RunLine
 from holdfast.gate.keys import PublicKey, Signer
+from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import outline
 from holdfast.store.governance import Block, Entry
 from holdfast.store.rows import Run
 from holdfast.store.values import ENDED, Segment
 
-FORMAT: Final = "holdfast.evidence.1"
+FORMAT: Final = "holdfast.evidence.2"
+READABLE: Final = ("holdfast.evidence.1", FORMAT)
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "manifest.sig"
 
@@ -71,7 +75,11 @@ class EntryLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
 
 
 class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A block; hashes and signature are hexadecimal."""
+    """A block; hashes and signature are hexadecimal.
+
+    ``digests`` are those of the entries at these ``positions``, and ``hashes`` lead from them to the head. A block of
+    the first form has the digests of all its entries, and neither.
+    """
 
     tenant: str
     number: int
@@ -83,6 +91,9 @@ class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     sealed_at: int
     signer: str
     signature: str
+    form: int = 1
+    positions: list[int] = []
+    hashes: list[str] = []
 
 
 class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -124,7 +135,7 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
     files = {
         "journal.json": _json(journals),
         "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
-        "blocks.json": _json([_block_line(block) for block in inputs.blocks]),
+        "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
         "keys.json": _json([_key_line(key) for key in keys]),
         "costs.json": _json(spent),
         "summary.html": summary.page(facts, told, journals, spent).encode(),
@@ -135,9 +146,9 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
     return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest))})
 
 
-def signed_message(manifest: bytes) -> bytes:
+def signed_message(manifest: bytes, format: str = FORMAT) -> bytes:
     """What the signature of a manifest is over."""
-    return FORMAT.encode() + b"\0" + manifest
+    return format.encode() + b"\0" + manifest
 
 
 def _json(value: object) -> bytes:
@@ -225,7 +236,15 @@ def entry_of(line: EntryLine) -> Entry:
     return Entry(0, line.tenant, line.run, line.kind, line.at, line.body.encode(), line.position)
 
 
-def _block_line(block: Block) -> BlockLine:
+def _excerpts(inputs: Inputs) -> list[Excerpt]:
+    """Of each block what shows that it holds the entries."""
+    told = sorted(entry.position for entry in inputs.entries if entry.position is not None)
+    ends = [(block, covered(block)) for block in inputs.blocks]
+    return [excerpt(block, told[bisect_left(told, at.start) : bisect_left(told, at.stop)]) for block, at in ends]
+
+
+def _block_line(shown: Excerpt) -> BlockLine:
+    block = shown.block
     return BlockLine(
         tenant=block.tenant,
         number=block.number,
@@ -233,30 +252,37 @@ def _block_line(block: Block) -> BlockLine:
         count=block.count,
         previous=block.previous.hex(),
         head=block.head.hex(),
-        digests=[digest.hex() for digest in digests_of(block)],
+        digests=[digest.hex() for digest in shown.digests.values()],
         sealed_at=block.sealed_at,
         signer=block.signer,
         signature=block.signature.hex(),
+        form=block.form,
+        positions=list(shown.digests) if block.form != CHAIN else [],
+        hashes=[each.hex() for each in shown.hashes],
     )
 
 
-def block_of(line: BlockLine) -> Block:
-    """The block that a line tells. Raises ValueError."""
+def excerpt_of(line: BlockLine) -> Excerpt:
+    """What a line shows of a block. Raises ValueError."""
     digests = [bytes.fromhex(digest) for digest in line.digests]
-    if any(len(digest) != DIGEST_BYTES for digest in digests):
+    hashes = [bytes.fromhex(each) for each in line.hashes]
+    if any(len(each) != DIGEST_BYTES for each in (*digests, *hashes)):
         raise ValueError(f"a digest of block {line.number} has not {DIGEST_BYTES} bytes")
-    return Block(
+    positions = line.positions if line.form != CHAIN else range(line.first, line.first + len(digests))
+    block = Block(
         line.tenant,
         line.number,
         line.first,
         line.count,
         bytes.fromhex(line.previous),
         bytes.fromhex(line.head),
-        b"".join(digests),
+        b"",
         line.sealed_at,
         line.signer,
         bytes.fromhex(line.signature),
+        line.form,
     )
+    return Excerpt(block, dict(zip(positions, digests, strict=True)), hashes)
 
 
 def _key_line(key: PublicKey) -> KeyLine:

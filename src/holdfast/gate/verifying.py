@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidRequest
 from holdfast.gate import evidence, records, summary
 from holdfast.gate.auditing import verify_audit
 from holdfast.gate.bundles import unpack
-from holdfast.gate.chain import check_block, check_entry
+from holdfast.gate.chain import CHAIN, Excerpt, check_block, check_entry, covered
 from holdfast.gate.claims import Claim, Findings, Verdict
 from holdfast.gate.facts import Cost
 from holdfast.gate.keys import is_signed, key_id
@@ -25,7 +25,7 @@ from holdfast.gate.outline import JournalLine, outline
 from holdfast.gate.reconciling import reconcile
 from holdfast.gate.trust import trust
 from holdfast.journal.codec import GENESIS, chain
-from holdfast.store.governance import Block, Entry
+from holdfast.store.governance import Entry
 from holdfast.store.values import Segment
 
 __all__ = ["Claim", "Verdict", "verify_audit", "verify_bundle"]
@@ -43,8 +43,9 @@ def verify_bundle(data: bytes, public_keys: Collection[bytes] | None = None) -> 
     except InvalidRequest as error:
         findings.broken("bundle", str(error))
         return findings.verdict(trusted=False)
-    if manifest.format != evidence.FORMAT:
-        findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {evidence.FORMAT}.")
+    if manifest.format not in evidence.READABLE:
+        known = " and ".join(evidence.READABLE)
+        findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {known}.")
         return findings.verdict(trusted=False)
     return _Bundle(files, manifest, findings).verify(public_keys)
 
@@ -62,7 +63,7 @@ class _Bundle:
         self._hashes()
         try:
             line = [evidence.key_of(key) for key in self._list("keys.json", evidence.KeyLine)]
-            blocks = [evidence.block_of(block) for block in self._list("blocks.json", evidence.BlockLine)]
+            blocks = [evidence.excerpt_of(block) for block in self._list("blocks.json", evidence.BlockLine)]
             entries = [evidence.entry_of(entry) for entry in self._entry_lines()]
             told = [(entry.position or 0, _record(entry)) for entry in entries]
             journals = self._list("journal.json", JournalLine)
@@ -76,7 +77,7 @@ class _Bundle:
         except (InvalidRequest, *_UNREADABLE) as error:
             findings.broken("bundle", f"it cannot be read to its end: {error}")
             return findings.verdict(trusted=False)
-        signers = {self._manifest.signer, *(block.signer for block in blocks)}
+        signers = {self._manifest.signer, *(shown.block.signer for shown in blocks)}
         return findings.verdict(trusted=trust(line, signers, given, findings))
 
     def _list(self, name: str, kind: Any) -> Any:
@@ -107,7 +108,7 @@ class _Bundle:
     def _signature(self, publics: Mapping[str, bytes]) -> None:
         signer = self._manifest.signer
         signature = self._files.get(evidence.SIGNATURE, b"")
-        message = evidence.signed_message(self._files[evidence.MANIFEST])
+        message = evidence.signed_message(self._files[evidence.MANIFEST], self._manifest.format)
         problem = None
         if signer not in publics:
             problem = f"the manifest is signed by key {signer}, which is not in the bundle."
@@ -116,10 +117,10 @@ class _Bundle:
         made = summary.clock(self._manifest.made_at)
         self._findings.judge("manifest", problem, f"the manifest was signed by key {signer}, at {made} by its clock.")
 
-    def _chain(self, blocks: Sequence[Block], entries: Sequence[Entry], publics: Mapping[str, bytes]) -> None:
+    def _chain(self, blocks: Sequence[Excerpt], entries: Sequence[Entry], publics: Mapping[str, bytes]) -> None:
         findings = self._findings
-        problems = [problem for block in blocks if (problem := check_block(block, publics))]
-        for before, after in pairwise(blocks):
+        problems = [problem for shown in blocks if (problem := check_block(shown, publics))]
+        for before, after in pairwise(shown.block for shown in blocks):
             follows = after.number == before.number + 1
             if after.number <= before.number or after.first < before.first + before.count:
                 problems.append(f"block {after.number} is out of its order, after block {before.number}.")
@@ -128,21 +129,26 @@ class _Bundle:
         for problem in problems:
             findings.broken("blocks", problem)
         if not problems:
-            findings.proved("blocks", f"all blocks ({len(blocks)}) carry their chain of digests and are signed.")
+            findings.proved("blocks", f"all blocks ({len(blocks)}) follow from their digests and are signed.")
         self._inclusion(blocks, entries)
 
-    def _inclusion(self, blocks: Sequence[Block], entries: Sequence[Entry]) -> None:
+    def _inclusion(self, blocks: Sequence[Excerpt], entries: Sequence[Entry]) -> None:
         problems: list[str] = []
         last = -1
         for entry in entries:
             at = entry.position or 0
-            holder = next((block for block in blocks if block.first <= at < block.first + block.count), None)
+            holder = next((shown for shown in blocks if at in covered(shown.block)), None)
             if at <= last:
                 problems.append(f"entry {at} is out of its order, after entry {last}.")
             last = at
             problem = f"no block holds entry {at}." if holder is None else check_entry(holder, entry)
             if problem is not None:
                 problems.append(problem)
+        here = {entry.position for entry in entries}
+        for shown in blocks:
+            # A block of the first form carries the digests of all, also of other runs' entries.
+            left = () if shown.block.form == CHAIN else sorted(shown.digests.keys() - here)
+            problems += [f"entry {at} is missing: block {shown.block.number} shows that there is one." for at in left]
         for problem in problems:
             self._findings.broken("entries", problem)
         if not problems:

@@ -121,7 +121,10 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):
-    """A sealed stretch of a tenant's audit: a signed checkpoint. ``digests`` are its entries' hashes, end to end."""
+    """A sealed stretch of a tenant's audit: a signed checkpoint. ``digests`` are its entries' hashes, end to end.
+
+    ``form`` says how its head follows from them: 1 is a chain, 2 a tree.
+    """
 
     tenant: str
     number: int
@@ -133,6 +136,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     sealed_at: int
     signer: str
     signature: bytes
+    form: int = 1
 
 
 class SigningKey(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.errors import InvalidRequest, StoreCorrupt
 from holdfast.gate.evidence import Inputs, Journal, build
+from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
 from holdfast.journal.blobs import reference
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -130,6 +131,8 @@ async def _blocks(store: Store, tenant: str, entries: Sequence[Entry]) -> list[B
         holder = await _holder(store, tenant, at, low, newest[0].number) if newest else None
         if holder is None:
             raise StoreCorrupt(f"no block of tenant {tenant} holds entry {at}: restore the database from a backup.")
+        if len(holder.digests) != holder.count * DIGEST_BYTES:
+            raise StoreCorrupt(f"block {holder.number} of tenant {tenant} lacks digests: restore it from a backup.")
         found.append(holder)
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.gate import keys, records
-from holdfast.gate.chain import make_block
+from holdfast.gate.chain import CHAIN, digest, extend, make_block, message_of
 from holdfast.gate.evidence import Inputs, Journal, build
 from holdfast.gate.keys import PublicKey, Signer
 from holdfast.gate.records import of_bytes
@@ -155,8 +155,18 @@ def entry(record: records.Record, sequence: int, position: int | None = None, ru
     return p.Entry(sequence, TENANT, run, records.kind_of(record), NOW, records.encode(record), position)
 
 
+def chained(previous: p.Block | None, entries: Sequence[p.Entry], sealed_at: int, signer: Signer) -> p.Block:
+    """A block of the first form, as earlier versions made them."""
+    block = make_block(previous, entries, sealed_at, signer)
+    block = replace(block, form=CHAIN, head=extend(block.previous, map(digest, entries)))
+    return replace(block, signature=signer.sign(message_of(block)))
+
+
 def audit(told: Sequence[records.Record], *, size: int = 6) -> tuple[list[p.Block], list[p.Entry]]:
-    """The tenant's whole chain: another run's entries between this one's, and the first block under the first key."""
+    """The tenant's whole chain: another run's entries between this one's, and the first block under the first key.
+
+    It is of the first form: an earlier version began the chain.
+    """
     mixed: list[p.Entry] = []
     for record in told:
         mixed.append(entry(record, len(mixed) + 1, len(mixed)))
@@ -164,8 +174,8 @@ def audit(told: Sequence[records.Record], *, size: int = 6) -> tuple[list[p.Bloc
         mixed.append(entry(other, len(mixed) + 1, len(mixed), "other"))
     blocks: list[p.Block] = []
     for at in range(0, len(mixed), size):
-        _, signer = SECOND if blocks else FIRST
-        blocks.append(make_block(blocks[-1] if blocks else None, mixed[at : at + size], NOW, signer))
+        part = mixed[at : at + size]
+        blocks.append(make_block(blocks[-1], part, NOW, SECOND[1]) if blocks else chained(None, part, NOW, FIRST[1]))
     return blocks, mixed
 
 

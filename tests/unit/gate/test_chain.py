@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import cbor2
 import pytest
 from msgspec.structs import replace
 
 from holdfast.gate.auditing import verify_audit
-from holdfast.gate.chain import GENESIS, Walk, digest, digests_of, extend, make_block, message_of, verify_chain
+from holdfast.gate.chain import GENESIS, Walk, digest, make_block, message_of, verify_chain
 from holdfast.store.protocol import Block, Entry
 from tests.unit.gate.governed import FIRST, LINE, PUBLICS, SECOND, STRANGER, TENANT, audit, story
 
@@ -27,12 +28,32 @@ def test_a_whole_chain_is_good() -> None:
     assert verify_chain(TENANT, [], [], PUBLICS) is None
 
 
-def test_the_chain_is_what_its_law_says() -> None:
-    """h(i) = sha256(h(i-1) || d(i)) from 32 zero bytes on; a block's previous is the head before it."""
+def sha256(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def test_the_chain_is_what_the_documents_say() -> None:
+    """A block's previous is the head before it; its head follows from a tree, or in the first form from a chain."""
     blocks, entries = audit(story())
-    assert blocks[0].previous == GENESIS == bytes(32)
-    assert blocks[1].head == extend(extend(GENESIS, map(digest, entries[:6])), digests_of(blocks[1]))
-    assert blocks[2].previous == blocks[1].head
+    d = [digest(entry) for entry in entries]
+    assert [block.form for block in blocks] == [1, 2, 2]
+    head = bytes(32)
+    assert blocks[0].previous == GENESIS == head
+    for each in d[:6]:
+        head = sha256(head, each)
+    assert blocks[0].head == blocks[1].previous == head
+    left = sha256(b"\1", sha256(b"\1", d[6], d[7]), sha256(b"\1", d[8], d[9]))
+    root = sha256(b"\1", left, sha256(b"\1", d[10], d[11]))
+    assert blocks[1].head == blocks[2].previous == sha256(b"\2", head, root)
+
+
+def test_a_block_is_signed_as_the_documents_say() -> None:
+    """The signed text names the form, and everything of the block but its digests, which the head binds."""
+    blocks, _ = audit(story())
+    for block in blocks:
+        name = f"holdfast.audit.block.{block.form}"
+        told = [name, block.tenant, block.number, block.first, block.count, block.previous, block.head]
+        assert message_of(block) == cbor2.dumps([*told, block.sealed_at, block.signer], canonical=True)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +135,10 @@ BLOCK_CHANGES: list[Callable[[Block], Block]] = [
     lambda block: replace(block, signer=SECOND[0].id if block.signer == FIRST[0].id else FIRST[0].id),
     lambda block: replace(block, signature=bytes(64)),
     lambda block: replace(block, signer="unknown"),
+    lambda block: replace(block, form=3 - block.form),
+    lambda block: replace(block, form=9),
+    lambda block: replace(block, digests=block.digests + bytes(32)),
+    lambda block: replace(block, digests=b""),
 ]
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from holdfast.errors import InvalidRequest
 from holdfast.gate import evidence, records
 from holdfast.gate.bundles import pack, unpack
+from holdfast.gate.chain import digest, make_block
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
@@ -25,8 +26,10 @@ from tests.unit.gate.governed import (
     MAIL,
     NOW,
     RUN,
+    SECOND,
     bundle,
     decided,
+    entry,
     inputs,
     journal,
     receipted,
@@ -77,7 +80,7 @@ def test_it_has_all_its_files() -> None:
 def test_the_manifest_says_what_it_is_about() -> None:
     """Format, run, signer and time."""
     manifest = content("manifest.json")
-    assert manifest["format"] == "holdfast.evidence.1"
+    assert manifest["format"] == "holdfast.evidence.2"
     assert manifest["signer"] == LINE[1].id
     assert manifest["values"] is False
     assert (manifest["run"]["id"], manifest["run"]["standing"], manifest["run"]["ended"]) == (RUN, "completed", True)
@@ -91,8 +94,23 @@ def test_bodies_survive_byte_for_byte_with_their_positions() -> None:
     ]
 
 
+def test_it_does_not_grow_with_what_others_did() -> None:
+    """Of a block of a thousand entries it shows its own, and about ten hashes for each."""
+    record = records.Operated(NOW, "pause", "eve", run="other")
+    others = [entry(record, at, at, "other") for at in range(1000)]
+    mine = inputs().entries[:3]
+    for place, own in zip((0, 500, 999), mine, strict=True):
+        others[place] = replace(own, position=place)
+    block = make_block(None, others, NOW, SECOND[1])
+    own = [others[place] for place in (0, 500, 999)]
+    (line,) = content("blocks.json", bundle(entries=own, blocks=[block]))
+    assert line["positions"] == [0, 500, 999]
+    assert line["digests"] == [digest(each).hex() for each in own]
+    assert 9 <= len(line["hashes"]) <= 30
+
+
 def test_no_value_is_in_it() -> None:
-    """Inputs and results are told by type, size and hash; other runs' entries by their digests alone."""
+    """Inputs and results are told by type, size and hash; other runs' entries by hashes alone."""
     data = bundle()
     assert b"secrets" not in data
     assert b'"other"' not in data

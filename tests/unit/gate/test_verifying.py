@@ -6,6 +6,7 @@ import hashlib
 import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.gate import evidence, keys, records
 from holdfast.gate.bundles import pack, unpack
-from holdfast.gate.chain import make_block, message_of
+from holdfast.gate.chain import excerpt, make_block, message_of
 from holdfast.gate.claims import Verdict
 from holdfast.gate.evidence import Journal
 from holdfast.gate.keys import Signer
@@ -464,5 +465,119 @@ def test_a_summary_that_says_something_else_is_not_believed() -> None:
 def test_a_format_of_the_future_is_told() -> None:
     """It is not guessed at."""
     files = unpack(GOOD)
-    files["manifest.json"] = files["manifest.json"].replace(b"holdfast.evidence.1", b"holdfast.evidence.9")
+    files["manifest.json"] = files["manifest.json"].replace(b"holdfast.evidence.2", b"holdfast.evidence.9")
     assert "'holdfast.evidence.9'" in broken(pack(files))
+
+
+# -- what earlier versions made ----------------------------------------------------------------------------------------
+
+OLD = Path(__file__).with_name("golden") / "evidence_1.zip"
+
+
+def test_a_bundle_of_the_first_format_is_proved() -> None:
+    """Its key is in it: whoever kept such a bundle kept that key, too."""
+    data = OLD.read_bytes()
+    first = msgspec.json.decode(unpack(data)["keys.json"], type=list[evidence.KeyLine])[0]
+    verdict = verify_bundle(data, [bytes.fromhex(first.public)])
+    assert verdict.good
+    assert verdict.trusted
+    assert states(verdict) == states(verify_bundle(GOOD, TRUSTED))
+
+
+def test_a_bundle_of_the_first_format_is_no_less_strict() -> None:
+    """A byte here and there of every file, and the format itself."""
+    files = unpack(OLD.read_bytes())
+    for name, content in files.items():
+        for at in range(0, len(content), max(1, len(content) // 20)):
+            changed = {**files, name: content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]}
+            assert not verify_bundle(pack(changed), None).good, (name, at)
+    renamed = files["manifest.json"].replace(b"holdfast.evidence.1", b"holdfast.evidence.2")
+    assert "the manifest was altered" in broken(pack({**files, "manifest.json": renamed}), None)
+
+
+# -- blocks in part ----------------------------------------------------------------------------------------------------
+
+
+def shown(index: int = 1, **changed: object) -> bytes:
+    """The bundle with something of what it shows of one block changed, everything signed anew."""
+
+    def change(files: dict[str, bytes]) -> None:
+        lines = msgspec.json.decode(files["blocks.json"], type=list[evidence.BlockLine])
+        lines[index] = replace(lines[index], **changed)
+        files["blocks.json"] = msgspec.json.encode(lines)
+
+    return resigned(change)
+
+
+LINES = msgspec.json.decode(unpack(GOOD)["blocks.json"], type=list[evidence.BlockLine])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hashes": LINES[1].hashes[:-1]},
+        {"hashes": [*LINES[1].hashes, "00" * 32]},
+        {"hashes": LINES[1].hashes[::-1]},
+        {"hashes": []},
+        {"digests": LINES[1].digests[::-1]},
+        {"positions": [at + 1 for at in LINES[1].positions]},
+        {"positions": [-1, *LINES[1].positions[1:]]},
+        {"positions": [99, *LINES[1].positions[1:]]},
+        {"count": 5},
+        {"count": 7},
+        {"count": 0},
+        {"count": 2**60},
+        {"count": -1},
+        {"first": 5},
+        {"form": 1},
+        {"form": 9},
+        {"form": 0},
+    ],
+    ids=str,
+)
+def test_what_a_block_shows_cannot_be_changed(changed: dict[str, object]) -> None:
+    """Not by the holder of the key of the manifest either: the block's own signature is over its head and place."""
+    assert "block 2 " in broken(shown(**changed))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hashes": ["00"]},
+        {"digests": ["00" * 31, *LINES[1].digests[1:]]},
+        {"digests": LINES[1].digests[1:]},
+        {"positions": LINES[1].positions[1:]},
+        {"hashes": ["zz" * 32]},
+    ],
+    ids=str,
+)
+def test_a_block_that_cannot_be_read_is_told(changed: dict[str, object]) -> None:
+    """It is refused before anything is computed from it."""
+    assert "it cannot be read to its end" in broken(shown(**changed))
+
+
+def test_an_entry_that_a_block_shows_must_be_there() -> None:
+    """Whoever leaves out an entry must leave it out of its block, too; then what needs it misses it."""
+
+    def change(files: dict[str, bytes]) -> None:
+        lines = files["entries.jsonl"].splitlines(keepends=True)
+        files["entries.jsonl"] = b"".join(lines[:4] + lines[5:])
+
+    assert "entry 8 is missing: block 2 shows that there is one" in broken(resigned(change))
+
+
+def test_an_entry_that_its_block_does_not_show_is_named() -> None:
+    """Being among a block's positions proves nothing."""
+    own = inputs()
+    line = LINES[1]
+    kept = evidence.excerpt_of(line).block
+    less = excerpt(replace(own.blocks[1], form=kept.form), line.positions[1:])
+    told = broken(
+        shown(
+            positions=list(less.digests),
+            digests=[each.hex() for each in less.digests.values()],
+            hashes=[each.hex() for each in less.hashes],
+        )
+    )
+    assert f"entry {line.positions[0]} is not shown to be in block 2" in told
+    assert "block 2 was altered" not in told

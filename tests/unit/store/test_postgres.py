@@ -274,6 +274,26 @@ def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
     asyncio.run(judge())
 
 
+def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
+    """They are of the first form, and say so now; others follow them."""
+    first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            (entry,) = await noted(store, "a")
+            assert await store.seal(first, [entry.sequence])
+        other = await connect(url)
+        await other.execute("ALTER TABLE blocks DROP COLUMN form")
+        await other.execute("DELETE FROM holdfast_schema WHERE number = 6")
+        await other.close()
+        async with opened(url) as (store,):
+            (entry,) = await noted(store, "b")
+            assert await store.seal(second, [entry.sequence])
+            assert await store.blocks(TENANT, 1, 10) == [first, second]
+
+    asyncio.run(judge())
+
+
 def test_an_empty_database_is_not_opened_without_migrations(url: str) -> None:
     """A client changes nothing: it says that nothing is there."""
     with pytest.raises(UnsupportedStore, match="start a worker"):

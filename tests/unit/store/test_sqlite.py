@@ -29,7 +29,7 @@ from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.sql import GATE, SQL
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
-from holdfast.testing.stores.gate_samples import receipt
+from holdfast.testing.stores.gate_samples import block, noted, receipt
 from holdfast.testing.stores.samples import NOW, TENANT, begun, commit, deliver, key, leased, row, start, worker
 
 NEWEST = len(load_migrations("holdfast.store.sqlite"))
@@ -209,7 +209,29 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
+        connection.execute("ALTER TABLE blocks DROP COLUMN form")
         connection.execute("PRAGMA user_version = 3")
+    on_store(path, after)
+    assert user_version(path) == NEWEST
+
+
+def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
+    """Its blocks are of the first form, and say so now; others follow them."""
+    first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)
+
+    async def before(store: SqliteStore) -> None:
+        (entry,) = await noted(store, "a")
+        assert await store.seal(first, [entry.sequence])
+
+    async def after(store: SqliteStore) -> None:
+        (entry,) = await noted(store, "b")
+        assert await store.seal(second, [entry.sequence])
+        assert await store.blocks(TENANT, 1, 10) == [first, second]
+
+    on_store(path, before)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE blocks DROP COLUMN form")
+        connection.execute("PRAGMA user_version = 5")
     on_store(path, after)
     assert user_version(path) == NEWEST
 

@@ -7,8 +7,9 @@ import hashlib
 import logging
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.errors import KeyLocked, StoreUnavailable
+from holdfast.errors import KeyLocked, StoreCorrupt, StoreUnavailable
 from holdfast.gate import keys, records
 from holdfast.gate.bundles import unpack
 from holdfast.gate.chain import verify_chain
@@ -279,6 +280,22 @@ def test_evidence_can_be_gathered_with_values_and_of_entries_in_many_blocks() ->
         verdict = verify_bundle(made.data, [(await keychain.line())[0].public])
         assert verdict.good
         assert "proved" in {claim.state for claim in verdict.claims if claim.about == "values"}
+
+    run_virtually(main())
+
+
+@pytest.mark.parametrize("digests", [b"", b"\0" * 31])
+def test_a_damaged_block_gives_no_evidence(digests: bytes) -> None:
+    """Nothing could be shown to be in it."""
+
+    async def main() -> None:
+        store, clock = await opened()
+        run = await run_in_store(store)
+        await Sealer(store, clock).seal()
+        tables = store._tables
+        tables.blocks[TENANT] = [replace(block, digests=digests) for block in tables.blocks[TENANT]]
+        with pytest.raises(StoreCorrupt, match="block 1 of tenant acme lacks digests: restore"):
+            await gather(store, Keychain(store, clock), clock, run)
 
     run_virtually(main())
 

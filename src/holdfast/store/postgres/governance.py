@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import astuple
+
 from holdfast.store import protocol as p
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.sessions import Sessions
@@ -121,9 +123,8 @@ class _NotSealed(Exception):
 
 async def seal(connection: Any, block: p.Block, sequences: Sequence[int]) -> None:
     """Within a transaction that is rolled back where this raises."""
-    told = (block.number, block.first, block.count, block.previous, block.head, block.digests, block.sealed_at)
     await connection.fetch(SQL["lock_chain"], block.tenant)
-    if not await connection.fetch(SQL["add_block"], block.tenant, *told, block.signer, block.signature):
+    if not await connection.fetch(SQL["add_block"], *astuple(block)):
         raise _NotSealed
     sealed = await connection.fetch(SQL["seal"], block.tenant, block.first, list(sequences))
     if len(sealed) != len(sequences):

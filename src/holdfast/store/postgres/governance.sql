@@ -148,7 +148,7 @@ SELECT sequence, tenant, run, kind, at, body, position FROM audit WHERE position
 
 -- name: blocks
 -- From number $2 on; where that is negative, of the last blocks, so many.
-SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
 WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
     SELECT min(number) FROM (
         SELECT number FROM blocks WHERE tenant = $1 ORDER BY number DESC LIMIT greatest(-$2, 0)
@@ -161,8 +161,8 @@ ORDER BY number LIMIT $3;
 WITH last AS (
     SELECT number, first + count AS following FROM blocks WHERE tenant = $1 ORDER BY number DESC LIMIT 1
 )
-INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature)
-SELECT $1, $2::bigint, $3::bigint, $4, $5, $6, $7, $8, $9, $10
+INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form)
+SELECT $1, $2::bigint, $3::bigint, $4, $5, $6, $7, $8, $9, $10, $11
 WHERE NOT EXISTS (SELECT FROM last WHERE number <> $2 - 1 OR following <> $3)
 ON CONFLICT DO NOTHING
 RETURNING number;

@@ -63,11 +63,11 @@ WHERE position IS NULL ORDER BY sequence LIMIT ?;
 SELECT number, first + count FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT 1;
 
 -- name: blocks
-SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
 WHERE tenant = ? AND number >= ? ORDER BY number LIMIT ?;
 
 -- name: last_blocks
-SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature FROM blocks
+SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
 WHERE tenant = ? ORDER BY number DESC LIMIT ?;
 
 -- name: count_sealable
@@ -76,8 +76,8 @@ SELECT count(*) FROM audit
 WHERE sequence IN (SELECT value FROM json_each(?)) AND tenant = ? AND position IS NULL;
 
 -- name: add_block
-INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: seal
 UPDATE audit SET position = ? WHERE sequence = ?;

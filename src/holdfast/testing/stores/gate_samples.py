@@ -107,7 +107,8 @@ def note(
 
 def block(number: int = 1, first: int = 1, count: int = 1, *, tenant: str = TENANT) -> p.Block:
     mark = f"{tenant} {number}".encode()
-    return p.Block(tenant, number, first, count, b"\x00before", b"\xffhead", b"digests", NOW, "key 1", b"by " + mark)
+    hashes = (b"\x00before", b"\xffhead", b"digests")
+    return p.Block(tenant, number, first, count, *hashes, NOW, "key 1", b"by " + mark, form=2)
 
 
 async def noted(store: p.Store, *bodies: str, tenant: str = TENANT) -> list[p.Entry]:
