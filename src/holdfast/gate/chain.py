@@ -23,6 +23,7 @@ without a gap, positions from 0.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -118,18 +119,22 @@ def covered(block: Block) -> range:
 
 
 def whole(block: Block) -> Excerpt:
-    """A block with the digests of all its entries."""
-    cut = range(0, len(block.digests), DIGEST_BYTES)
-    return Excerpt(block, {block.first + n: block.digests[at : at + DIGEST_BYTES] for n, at in enumerate(cut)})
+    """A block with the digests of all its entries, and whatever else stands there."""
+    return Excerpt(block, _digests(block, range(math.ceil(len(block.digests) / DIGEST_BYTES))))
 
 
 def excerpt(block: Block, positions: Collection[int]) -> Excerpt:
     """As little of a block as shows that it holds the entries at these positions."""
-    everything = whole(block)
     if block.form == CHAIN:
-        return everything
-    shown = {at: everything.digests[at] for at in sorted(positions)}
-    return Excerpt(block, shown, merkle.proof(block.digests, [at - block.first for at in shown]))
+        return whole(block)
+    leaves = sorted(at - block.first for at in positions)
+    return Excerpt(block, _digests(block, leaves), merkle.proof(block.digests, leaves))
+
+
+def _digests(block: Block, leaves: Iterable[int]) -> dict[int, bytes]:
+    """The digests of some of a block's entries, by position."""
+    size = DIGEST_BYTES
+    return {block.first + leaf: block.digests[leaf * size : (leaf + 1) * size] for leaf in leaves}
 
 
 def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:

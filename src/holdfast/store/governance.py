@@ -161,6 +161,14 @@ class Artefact(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
+class File(msgspec.Struct, frozen=True, gc=False):
+    """An artefact and its bytes. ``through`` is the position of the last entry that evidence has, -1 where none."""
+
+    artefact: Artefact
+    data: bytes
+    through: int = -1
+
+
 class Governed(msgspec.Struct, frozen=True, gc=False):
     """What a worker that takes a run over must know: its receipts that have not succeeded, and the tasks of its present
     generation that are not cancelled."""

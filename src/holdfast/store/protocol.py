@@ -57,6 +57,7 @@ from holdfast.store.governance import (
     Closed,
     CloseReceipt,
     Entry,
+    File,
     Governed,
     Note,
     Noted,
@@ -116,6 +117,7 @@ __all__ = [
     "Exists",
     "Facts",
     "Fenced",
+    "File",
     "FinishWork",
     "Gating",
     "Gone",
@@ -339,11 +341,11 @@ class Store(Protocol):
         """Add the next key, and an entry of the audit with it. False, and nothing done, where its number is taken."""
         ...
 
-    async def keep_artefact(self, artefact: Artefact, data: bytes, through: int = -1) -> bool:
-        """Keep a file of a run, instead of one of the same generation and name. Evidence shows in the run's row.
+    async def keep_artefacts(self, files: Sequence[File]) -> list[bool]:
+        """Keep files of runs, each instead of one of the same generation and name. Evidence shows in the run's row.
 
-        ``through`` is the position of the last entry that evidence has, -1 where it has none. False, and nothing done,
-        where an entry of the run was sealed behind that: it would be kept without it.
+        Gives for each whether it was kept: evidence is not where an entry of the run was sealed behind the last one
+        that it has.
         """
         ...
 

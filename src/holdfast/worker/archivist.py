@@ -11,15 +11,17 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.errors import KeyLocked, StoreUnavailable
-from holdfast.store.protocol import Key, Run, Store
+from holdfast.store.protocol import File, Key, Run, Store
 from holdfast.worker.clock import Clock
-from holdfast.worker.gathering import gather, keep
+from holdfast.worker.gathering import file_of, gather
 from holdfast.worker.role import Role
 from holdfast.worker.signing import Keychain, passphrase_of_environment
 
 log = logging.getLogger("holdfast.archivist")
 
 BATCH: Final = 20
+TOGETHER_BYTES: Final = 4_000_000
+"""Bundles are kept together up to about so much: a commit for each would cost more than making them."""
 SOON_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 60.0
@@ -43,35 +45,64 @@ class Archivist(Role):
     async def round(self) -> float | None:
         # Runs that cannot be done must not stand in the way of the others.
         due = await self._store.evidence_due(BATCH + len(self._failed))
-        made = waiting = 0
+        done = 0
+        ready: list[tuple[Run, File]] = []
         for run in due:
-            if await self._archive(run):
-                made += 1
-            elif (run.key, run.generation) not in self._failed:
-                waiting += 1
-        if made and len(due) >= BATCH:
+            if await self._is_over(run):
+                done += 1
+            elif (file := await self._made(run)) is not None:
+                ready.append((run, file))
+            if sum(len(file.data) for _, file in ready) >= TOGETHER_BYTES:
+                done += await self._keep(ready)
+                ready = []
+        done += await self._keep(ready)
+        if done and len(due) >= BATCH:
             return 0.0
+        waiting = len(due) - done - sum((run.key, run.generation) in self._failed for run in due)
         return SOON_SECONDS if waiting else IDLE_SECONDS
 
-    async def _archive(self, run: Run) -> bool:
-        """Make and keep one run's evidence; False where that cannot be done yet."""
-        mark = (run.key, run.generation)
-        now = asyncio.get_running_loop().time()
-        trouble, again_at = self._failed.get(mark, ("", now))
-        if now < again_at:
-            return False
+    async def _is_over(self, run: Run) -> bool:
+        """Whether another archivist was faster, or the run goes on."""
         present = await self._store.get([run.key])
-        if not present or present[0].generation != run.generation or present[0].evidence is not None:
-            return True  # another archivist was faster, or the run goes on
+        return not present or present[0].generation != run.generation or present[0].evidence is not None
+
+    async def _made(self, run: Run) -> File | None:
+        """One run's evidence; None where it cannot be made yet."""
+        _, again_at = self._failed.get((run.key, run.generation), ("", 0.0))
+        if asyncio.get_running_loop().time() < again_at:
+            return None
         try:
             gathered = await gather(self._store, self._keychain, self._clock, run)
-            kept = gathered is not None and await keep(self._store, self._clock, run, gathered)
         except (StoreUnavailable, KeyLocked):
             raise  # this is no trouble of the run's own
         except Exception as error:
-            if trouble != str(error):
-                log.warning("no evidence of run %s of tenant %s: %s", run.key.run, run.key.tenant, error)
-            self._failed[mark] = (str(error), now + AGAIN_SECONDS)
-            return False
-        self._failed.pop(mark, None)
-        return kept
+            self._fail(run, error)
+            return None
+        if gathered is None:
+            self._failed.pop((run.key, run.generation), None)
+            return None
+        return file_of(run, gathered, self._clock.now())
+
+    async def _keep(self, ready: list[tuple[Run, File]]) -> int:
+        """Keep what was made, in one commit; gives how many were kept. One that was overtaken is made again."""
+        if not ready:
+            return 0
+        try:
+            kept = await self._store.keep_artefacts([file for _, file in ready])
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if len(ready) > 1:  # one of them is the trouble: the others are kept without it
+                return sum([await self._keep([each]) for each in ready])
+            self._fail(ready[0][0], error)
+            return 0
+        for run, _ in ready:
+            self._failed.pop((run.key, run.generation), None)
+        return sum(kept)
+
+    def _fail(self, run: Run, error: Exception) -> None:
+        mark = (run.key, run.generation)
+        trouble, _ = self._failed.get(mark, ("", 0.0))
+        if trouble != str(error):
+            log.warning("no evidence of run %s of tenant %s: %s", run.key.run, run.key.tenant, error)
+        self._failed[mark] = (str(error), asyncio.get_running_loop().time() + AGAIN_SECONDS)

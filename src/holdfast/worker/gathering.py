@@ -14,7 +14,7 @@ from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
 from holdfast.journal.blobs import reference
 from holdfast.journal.codec import GENESIS, decode_segment
-from holdfast.store.protocol import EVIDENCE, Artefact, AuditQuery, Block, Entry, Run, Segment, Store
+from holdfast.store.protocol import EVIDENCE, Artefact, AuditQuery, Block, Entry, File, Run, Segment, Store
 from holdfast.worker.clock import Clock
 from holdfast.worker.sealing import verify
 from holdfast.worker.signing import Keychain
@@ -67,10 +67,10 @@ async def gather(
     return Gathered(data, number, len(entries) - len(sealed), through)
 
 
-async def keep(store: Store, clock: Clock, run: Run, gathered: Gathered) -> bool:
-    """Keep a bundle with its run; False where more of the run's entries were sealed since it was gathered."""
-    artefact = Artefact(run.key, gathered.generation, EVIDENCE, gathered.sha256, len(gathered.data), clock.now())
-    return await store.keep_artefact(artefact, gathered.data, gathered.through)
+def file_of(run: Run, gathered: Gathered, now: int) -> File:
+    """A bundle as the file of its run that is kept."""
+    artefact = Artefact(run.key, gathered.generation, EVIDENCE, gathered.sha256, len(gathered.data), now)
+    return File(artefact, gathered.data, gathered.through)
 
 
 async def entries_of(store: Store, query: AuditQuery) -> AsyncIterator[Entry]:

@@ -138,6 +138,7 @@ BLOCK_CHANGES: list[Callable[[Block], Block]] = [
     lambda block: replace(block, form=3 - block.form),
     lambda block: replace(block, form=9),
     lambda block: replace(block, digests=block.digests + bytes(32)),
+    lambda block: replace(block, digests=block.digests + b"x"),
     lambda block: replace(block, digests=b""),
 ]
 

@@ -24,7 +24,7 @@ from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
 from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
-from holdfast.testing.stores.artefacts import artefact, governed_end
+from holdfast.testing.stores.artefacts import artefact, governed_end, keep
 from holdfast.testing.stores.gate_samples import block, note, noted, receipt, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
@@ -654,7 +654,7 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
             other = await connect(url)
             async with other.transaction():
                 await seal(other, block(), [entry.sequence])
-                keeping = asyncio.create_task(store.keep_artefact(artefact(p.EVIDENCE), b"data"))
+                keeping = asyncio.create_task(keep(store, artefact(p.EVIDENCE), b"data"))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await keeping is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -359,12 +360,12 @@ def test_what_is_told_after_the_end_of_a_run_comes_into_its_evidence() -> None:
 class _Busy(MemoryStore):
     """A store in which one more entry is sealed right before evidence is kept, once."""
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
+    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
         told = await self.entries(p.AuditQuery(TENANT, RUN), 100)
         if not any(entry.record.get("who") == "latecomer" for entry in told):
             await self.commit([late()])
             await Sealer(self, VirtualClock(asyncio.get_running_loop())).seal()
-        return await super().keep_artefact(artefact, data, through)
+        return await super().keep_artefacts(files)
 
 
 def test_evidence_that_was_overtaken_is_not_kept() -> None:
@@ -383,6 +384,44 @@ def test_evidence_that_was_overtaken_is_not_kept() -> None:
         assert b"latecomer" in unpack(await kept(store, run))["entries.jsonl"]
 
     run_virtually(main())
+
+
+class _Picky(MemoryStore):
+    """A store that cannot take one run's evidence, and counts the commits of the others'."""
+
+    refused = ""
+    commits = 0
+
+    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
+        if any(file.artefact.key.run == self.refused for file in files):
+            raise ValueError("it is too large")
+        self.commits += 1
+        return await super().keep_artefacts(files)
+
+
+@pytest.mark.parametrize(("refused", "commits"), [("", 1), ("r-3", 6)])
+def test_bundles_are_kept_in_one_commit(refused: str, commits: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Where one of them cannot be kept, the others are, each on its own; and it is told once."""
+
+    async def main() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = _Picky(clock.now)
+        store.refused = refused
+        await store.open()
+        for number in range(7):
+            await run_in_store(store, name=f"r-{number}")
+        await Sealer(store, clock).seal()
+        archivist = Archivist(store, clock)
+        for _ in range(3):
+            await archivist.round()
+            await asyncio.sleep(40)
+        assert store.commits == commits
+        assert [run.key.run for run in await store.evidence_due(10)] == [refused][: bool(refused)]
+
+    with caplog.at_level(logging.WARNING, "holdfast.archivist"):
+        run_virtually(main())
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [f"no evidence of run {refused} of tenant acme: it is too large"][: bool(refused)]
 
 
 def test_runs_that_wait_for_evidence_past_their_time_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.memory.gating import note
-from holdfast.store.memory.tables import File, Tables
+from holdfast.store.memory.tables import Tables
 
 
 class Governance(ABC):
@@ -113,16 +113,9 @@ class Governance(ABC):
                 note(tables, also)
             return True
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
+    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
         with self._transaction() as tables:
-            is_evidence = artefact.name == p.EVIDENCE
-            if is_evidence and any(_lacks(entry, artefact.key, through) for entry in tables.audit):
-                return False
-            tables.keep(File(artefact, data))
-            run = tables.runs.get(artefact.key)
-            if is_evidence and run is not None and run.generation == artefact.generation:
-                tables.put(replace(run, evidence=artefact.sha256))
-            return True
+            return [_keep(tables, file) for file in files]
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         with self._transaction() as tables:
@@ -155,6 +148,18 @@ def lacks_evidence(run: p.Run) -> bool:
 def _lacks(entry: p.Entry, key: p.Key, through: int) -> bool:
     """Whether evidence of this run that ends at this position lacks a sealed entry."""
     return (entry.tenant, entry.run) == key and entry.position is not None and entry.position > through
+
+
+def _keep(tables: Tables, file: p.File) -> bool:
+    artefact = file.artefact
+    is_evidence = artefact.name == p.EVIDENCE
+    if is_evidence and any(_lacks(entry, artefact.key, file.through) for entry in tables.audit):
+        return False
+    tables.keep(file)
+    run = tables.runs.get(artefact.key)
+    if is_evidence and run is not None and run.generation == artefact.generation:
+        tables.put(replace(run, evidence=artefact.sha256))
+    return True
 
 
 def _follows(block: p.Block, last: p.Block) -> bool:

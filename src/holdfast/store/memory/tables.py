@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from holdfast.store.protocol import (
     EVIDENCE,
-    Artefact,
     Block,
     Entry,
+    File,
     Key,
     Message,
     Progress,
@@ -36,13 +36,6 @@ class Offer(NamedTuple):
     work: Work
     owner: str | None
     done: bool = False
-
-
-class File(NamedTuple):
-    """An artefact and its bytes."""
-
-    artefact: Artefact
-    data: bytes
 
 
 class Watcher(NamedTuple):

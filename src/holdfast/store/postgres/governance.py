@@ -89,16 +89,15 @@ class Governance(Sessions):
 
     # -- artefacts
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
-        told = (artefact.generation, artefact.name, artefact.sha256, artefact.size, artefact.at)
-        is_evidence = artefact.name == p.EVIDENCE
+    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
+        # In order: two that lock several chains must not wait for each other.
+        tenants = sorted({file.artefact.key.tenant for file in files if file.artefact.name == p.EVIDENCE})
 
-        async def attempt() -> bool:
+        async def attempt() -> list[bool]:
             async with self._transaction() as connection:
-                if is_evidence:
-                    await connection.fetch(SQL["lock_chain"], artefact.key.tenant)
-                kept = (*artefact.key, *told, data, is_evidence, through)
-                return bool(await connection.fetch(SQL["keep_artefact"], *kept))
+                for tenant in tenants:
+                    await connection.fetch(SQL["lock_chain"], tenant)
+                return [bool(await connection.fetch(SQL["keep_artefact"], *_kept(file))) for file in files]
 
         return await self._retried(attempt)
 
@@ -115,6 +114,12 @@ class Governance(Sessions):
     async def evidence_overdue(self, ended_before: int) -> int:
         ((count,),) = await self._read("evidence_overdue", ended_before)
         return int(count)
+
+
+def _kept(file: p.File) -> tuple[Any, ...]:
+    """The parameters of what keeps a file."""
+    key, *told = astuple(file.artefact)
+    return (*key, *told, file.data, file.artefact.name == p.EVIDENCE, file.through)
 
 
 class _NotSealed(Exception):

@@ -122,17 +122,9 @@ class Governance(ABC):
                 note(connection.cursor(), also)
         return added
 
-    async def keep_artefact(self, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
-        place = (*artefact.key, artefact.generation)
-        is_evidence = artefact.name == p.EVIDENCE
+    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
         async with self._transaction() as connection:
-            if is_evidence and connection.execute(GATE["sealed_behind"], (*artefact.key, through)).fetchone():
-                return False
-            kept = (*place, artefact.name, artefact.sha256, artefact.size, artefact.at, data)
-            connection.execute(GATE["keep_artefact"], kept)
-            if is_evidence:
-                connection.execute(GATE["show_evidence"], (*place, artefact.sha256))
-        return True
+            return [_keep(connection, file) for file in files]
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         return [p.Artefact(key, *row) for row in self._read(GATE["artefacts"], key)]
@@ -147,6 +139,19 @@ class Governance(ABC):
     async def evidence_overdue(self, ended_before: int) -> int:
         ((count,),) = self._read(GATE["evidence_overdue"], (ended_before,))
         return int(count)
+
+
+def _keep(connection: sqlite3.Connection, file: p.File) -> bool:
+    artefact = file.artefact
+    place = (*artefact.key, artefact.generation)
+    is_evidence = artefact.name == p.EVIDENCE
+    if is_evidence and connection.execute(GATE["sealed_behind"], (*artefact.key, file.through)).fetchone():
+        return False
+    kept = (*place, artefact.name, artefact.sha256, artefact.size, artefact.at, file.data)
+    connection.execute(GATE["keep_artefact"], kept)
+    if is_evidence:
+        connection.execute(GATE["show_evidence"], (*place, artefact.sha256))
+    return True
 
 
 def _where(**conditions: str | None) -> tuple[str, list[Any]]:

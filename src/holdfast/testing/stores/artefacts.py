@@ -34,6 +34,12 @@ def artefact(
     return p.Artefact(key(run), generation, name, hashlib.sha256(data).digest(), len(data), at)
 
 
+async def keep(store: p.Store, artefact: p.Artefact, data: bytes, through: int = -1) -> bool:
+    """Keep one file."""
+    (kept,) = await store.keep_artefacts([p.File(artefact, data, through)])
+    return kept
+
+
 async def governed_end(store: p.Store, run: str = "one", *, at: int = NOW) -> p.Run:
     """Let a run that has proposed an action complete."""
     await advanced(store, turn(await leased(store, run), GOVERNED, at=at))
@@ -49,7 +55,7 @@ class Artefacts(Topic):
     async def test_a_file_is_read_as_it_was_kept(self, store: p.Store) -> None:
         """Its bytes by run, generation and name, and nothing under any other."""
         data = bytes(range(256)) * 300
-        await store.keep_artefact(artefact("a.bin", data), data)
+        await keep(store, artefact("a.bin", data), data)
         assert await store.artefact(key(), 0, "a.bin") == data
         assert await store.artefacts(key()) == [artefact("a.bin", data)]
         for run, generation, name in (("two", 0, "a.bin"), ("one", 1, "a.bin"), ("one", 0, "b.bin")):
@@ -60,17 +66,17 @@ class Artefacts(Topic):
     async def test_files_are_listed_oldest_first(self, store: p.Store) -> None:
         """Those of all generations of one run, and of no other."""
         for name, generation, at in (("a", 1, 3), ("b", 0, 1), ("c", 0, 2), ("b", 1, 4)):
-            await store.keep_artefact(artefact(name, generation=generation, at=NOW + at), b"data")
-        await store.keep_artefact(artefact("d", run="two"), b"data")
+            await keep(store, artefact(name, generation=generation, at=NOW + at), b"data")
+        await keep(store, artefact("d", run="two"), b"data")
         found = [(kept.name, kept.generation) for kept in await store.artefacts(key())]
         assert found == [("b", 0), ("c", 0), ("a", 1), ("b", 1)]
 
     @on_fresh_store
     async def test_a_file_of_the_same_name_takes_the_place_of_the_other(self, store: p.Store) -> None:
         """Within its generation; that of another generation stays."""
-        await store.keep_artefact(artefact(data=b"old"), b"old")
-        await store.keep_artefact(artefact(data=b"next", generation=1, at=NOW + 1), b"next")
-        await store.keep_artefact(artefact(data=b"newer", at=NOW + 2), b"newer")
+        await keep(store, artefact(data=b"old"), b"old")
+        await keep(store, artefact(data=b"next", generation=1, at=NOW + 1), b"next")
+        await keep(store, artefact(data=b"newer", at=NOW + 2), b"newer")
         assert [await store.artefact(key(), number, "report.txt") for number in (0, 1)] == [b"newer", b"next"]
         kept = await store.artefacts(key())
         assert kept == [artefact(data=b"next", generation=1, at=NOW + 1), artefact(data=b"newer", at=NOW + 2)]
@@ -79,26 +85,43 @@ class Artefacts(Topic):
     async def test_files_outlive_their_run(self, store: p.Store) -> None:
         """Pruning a run leaves its evidence."""
         await ended(store)
-        await store.keep_artefact(artefact(p.EVIDENCE), b"data")
+        await keep(store, artefact(p.EVIDENCE), b"data")
         assert await store.prune(NOW + 1, 10) == 1
         assert await store.artefacts(key()) == [artefact(p.EVIDENCE)]
         assert await store.artefact(key(), 0, p.EVIDENCE) == b"data"
 
     @on_fresh_store
+    async def test_files_are_kept_together_and_judged_each_on_its_own(self, store: p.Store) -> None:
+        """Of several runs and tenants, with others than evidence between; one that lacks an entry is left out."""
+        for name in ("one", "two", "three"):
+            await governed_end(store, name)
+        await store.commit([note("late", run="two")])
+        (entry,) = await store.unsealed(10)
+        assert await store.seal(block(), [entry.sequence])
+        files = [p.File(artefact(p.EVIDENCE, run=name), b"data") for name in ("three", "two", "one")]
+        other = p.Artefact(p.Key("bolt", "one"), 0, p.EVIDENCE, b"hash", 4, NOW)
+        files += [p.File(artefact(run="two"), b"data"), p.File(other, b"data", 7)]
+        assert await store.keep_artefacts(files) == [True, False, True, True, True]
+        assert [run.key.run for run in await store.evidence_due(10)] == ["two"]
+        assert [each.name for each in await store.artefacts(key("two"))] == ["report.txt"]
+        assert await store.artefact(other.key, 0, p.EVIDENCE) == b"data"
+        assert await store.keep_artefacts([]) == []
+
+    @on_fresh_store
     async def test_evidence_shows_in_the_row_of_its_run(self, store: p.Store) -> None:
         """The hash of the present generation's evidence; other files, and those of other generations, do not show."""
         run = await governed_end(store)
-        await store.keep_artefact(artefact(), b"data")
-        await store.keep_artefact(artefact(p.EVIDENCE, b"later", generation=1), b"later")
+        await keep(store, artefact(), b"data")
+        await keep(store, artefact(p.EVIDENCE, b"later", generation=1), b"later")
         assert await row(store) == run
-        await store.keep_artefact(artefact(p.EVIDENCE, b"proof"), b"proof")
+        await keep(store, artefact(p.EVIDENCE, b"proof"), b"proof")
         assert await row(store) == replace(run, evidence=hashlib.sha256(b"proof").digest())
 
     @on_fresh_store
     async def test_a_renewed_run_has_no_evidence_yet(self, store: p.Store) -> None:
         """Evidence is of one generation. What the last generation has stays among its files."""
         await governed_end(store)
-        await store.keep_artefact(artefact(p.EVIDENCE, b"proof"), b"proof")
+        await keep(store, artefact(p.EVIDENCE, b"proof"), b"proof")
         await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW))
         after = await row(store)
         assert (after.evidence, after.governed) == (None, True)
@@ -118,9 +141,9 @@ class Artefacts(Topic):
         assert await due(store) == ["a", "b", "c"]
         assert await due(store, 2) == ["a", "b"]
         assert await store.evidence_due(1) == [await row(store, "a")]
-        await store.keep_artefact(artefact(run="a"), b"data")
+        await keep(store, artefact(run="a"), b"data")
         assert await due(store) == ["a", "b", "c"]
-        await store.keep_artefact(artefact(p.EVIDENCE, run="a"), b"data")
+        await keep(store, artefact(p.EVIDENCE, run="a"), b"data")
         assert await due(store) == ["b", "c"]
 
     @on_fresh_store
@@ -134,7 +157,7 @@ class Artefacts(Topic):
         """What was kept lacks it, and stays until replaced. Entries of others and refused blocks change nothing."""
         for name in ("one", "two"):
             await governed_end(store, name)
-            await store.keep_artefact(artefact(p.EVIDENCE, run=name), b"data")
+            await keep(store, artefact(p.EVIDENCE, run=name), b"data")
         await store.commit([note("a", run="two"), note("b", run=None), note("c", tenant="bolt"), note("d"), note("e")])
         two, nobody, other, *mine = await store.unsealed(10)
         assert await store.seal(block(1, 1, 2), [two.sequence, nobody.sequence])
@@ -150,17 +173,17 @@ class Artefacts(Topic):
     async def test_evidence_that_lacks_a_sealed_entry_is_not_kept(self, store: p.Store) -> None:
         """One may be sealed while the evidence is made: then nothing is kept, nor what was kept replaced."""
         await governed_end(store)
-        assert await store.keep_artefact(artefact(p.EVIDENCE, b"old"), b"old")
+        assert await keep(store, artefact(p.EVIDENCE, b"old"), b"old")
         await store.commit([note("a"), note("b"), note("c", run="two"), note("d", tenant="bolt"), note("e")])
         a, b, c, d, _ = await store.unsealed(10)
         assert await store.seal(block(1, 1, 3), [entry.sequence for entry in (a, b, c)])
         assert await store.seal(block(1, 9, 1, tenant="bolt"), [d.sequence])
         for through in (-1, 1):
-            assert not await store.keep_artefact(artefact(p.EVIDENCE, b"new"), b"new", through)
+            assert not await keep(store, artefact(p.EVIDENCE, b"new"), b"new", through)
         assert (await row(store)).evidence is None
         assert await store.artefacts(key()) == [artefact(p.EVIDENCE, b"old")]
-        assert await store.keep_artefact(artefact(), b"data")
-        assert await store.keep_artefact(artefact(p.EVIDENCE, b"new"), b"new", 2)
+        assert await keep(store, artefact(), b"data")
+        assert await keep(store, artefact(p.EVIDENCE, b"new"), b"new", 2)
         assert (await row(store)).evidence == hashlib.sha256(b"new").digest()
         assert await store.artefact(key(), 0, p.EVIDENCE) == b"new"
 
@@ -169,7 +192,7 @@ class Artefacts(Topic):
         """The run may be gone meanwhile: what would be kept must not lack anything either."""
         (entry,) = await noted(store, "a")
         await store.seal(block(), [entry.sequence])
-        assert not await store.keep_artefact(artefact(p.EVIDENCE), b"data")
+        assert not await keep(store, artefact(p.EVIDENCE), b"data")
         assert await store.artefacts(key()) == []
-        assert await store.keep_artefact(artefact(p.EVIDENCE), b"data", 1)
+        assert await keep(store, artefact(p.EVIDENCE), b"data", 1)
         assert await store.artefacts(p.Key(TENANT, "one")) == [artefact(p.EVIDENCE)]

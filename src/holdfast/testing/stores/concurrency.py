@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from holdfast.store import protocol as p
 from holdfast.testing.stores import gate_samples
-from holdfast.testing.stores.artefacts import artefact, governed_end
+from holdfast.testing.stores.artefacts import artefact, governed_end, keep
 from holdfast.testing.stores.samples import (
     NOW,
     WORKFLOW,
@@ -153,7 +153,7 @@ class Concurrency(Topic):
         entries = await store.unsealed(100)
         async with handles(store) as shared:
             for at, (name, entry) in enumerate(zip(names, entries, strict=True)):
-                keeping = shared[1].keep_artefact(artefact(p.EVIDENCE, run=name), b"data")
+                keeping = keep(shared[1], artefact(p.EVIDENCE, run=name), b"data")
                 sealing = shared[2].seal(gate_samples.block(at + 1, at + 1), [entry.sequence])
                 await asyncio.gather(*((keeping, sealing) if at % 2 else (sealing, keeping)))
         assert [run.key.run for run in await store.evidence_due(100)] == sorted(names)
