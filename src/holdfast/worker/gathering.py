@@ -138,14 +138,20 @@ async def _blocks(store: Store, tenant: str, entries: Sequence[Entry]) -> list[B
 
 
 async def _holder(store: Store, tenant: str, at: int, low: int, high: int) -> Block | None:
-    """The block that holds a position, by halving: blocks are in the order of their entries."""
+    """The block that holds a position: blocks are in the order of their entries.
+
+    Most that are looked for are among the last: go back in leaps that double, and then halve what is between.
+    """
+    leap = 1
     while low <= high:
-        middle = (low + high) // 2
+        middle = max(low, high + 1 - leap) if leap else (low + high) // 2
         page = await store.blocks(tenant, middle, 1)
         if not page or page[0].first > at:
             high = middle - 1
+            leap *= 2
         elif page[0].first + page[0].count <= at:
             low = max(middle, page[0].number) + 1
+            leap = 0
         else:
             return page[0]
     return None

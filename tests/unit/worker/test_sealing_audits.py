@@ -261,6 +261,40 @@ def test_a_governed_run_gets_evidence_once_its_entries_are_sealed() -> None:
     run_virtually(main())
 
 
+class _Counting(MemoryStore):
+    """A store that counts how often blocks are read."""
+
+    reads = 0
+
+    async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
+        self.reads += 1
+        return await super().blocks(tenant, first, limit)
+
+
+@pytest.mark.parametrize(("behind", "most"), [(0, 2), (1, 4), (30, 12), (199, 16)])
+def test_the_last_blocks_are_found_at_once(behind: int, most: int) -> None:
+    """Evidence is mostly made soon after a run's end; an old block is found as well, with a few reads more."""
+
+    async def main() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = _Counting(clock.now)
+        await store.open()
+        sealer = Sealer(store, clock)
+        for number in range(200 - behind):
+            await store.commit([note(number)])
+            await sealer.seal()
+        run = await run_in_store(store)
+        await sealer.seal()
+        for number in range(behind):
+            await store.commit([note(number)])
+            await sealer.seal()
+        store.reads = 0
+        assert await gather(store, Keychain(store, clock), clock, run) is not None
+        assert store.reads <= most
+
+    run_virtually(main())
+
+
 def test_evidence_can_be_gathered_with_values_and_of_entries_in_many_blocks() -> None:
     """Whatever blocks the entries are in, they are found; the values prove the journal's hashes."""
 
