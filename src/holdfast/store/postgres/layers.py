@@ -8,43 +8,40 @@ that one statement handles in order. Entries of the audit are put in order by th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple, assert_never
+from typing import Final, Literal, assert_never
 
 from holdfast.store import protocol as p
 
 Table = Literal["runs", "receipts", "receipt ids", "tasks"]
 
 
-class Touched(NamedTuple):
-    """A row that a change touches. A receipt is touched by its key, and by its id where another one reverses it."""
-
-    table: Table
-    tenant: str
-    id: str
+Touched = tuple[Table, str, str]
+"""A row that a change touches: its table, its tenant and its id. A receipt is touched by its key, and by its id where
+another one reverses it."""
 
 
 def rows_of(change: p.Change) -> Iterator[Touched]:
     """The rows that a change touches, its own first, then those of what comes also."""
     match change:
         case p.Advance() | p.Start():
-            yield Touched("runs", *change.key)
+            yield "runs", *change.key
             for also in change.also:
                 yield from rows_of(also)
         case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat():
-            yield Touched("runs", *change.key)
+            yield "runs", *change.key
         case p.Enqueue(work=work):
-            yield Touched("runs", *work.key)
+            yield "runs", *work.key
         case p.OpenReceipt(receipt=receipt) | p.CloseReceipt(receipt=receipt):
-            yield Touched("receipts", receipt.tenant, receipt.key)
-            yield Touched("receipt ids", receipt.tenant, receipt.id)
+            yield "receipts", receipt.tenant, receipt.key
+            yield "receipt ids", receipt.tenant, receipt.id
             if receipt.reverses is not None:
-                yield Touched("receipt ids", receipt.tenant, receipt.reverses)
+                yield "receipt ids", receipt.tenant, receipt.reverses
         case p.PutTask(task=task):
-            yield Touched("tasks", task.tenant, task.id)
+            yield "tasks", task.tenant, task.id
             for also in change.also:
                 yield from rows_of(also)
         case p.CancelTask(tenant=tenant, id=id_):
-            yield Touched("tasks", tenant, id_)
+            yield "tasks", tenant, id_
         case p.Note():
             return
         case _ as never:
