@@ -1,9 +1,11 @@
 """What the gate costs: the same function as a step and as an action under an allowing policy, side by side.
 
-Two functions: one that does nothing, so that the gate is compared with the engine alone, and one that makes an HTTP
-request to a server in another process, as an action does at the least. Rounds alternate, so that a noisy machine
+Three functions: one that does nothing, so that the gate is compared with the engine alone; one that makes an HTTP
+request to a server in another process, with the standard library; and one that exchanges the same bytes over an open
+connection by hand, which is the least that touching the outside can cost. Rounds alternate, so that a noisy machine
 disturbs both alike; the figure is CPU time of the whole process per call, of the best round of each. Sealing is part of
-it. Evidence is made once per run, at its end, and is left out.
+it. Evidence is made once per run, at its end, so it is measured by itself: short runs of steps, of actions, and of
+actions with evidence.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,8 +25,10 @@ from typing import Any
 
 from holdfast import Holdfast, WorkerOptions, action, step, workflow
 from holdfast.gate.policy import parse
+from holdfast.store.protocol import Query
 
 RUNS, CALLS, ROUNDS = 20, 100, 5
+SHORT_RUNS, SHORT_CALLS = 200, 3
 
 POLICY = """
 version: 1
@@ -46,15 +51,30 @@ def _request(number: int, other: int, address: str) -> int:
         return int(json.load(answer)["sum"])
 
 
+_open: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+
+async def _exchange(number: int, other: int, address: str) -> int:
+    at = urllib.parse.urlsplit(address)
+    reader, writer = _open.pop() if _open else await asyncio.open_connection(at.hostname, at.port)
+    body = b'{"number": %d, "other": %d}' % (number, other)
+    writer.write(b"POST / HTTP/1.1\r\nHost: bench\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.partition(b"Content-Length: ")[2].split(b"\r\n", 1)[0])
+    answer = json.loads(await reader.readexactly(size))
+    _open.append((reader, writer))
+    return int(answer["sum"])
+
+
+def _both(name: str, function: Any) -> dict[str, Any]:
+    declared = action(connector="bench", operation="add", target="{number}", name=f"{name}_action")
+    return {"step": step(name=f"{name}_step")(function), "action": declared(function)}
+
+
 WAYS = {
-    "nothing": {
-        "step": step(name="nothing_step")(_nothing),
-        "action": action(connector="bench", operation="add", target="{number}", name="nothing_action")(_nothing),
-    },
-    "request": {
-        "step": step(name="request_step")(_request),
-        "action": action(connector="bench", operation="add", target="{number}", name="request_action")(_request),
-    },
+    "nothing": _both("nothing", _nothing),
+    "exchange": _both("exchange", _exchange),
+    "request": _both("request", _request),
 }
 
 
@@ -93,15 +113,34 @@ def serve(told: Connection) -> None:
     server.serve_forever()
 
 
-async def cost(app: Holdfast, what: str, way: str, address: str) -> tuple[float, int]:
-    """CPU seconds and commits that so many runs take, from their start until the audit is sealed."""
+async def cost(
+    app: Holdfast, what: str, way: str, address: str, runs: int = RUNS, calls: int = CALLS
+) -> tuple[float, int]:
+    """CPU seconds and commits that so many runs take, from their start until audit and evidence are done."""
     commits, begun = app.committer.commits, time.process_time()
-    handles = [await app.start(calling, what, way, CALLS, address) for _ in range(RUNS)]
+    handles = [await app.start(calling, what, way, calls, address) for _ in range(runs)]
     for handle in handles:
-        assert await handle.result() == CALLS
+        assert await handle.result() == calls
     while await app.store.unsealed(1):  # noqa: ASYNC110  # another role seals
         await asyncio.sleep(0.02)
+    while app.options.evidence and await app.store.evidence_due(1):  # noqa: ASYNC110  # another makes evidence
+        await asyncio.sleep(0.02)
     return time.process_time() - begun, app.committer.commits - commits
+
+
+async def short_runs(folder: Path) -> dict[str, float]:
+    """Microseconds of CPU per short run: of steps, of actions, of actions with evidence; and the evidence's size."""
+    found: dict[str, float] = {}
+    for name, way, evidence in (("steps", "step", False), ("actions", "action", False), ("evidence", "action", True)):
+        options = WorkerOptions(retention_days=None, evidence=evidence)
+        url = f"sqlite:///{folder / name}.db"
+        async with Holdfast(url, policy=parse(POLICY, "the bench"), options=options) as app:
+            rounds = [await cost(app, "nothing", way, "", SHORT_RUNS, SHORT_CALLS) for _ in range(ROUNDS)]
+            found[f"{name}_microseconds"] = round(min(seconds for seconds, _ in rounds) / SHORT_RUNS * 1e6)
+            if evidence:
+                kept = [await app.store.artefacts(run.key) for run in await app.store.find(Query(), SHORT_RUNS)]
+                found["evidence_bytes"] = sum(artefact.size for (artefact,) in kept) // len(kept)
+    return found
 
 
 async def compare(url: str, address: str) -> dict[str, dict[str, float]]:
@@ -129,7 +168,9 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder) / 'gate.db'}"
-            print(json.dumps(asyncio.run(compare(url, ours.recv())), indent=2))
+            found = asyncio.run(compare(url, ours.recv()))
+            found["short runs"] = asyncio.run(short_runs(Path(folder)))
+            print(json.dumps(found, indent=2))
     finally:
         server.terminate()
 

@@ -47,6 +47,8 @@ STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unkn
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
+CHAIN: Final = Judge("chain", ("tests/unit/gate/test_chain.py",))
+BUNDLES: Final = Judge("bundles", ("tests/unit/gate/test_verifying.py",))
 FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
 MUTANTS: Final = (
@@ -331,6 +333,41 @@ MUTANTS: Final = (
         "gate.carry(recording.unknown(case, before))",
         "None",
         (Judge("unknown outcomes", ("tests/unit/worker/test_unknown_outcomes.py", "-k", "safe_to_repeat")),),
+    ),
+    Mutant(
+        "a-chain-does-not-bind-its-digests",
+        "src/holdfast/gate/chain.py",
+        "if head != block.head:",
+        "if head != block.head and block.form != CHAIN:",
+        (BUNDLES,),
+    ),
+    Mutant(
+        "a-tree-does-not-bind-its-digests",
+        "src/holdfast/gate/chain.py",
+        "if head != block.head:",
+        "if head != block.head and block.form == CHAIN:",
+        (BUNDLES,),
+    ),
+    Mutant(
+        "a-blocks-signature-is-not-looked-at",
+        "src/holdfast/gate/chain.py",
+        "if not is_signed(public, block.signature, message_of(block)):",
+        "if not block.signature:",
+        (BUNDLES,),
+    ),
+    Mutant(
+        "an-empty-block-is-sealed",
+        "src/holdfast/gate/chain.py",
+        "if block.count < 1 or (",
+        "if (",
+        (CHAIN,),
+    ),
+    Mutant(
+        "a-leaf-passes-for-a-node",
+        "src/holdfast/gate/merkle.py",
+        'hashlib.sha256(b"\\1" + left + right)',
+        "hashlib.sha256(left + right)",
+        (CHAIN,),
     ),
     Mutant(
         "delegating-counts-as-approving",

@@ -11,6 +11,7 @@ from typing import Any
 
 import cbor2
 
+from holdfast.client.accounting import check_receipts
 from holdfast.gate import records
 from holdfast.gate.actions import ACTION
 from holdfast.gate.verifying import Verdict, verify_audit, verify_bundle
@@ -47,7 +48,9 @@ async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
     _receipts_are_told_once(simulation, [record for _, record in told])
     _ends_are_told_once(simulation, runs, told)
     check_steering(simulation, runs, receipts, told)
+    await _receipts_are_accounted_for(simulation)
     await _the_audit_is_whole(simulation)
+    await _receipts_are_accounted_for(simulation)
     await _evidence_proves(simulation, runs)
 
 
@@ -213,6 +216,14 @@ def _ends_are_told_once(simulation: Simulation, runs: list[p.Run], told: list[tu
             there = heads.get((run.key, number))
             if there is None or there[:2] != (last.first + last.count, last.head.hex()):
                 raise Violation(f"the end of run {run.key.run}, generation {number}, is told as {there} (G7)")
+
+
+async def _receipts_are_accounted_for(simulation: Simulation) -> None:
+    """Every receipt is what the audit says of it, and whatever the audit tells of is there (G15)."""
+    for tenant in simulation.tenants:
+        held = await check_receipts(simulation.store, tenant)
+        if held.problem is not None:
+            raise Violation(f"the receipts of {tenant} are not those of its audit (G15): {held.problem}")
 
 
 async def _the_audit_is_whole(simulation: Simulation) -> None:

@@ -1,4 +1,4 @@
-"""``audit`` lists a tenant's audit; ``audit verify`` checks its chain from the first entry to the last."""
+"""``audit`` lists a tenant's audit; ``audit verify`` checks its chain, and its receipts against it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _which(operated: records.Operated) -> str:
 @options.tenant
 @options.store
 def verify(key_files: tuple[str, ...], tenant: str, store: str | None, as_json: bool) -> int:
-    """Check every entry, block and signature of a tenant's audit; exit 1 where something is broken."""
+    """Check every entry, block and signature of a tenant's audit, and its receipts; exit 1 where one is broken."""
     trusted = verdicts.public_keys(key_files)
 
     async def work(app: Holdfast) -> Verdict:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.client.accounting import check_receipts
 from holdfast.errors import InvalidRequest
 from holdfast.gate import keys
 from holdfast.gate.auditing import AuditCheck
@@ -66,7 +67,9 @@ class Audit:
         trusted: bytes | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Verdict:
-        """Check every entry, block and signature of a tenant's chain; the first that is broken is named.
+        """Check every entry, block and signature of a tenant's chain, and its receipts against the entries.
+
+        The first that is broken is named. Workers may go on meanwhile.
 
         ``trusted`` are public keys as PEM: where one of them vouches for the chain, what is found is proved.
         ``advance`` is told how many entries more have been checked. Raises InvalidRequest where the keys cannot be
@@ -75,6 +78,9 @@ class Audit:
         given = None if trusted is None else keys.read_pem(trusted)
         check = AuditCheck(tenant, [keys.published(key) for key in await self._app.store.signing_keys()])
         await self._follow(tenant, check, advance)
+        if check.problem is None:
+            held = await check_receipts(self._app.store, tenant)
+            check.receipts(held.receipts, held.problem)
         if check.is_empty:
             raise InvalidRequest(
                 f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
@@ -90,8 +96,10 @@ class Audit:
         while True:
             page = await store.blocks(tenant, number, _PAGE)
             for block in page:
-                entries = await store.entries(query, max(1, min(block.count, _LARGEST_BLOCK)), last)
-                if not check.step(block, [entry for entry in entries if entry.position is not None]):
+                # One more than it holds: a second entry at its last position must not pass between it and the next.
+                found = await store.entries(query, min(max(0, block.count), _LARGEST_BLOCK) + 1, last)
+                entries = [entry for entry in found if entry.position is not None and entry.position < _end(block)]
+                if not check.step(block, entries):
                     return
                 advance(len(entries))
                 last, number, looked_again = entries[-1], block.number + 1, False
@@ -126,6 +134,10 @@ class Audit:
         key = await Keychain(self._app.store, self._app.clock).rotate(told)
         self._app.wake_sealer()
         return _shown(key)
+
+
+def _end(block: p.Block) -> int:
+    return block.first + block.count
 
 
 def _shown(key: p.SigningKey) -> AuditKey:

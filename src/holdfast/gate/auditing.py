@@ -20,6 +20,7 @@ class AuditCheck:
         self._keys = keys
         self._walk = Walk(tenant, {key_id(key.public): key.public for key in keys})
         self._waiting = 0
+        self._receipts: tuple[int, str | None] | None = None
 
     def step(self, block: Block, entries: Sequence[Entry]) -> bool:
         """Take the next block with its entries; False where the chain is broken."""
@@ -34,10 +35,15 @@ class AuditCheck:
         elif self.problem is None:
             self.problem = f"entry {entry.position} is said to be sealed, and no block holds it."
 
+    def receipts(self, count: int, problem: str | None) -> None:
+        """Take what came of holding the receipts against the entries."""
+        self._receipts = count, problem
+
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was there to look at: no block, and no entry that waits for one."""
-        return self.problem is None and self._walk.last is None and not self._waiting
+        """Whether nothing was there to look at: no block, no entry that waits for one, and no receipt."""
+        nothing = self._walk.last is None and not self._waiting and self._receipts in (None, (0, None))
+        return self.problem is None and nothing
 
     def verdict(self, given: Collection[bytes] | None) -> Verdict:
         """What was found. The last block binds all before it: whoever vouches for that one vouches for the chain."""
@@ -46,6 +52,12 @@ class AuditCheck:
         count = 0 if last is None else last.number
         text = f"the chain is whole: {self._walk.position} entries in {count} signed blocks."
         findings.judge("chain", self.problem, text)
+        if self._receipts is not None:
+            held, problem = self._receipts
+            text = f"all receipts ({held}) are what the audit says, and none that it tells of is missing."
+            findings.judge("receipts", problem, text)
+        elif self.problem is not None:
+            findings.not_proved("receipts", "no receipt was held against a chain that is broken.")
         if last is not None:
             findings.not_proved(
                 "end",

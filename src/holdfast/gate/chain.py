@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -43,6 +43,7 @@ GENESIS: Final = b"\0" * 32
 FIRST_BLOCK: Final = 1
 CHAIN: Final = 1
 TREE: Final = 2
+FORMS: Final = (CHAIN, TREE)
 
 _ENTRY: Final = "holdfast.audit.entry.1"
 _BLOCK: Final = {CHAIN: "holdfast.audit.block.1", TREE: "holdfast.audit.block.2"}
@@ -123,11 +124,11 @@ def whole(block: Block) -> Excerpt:
     return Excerpt(block, _digests(block, range(math.ceil(len(block.digests) / DIGEST_BYTES))))
 
 
-def excerpt(block: Block, positions: Collection[int]) -> Excerpt:
-    """As little of a block as shows that it holds the entries at these positions."""
+def excerpt(block: Block, positions: Sequence[int]) -> Excerpt:
+    """As little of a block as shows that it holds the entries at these positions, which come in order."""
     if block.form == CHAIN:
         return whole(block)
-    leaves = sorted(at - block.first for at in positions)
+    leaves = [at - block.first for at in positions]
     return Excerpt(block, _digests(block, leaves), merkle.proof(block.digests, leaves))
 
 
@@ -143,7 +144,7 @@ def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     name = f"block {block.number}"
     if block.form not in _BLOCK:
         return f"{name} is of form {block.form}, which this Holdfast does not know."
-    if block.form == CHAIN and len(shown.digests) != block.count:
+    if block.count < 1 or (block.form == CHAIN and len(shown.digests) != block.count):
         return f"{name} says that it holds {block.count} entries, and it does not carry as many digests."
     try:
         head = _head(shown)
@@ -163,7 +164,7 @@ def _head(shown: Excerpt) -> bytes:
     """The head that follows from what is shown. Raises ValueError where none does."""
     block = shown.block
     if block.form == CHAIN:
-        return extend(block.previous, [shown.digests[at] for at in sorted(shown.digests)])
+        return extend(block.previous, shown.digests.values())
     leaves = {at - block.first: leaf for at, leaf in shown.digests.items()}
     return grow(block.previous, merkle.root_of(block.count, leaves, shown.hashes))
 
@@ -171,11 +172,9 @@ def _head(shown: Excerpt) -> bytes:
 def check_entry(shown: Excerpt, entry: Entry) -> str | None:
     """What is wrong with a sealed entry that its block must hold, if anything."""
     block, at = shown.block, entry.position
-    if at is None or at not in covered(block):
-        return f"entry {at} is not among those of block {block.number}."
     if entry.tenant != block.tenant:
         return f"entry {at} is of tenant {entry.tenant}, and its block of tenant {block.tenant}."
-    if at not in shown.digests:
+    if at is None or at not in shown.digests:
         return f"entry {at} is not shown to be in block {block.number}."
     if digest(entry) != shown.digests[at]:
         return f"entry {at} ({entry.kind}) was altered: it is not what block {block.number} sealed."
@@ -193,8 +192,7 @@ class Walk:
 
     def step(self, block: Block, entries: Sequence[Entry]) -> str | None:
         """Take the next block and all of its entries; gives what is wrong with them, if anything."""
-        shown = whole(block)
-        return self._place(block) or check_block(shown, self._publics) or self._entries(shown, entries)
+        return self._place(block) or self._content(whole(block), entries)
 
     def _place(self, block: Block) -> str | None:
         expected = FIRST_BLOCK if self.last is None else self.last.number + 1
@@ -209,7 +207,9 @@ class Walk:
             return f"block {block.number} does not follow from the block before it: one of the two was replaced."
         return None
 
-    def _entries(self, shown: Excerpt, entries: Sequence[Entry]) -> str | None:
+    def _content(self, shown: Excerpt, entries: Sequence[Entry]) -> str | None:
+        if problem := check_block(shown, self._publics):
+            return problem
         block = shown.block
         for offset in range(block.count):
             at = block.first + offset

@@ -22,6 +22,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -143,10 +144,10 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
     }
     lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
     manifest = _json(Manifest(FORMAT, made_at, signer.id, inputs.values, facts, lines))
-    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest))})
+    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest, FORMAT))})
 
 
-def signed_message(manifest: bytes, format: str = FORMAT) -> bytes:
+def signed_message(manifest: bytes, format: str) -> bytes:
     """What the signature of a manifest is over."""
     return format.encode() + b"\0" + manifest
 
@@ -263,11 +264,15 @@ def _block_line(shown: Excerpt) -> BlockLine:
 
 
 def excerpt_of(line: BlockLine) -> Excerpt:
-    """What a line shows of a block. Raises ValueError."""
+    """What a line shows of a block. Raises ValueError, also where the same could be shown with another line."""
     digests = [bytes.fromhex(digest) for digest in line.digests]
     hashes = [bytes.fromhex(each) for each in line.hashes]
     if any(len(each) != DIGEST_BYTES for each in (*digests, *hashes)):
         raise ValueError(f"a digest of block {line.number} has not {DIGEST_BYTES} bytes")
+    if line.form == CHAIN and (line.positions or line.hashes):
+        raise ValueError(f"block {line.number} is of the first form, and shows more than its digests")
+    if any(after <= before for before, after in pairwise(line.positions)):
+        raise ValueError(f"the positions that block {line.number} shows are out of their order")
     positions = line.positions if line.form != CHAIN else range(line.first, line.first + len(digests))
     block = Block(
         line.tenant,

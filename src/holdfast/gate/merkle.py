@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 DIGEST_BYTES: Final = 32
+MOST_LEAVES: Final = 2**32
+"""No tree is as large; a forged proof may say that one is."""
 
 
 def root(digests: bytes) -> bytes:
@@ -26,37 +28,39 @@ def proof(digests: bytes, shown: Collection[int]) -> list[bytes]:
     rows = _rows(digests)
     found: list[bytes] = []
 
-    def walk(row: int, at: int, below: Sequence[int]) -> None:
-        if not below:
+    leaves = sorted(set(shown))
+
+    def walk(row: int, at: int, low: int, high: int) -> None:
+        if low == high:
             found.append(rows[row][at])
         elif row:
-            split = bisect_left(below, 2 * at + 1 << row - 1)
-            walk(row - 1, 2 * at, below[:split])
+            split = bisect_left(leaves, 2 * at + 1 << row - 1, low, high)
+            walk(row - 1, 2 * at, low, split)
             if 2 * at + 1 < len(rows[row - 1]):
-                walk(row - 1, 2 * at + 1, below[split:])
+                walk(row - 1, 2 * at + 1, split, high)
 
-    walk(len(rows) - 1, 0, sorted(set(shown)))
+    walk(len(rows) - 1, 0, 0, len(leaves))
     return found
 
 
 def root_of(count: int, shown: Mapping[int, bytes], hashes: Iterable[bytes]) -> bytes:
     """The root of a tree of ``count`` leaves, from some of them and the proof. Raises ValueError where none follows."""
     leaves = sorted(shown)
-    if count < 1 or (leaves and not 0 <= leaves[0] <= leaves[-1] < count):
-        raise ValueError(f"a tree of {count} leaves has no such leaf")
+    if not 1 <= count <= MOST_LEAVES or (leaves and not 0 <= leaves[0] <= leaves[-1] < count):
+        raise ValueError(f"a tree of {count} leaves cannot be, or has no such leaf")
     rest = iter(hashes)
 
-    def walk(row: int, at: int, below: Sequence[int]) -> bytes:
-        if not below:
+    def walk(row: int, at: int, low: int, high: int) -> bytes:
+        if low == high:
             return _next(rest)
         if not row:
             return shown[at]
         middle = 2 * at + 1 << row - 1
-        split = bisect_left(below, middle)
-        left = walk(row - 1, 2 * at, below[:split])
-        return left if middle >= count else _node(left, walk(row - 1, 2 * at + 1, below[split:]))
+        split = bisect_left(leaves, middle, low, high)
+        left = walk(row - 1, 2 * at, low, split)
+        return left if middle >= count else _node(left, walk(row - 1, 2 * at + 1, split, high))
 
-    found = walk((count - 1).bit_length(), 0, leaves)
+    found = walk((count - 1).bit_length(), 0, 0, len(leaves))
     if next(rest, None) is not None:
         raise ValueError("there are more hashes than lead to the root")
     return found

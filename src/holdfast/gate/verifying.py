@@ -7,6 +7,7 @@ everything fits together: anyone could have made such a bundle with a key of the
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
@@ -63,7 +64,7 @@ class _Bundle:
         self._hashes()
         try:
             line = [evidence.key_of(key) for key in self._list("keys.json", evidence.KeyLine)]
-            blocks = [evidence.excerpt_of(block) for block in self._list("blocks.json", evidence.BlockLine)]
+            blocks = self._blocks()
             entries = [evidence.entry_of(entry) for entry in self._entry_lines()]
             told = [(entry.position or 0, _record(entry)) for entry in entries]
             journals = self._list("journal.json", JournalLine)
@@ -86,6 +87,12 @@ class _Bundle:
     def _entry_lines(self) -> list[evidence.EntryLine]:
         lines = self._files.get("entries.jsonl", b"").splitlines()
         return [msgspec.json.decode(line, type=evidence.EntryLine) for line in lines]
+
+    def _blocks(self) -> list[Excerpt]:
+        lines = self._list("blocks.json", evidence.BlockLine)
+        if self._manifest.format != evidence.FORMAT and any(line.form != CHAIN for line in lines):
+            raise InvalidRequest(f"a bundle of format {self._manifest.format} has no blocks of another form.")
+        return [evidence.excerpt_of(line) for line in lines]
 
     def _hashes(self) -> None:
         """Every file is the one that the manifest names, and there is no other."""
@@ -135,9 +142,12 @@ class _Bundle:
     def _inclusion(self, blocks: Sequence[Excerpt], entries: Sequence[Entry]) -> None:
         problems: list[str] = []
         last = -1
+        ordered = sorted(blocks, key=lambda shown: shown.block.first)
+        starts = [shown.block.first for shown in ordered]
         for entry in entries:
             at = entry.position or 0
-            holder = next((shown for shown in blocks if at in covered(shown.block)), None)
+            index = bisect_right(starts, at) - 1
+            holder = ordered[index] if index >= 0 and at in covered(ordered[index].block) else None
             if at <= last:
                 problems.append(f"entry {at} is out of its order, after entry {last}.")
             last = at
@@ -147,7 +157,7 @@ class _Bundle:
         here = {entry.position for entry in entries}
         for shown in blocks:
             # A block of the first form carries the digests of all, also of other runs' entries.
-            left = () if shown.block.form == CHAIN else sorted(shown.digests.keys() - here)
+            left = [] if shown.block.form == CHAIN else [at for at in shown.digests if at not in here]
             problems += [f"entry {at} is missing: block {shown.block.number} shows that there is one." for at in left]
         for problem in problems:
             self._findings.broken("entries", problem)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import InvalidRequest, StoreCorrupt
+from holdfast.gate.chain import FORMS
 from holdfast.gate.evidence import Inputs, Journal, build
 from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
@@ -131,8 +132,10 @@ async def _blocks(store: Store, tenant: str, entries: Sequence[Entry]) -> list[B
         holder = await _holder(store, tenant, at, low, newest[0].number) if newest else None
         if holder is None:
             raise StoreCorrupt(f"no block of tenant {tenant} holds entry {at}: restore the database from a backup.")
-        if len(holder.digests) != holder.count * DIGEST_BYTES:
-            raise StoreCorrupt(f"block {holder.number} of tenant {tenant} lacks digests: restore it from a backup.")
+        if holder.form not in FORMS or len(holder.digests) != holder.count * DIGEST_BYTES:
+            raise StoreCorrupt(
+                f"block {holder.number} of tenant {tenant} was altered: restore the database from a backup."
+            )
         found.append(holder)
     return found
 

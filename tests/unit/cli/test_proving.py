@@ -19,7 +19,7 @@ from holdfast.worker.archivist import Archivist
 from holdfast.worker.clock import SYSTEM_CLOCK
 from holdfast.worker.sealer import Sealer
 from tests.unit.cli.conftest import Invoke, lines
-from tests.unit.gate.governed import RUN, TENANT, run_in_store
+from tests.unit.gate.governed import RUN, TENANT, receipts_in_store, run_in_store
 
 TENANT_OPTION = ("--tenant", TENANT)
 
@@ -29,6 +29,7 @@ async def _fill(url: str) -> None:
     await store.open()
     try:
         await run_in_store(store)
+        await receipts_in_store(store)
         await Sealer(store, SYSTEM_CLOCK).seal()
         act = records.Operated(1, "pause", "eve\x1b[31m", run="other")
         await store.commit([p.Note(TENANT, "other", "operator", 1, records.encode(act))])
@@ -60,7 +61,7 @@ def test_the_audit_is_listed_in_order_with_the_unsealed_marked_and_nothing_obeye
     """Sealed entries have their positions; what a terminal would obey is shown."""
     told = holdfast("audit", *TENANT_OPTION).stdout.splitlines()
     assert told[0].split() == ["ENTRY", "TIME", "KIND", "RUN", "WHAT"]
-    assert [line.split()[0] for line in told[1:]] == [*map(str, range(9)), "unsealed"]
+    assert [line.split()[0] for line in told[1:]] == [*map(str, range(10)), "unsealed"]
     assert "allow charge on customer-7" in told[1]
     assert "\\x1b[31m" in told[-1]
 
@@ -104,7 +105,7 @@ def test_the_audit_can_be_narrowed_and_read_by_programs(holdfast: Invoke) -> Non
         (5, True, "bob"),
     ]
     assert "no entries match" in holdfast("audit", *TENANT_OPTION, "--until", "1960-01-01").stderr
-    assert len(lines(holdfast("audit", "list", *TENANT_OPTION, "--since", "2001-01-01", "--json"))) == 9
+    assert len(lines(holdfast("audit", "list", *TENANT_OPTION, "--since", "2001-01-01", "--json"))) == 10
 
 
 NO_RECORDS = [b'{"kind":"decision"', b"\xff", b'{"kind":"\xff"}', b"{}", b"[" * 100_000]
@@ -123,7 +124,7 @@ def test_an_entry_that_cannot_be_read_any_more_is_told_and_not_stumbled_over(
     assert listed.stdout.count("it was altered, and cannot be read: `holdfast audit verify` tells more") == 1
     found = lines(holdfast("audit", *TENANT_OPTION, "--json"))
     assert [entry["position"] for entry in found if not entry["record"]] == [3]
-    assert len(found) == 10
+    assert len(found) == 11
     refused = holdfast("evidence", RUN, *TENANT_OPTION, "--anew", "-o", "x.zip")
     assert refused.exit_code == 5
     assert "entry 3 of the audit of tenant" in refused.stderr
@@ -135,7 +136,8 @@ def test_an_audit_is_verified_with_and_without_a_key(holdfast: Invoke) -> None:
     assert holdfast("keys", "export", "-o", "public.pem").exit_code == 0
     proved = holdfast("audit", "verify", *TENANT_OPTION, "--key", "public.pem")
     assert proved.exit_code == 0
-    assert "9 entries in 1 signed blocks" in proved.stdout
+    assert "10 entries in 1 signed blocks" in proved.stdout
+    assert "all receipts (2) are what the audit says" in proved.stdout
     assert "1 entries are not sealed yet" in proved.stdout
     assert "a key that you trust vouches for it" in proved.stdout
     plain = holdfast("audit", "verify", *TENANT_OPTION)
@@ -162,6 +164,22 @@ def test_an_altered_audit_is_named(holdfast: Invoke, url: str) -> None:
     assert (result.exit_code, told["good"]) == (1, False)
     assert told["claims"][0]["state"] == "broken"
     assert told["claims"][0]["text"].startswith("entry 3 ")
+
+
+def test_an_altered_receipt_is_named(holdfast: Invoke, url: str) -> None:
+    """The chain is whole, and one receipt is not the one that it tells of."""
+    holdfast("keys", "export", "-o", "public.pem")
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database, database:
+        database.execute("UPDATE receipts SET body = replace(body, 'customer-7', 'customer-8') WHERE key LIKE '%.1'")
+    result = holdfast("audit", "verify", *TENANT_OPTION, "--key", "public.pem", "--json")
+    (told,) = lines(result)
+    assert (result.exit_code, told["good"]) == (1, False)
+    assert [(claim["about"], claim["state"]) for claim in told["claims"][:2]] == [
+        ("chain", "proved"),
+        ("receipts", "broken"),
+    ]
+    assert told["claims"][1]["text"] == "receipt receipt-mail differs from what the audit says of it in its target."
+    assert "customer-" not in holdfast("audit", "verify", *TENANT_OPTION).stdout
 
 
 def test_evidence_is_made_written_and_verified_on_its_own(holdfast: Invoke) -> None:

@@ -25,6 +25,7 @@ ROOT = PromiseId.of_run("digest", None, "acme~order-1")
 CHARGE, MAIL, WIPE = ROOT.child(0), ROOT.child(1), ROOT.child(2)
 PROPOSALS = {CHARGE: "aa" * 32, MAIL: "bb" * 32, WIPE: "cc" * 32}
 NAMES = {CHARGE: "charge", MAIL: "mail", WIPE: "wipe"}
+ARGUMENTS = b"arguments"
 
 Pair = tuple[p.SigningKey, Signer]
 
@@ -98,7 +99,8 @@ def receipted(promise: PromiseId, **more: object) -> records.Receipted:
         target="customer-7",
         writes=True,
         proposal=PROPOSALS[promise],
-        request=of_bytes("arguments", b"arguments"),
+        request=of_bytes("arguments", ARGUMENTS),
+        started_at=NOW,
         cost={"provider": "openbank", "model": "v1", "amount": 0.1, "currency": "USD"},
         **more,  # type: ignore[arg-type]
     )
@@ -162,10 +164,12 @@ def chained(previous: p.Block | None, entries: Sequence[p.Entry], sealed_at: int
     return replace(block, signature=signer.sign(message_of(block)))
 
 
-def audit(told: Sequence[records.Record], *, size: int = 6) -> tuple[list[p.Block], list[p.Entry]]:
+def audit(
+    told: Sequence[records.Record], *, size: int = 6, of_first_form: int = 1
+) -> tuple[list[p.Block], list[p.Entry]]:
     """The tenant's whole chain: another run's entries between this one's, and the first block under the first key.
 
-    It is of the first form: an earlier version began the chain.
+    So many blocks, from the beginning, are of the first form: an earlier version made them.
     """
     mixed: list[p.Entry] = []
     for record in told:
@@ -174,8 +178,9 @@ def audit(told: Sequence[records.Record], *, size: int = 6) -> tuple[list[p.Bloc
         mixed.append(entry(other, len(mixed) + 1, len(mixed), "other"))
     blocks: list[p.Block] = []
     for at in range(0, len(mixed), size):
-        part = mixed[at : at + size]
-        blocks.append(make_block(blocks[-1], part, NOW, SECOND[1]) if blocks else chained(None, part, NOW, FIRST[1]))
+        _, signer = SECOND if blocks else FIRST
+        make = chained if len(blocks) < of_first_form else make_block
+        blocks.append(make(blocks[-1] if blocks else None, mixed[at : at + size], NOW, signer))
     return blocks, mixed
 
 
@@ -213,10 +218,10 @@ def run_row(segments: Sequence[p.Segment]) -> p.Run:
     )
 
 
-def inputs(told: Sequence[records.Record] | None = None, *, values: bool = False) -> Inputs:
+def inputs(told: Sequence[records.Record] | None = None, *, values: bool = False, of_first_form: int = 1) -> Inputs:
     """Everything that the run's bundle is made of."""
     segments = journal()
-    blocks, entries = audit(story() if told is None else told)
+    blocks, entries = audit(story() if told is None else told, of_first_form=of_first_form)
     mine = [each for each in entries if each.run == RUN]
     return Inputs(run_row(segments), 0, [Journal(0, segments)], mine, blocks, {}, values)
 
@@ -254,3 +259,34 @@ async def run_in_store(store: p.Store, segments: Sequence[p.Segment] | None = No
         await store.commit([p.Note(TENANT, name, records.kind_of(record), record.at, records.encode(record))])
     (run,) = await store.get([start.key])
     return run
+
+
+async def receipts_in_store(store: p.Store) -> None:
+    """The receipts of what the run did, and the decision by which the second, which was approved, was allowed."""
+    allowed = decided(MAIL, "allow", "approval", task="task-1")
+    await store.commit([p.Note(TENANT, RUN, "decision", NOW, records.encode(allowed))])
+    for promise, task in ((CHARGE, None), (MAIL, "task-1")):
+        told = receipted(promise)
+        opened = p.Receipt(
+            tenant=TENANT,
+            key=told.key,
+            id=told.receipt,
+            run=RUN,
+            root=ROOT.root,
+            position=promise.path[-1],
+            attempt=1,
+            token="ann~1",
+            state="pending",
+            action=told.action,
+            connector=told.connector,
+            operation=told.operation,
+            target=told.target,
+            writes=True,
+            risk="med",
+            proposal=bytes.fromhex(told.proposal),
+            request=ARGUMENTS,
+            opened_at=NOW,
+            task=task,
+        )
+        closed = replace(opened, state="succeeded", cost=dict(told.cost or {}), closed_at=NOW)
+        assert await store.commit([p.OpenReceipt(opened), p.CloseReceipt(closed)]) == [p.Opened(), p.Closed()]

@@ -143,13 +143,54 @@ BLOCK_CHANGES: list[Callable[[Block], Block]] = [
 ]
 
 
+BOTH_FORMS = pytest.mark.parametrize("of_first_form", [0, 3], ids=["trees", "chains"])
+
+
 @pytest.mark.parametrize("index", range(3))
 @pytest.mark.parametrize("change", BLOCK_CHANGES)
-def test_a_changed_block_is_named(change: Callable[[Block], Block], index: int) -> None:
+@BOTH_FORMS
+def test_a_changed_block_is_named(of_first_form: int, change: Callable[[Block], Block], index: int) -> None:
     """Whatever of a block is changed, that block is named."""
-    blocks, entries = audit(story())
+    blocks, entries = audit(story(), of_first_form=of_first_form)
     blocks[index] = change(blocks[index])
-    assert f"block {index + 1} " in problem(blocks, entries)
+    assert problem(blocks, entries).startswith(f"block {index + 1} ")
+
+
+@pytest.mark.parametrize("at", range(18))
+@BOTH_FORMS
+def test_an_entry_that_was_changed_with_its_digest_is_caught(of_first_form: int, at: int) -> None:
+    """The head binds the digests, and the signature the head."""
+    blocks, entries = audit(story(), of_first_form=of_first_form)
+    entries[at] = replace(entries[at], body=b"{}")
+    block, offset = blocks[at // 6], at % 6 * 32
+    digests = block.digests[:offset] + digest(entries[at]) + block.digests[offset + 32 :]
+    blocks[at // 6] = replace(block, digests=digests)
+    assert problem(blocks, entries).startswith(f"block {at // 6 + 1} was altered: its digests do not lead")
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_block_without_entries_is_refused(form: int) -> None:
+    """Whoever holds the key could seal nothing as often as they like, and make room for something."""
+    blocks, entries = audit(story())
+    empty = replace(blocks[2], number=4, first=18, count=0, previous=blocks[2].head, digests=b"", form=form)
+    empty = replace(empty, head=blocks[2].head)
+    empty = replace(empty, signature=SECOND[1].sign(message_of(empty)))
+    assert problem([*blocks, empty], entries).startswith("block 4 says that it holds 0 entries")
+
+
+def test_an_entry_of_another_tenant_is_named() -> None:
+    """Also where its digest would be the right one."""
+    blocks, entries = audit(story())
+    entries[6] = replace(entries[6], tenant="bolt")
+    assert problem(blocks, entries).startswith("entry 6 is of tenant bolt")
+
+
+def test_one_entry_too_many_is_named() -> None:
+    """A second one at a place that is taken, behind the right one."""
+    blocks, entries = audit(story())
+    walk = Walk(TENANT, PUBLICS)
+    told = walk.step(blocks[0], [*entries[:6], replace(entries[5], body=b"{}")])
+    assert told == "block 1 holds 6 entries, and 7 are said to be in it."
 
 
 def test_a_block_signed_anew_by_a_stranger_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -72,14 +73,22 @@ def test_nothing_else_leads_there(sample: tuple[Leaves, set[int]], data: st.Data
         assert found != by_the_book(leaves)
 
 
-@pytest.mark.parametrize(("count", "place"), [(0, None), (-3, None), (3, 3), (3, -1), (1, 1)])
+@pytest.mark.parametrize(("count", "place"), [(0, None), (-3, None), (3, 3), (3, -1), (1, 1), (2**33, 2**32)])
 def test_a_tree_that_cannot_be_is_refused(count: int, place: int | None) -> None:
     shown = {} if place is None else {place: bytes(DIGEST_BYTES)}
-    with pytest.raises(ValueError, match="no such leaf"):
+    with pytest.raises(ValueError, match="cannot be, or has no such leaf"):
         root_of(count, shown, [bytes(DIGEST_BYTES)] * 9)
 
 
-def test_a_tree_of_any_size_is_checked_at_once() -> None:
-    """Whoever checks does as much as the proof is long, whatever it says of the tree."""
-    with pytest.raises(ValueError, match="fewer hashes"):
-        root_of(2**200, {2**199: bytes(DIGEST_BYTES)}, [bytes(DIGEST_BYTES)] * 5)
+def test_a_tree_of_any_size_is_checked_within_the_size_of_its_proof() -> None:
+    """Whoever checks does as much as the proof is long, whatever it says of the tree, and keeps no more."""
+    shown = {at * 1000: bytes(DIGEST_BYTES) for at in range(20_000)}
+    hashes = [bytes(DIGEST_BYTES)] * 600_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="more hashes"):
+            root_of(2**32, shown, hashes)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000

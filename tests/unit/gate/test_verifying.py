@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.gate import evidence, keys, records
 from holdfast.gate.bundles import pack, unpack
-from holdfast.gate.chain import excerpt, make_block, message_of
+from holdfast.gate.chain import digest, excerpt, make_block, message_of
 from holdfast.gate.claims import Verdict
 from holdfast.gate.evidence import Journal
 from holdfast.gate.keys import Signer
@@ -65,7 +66,7 @@ def resigned(change: Callable[[dict[str, bytes]], None], signer: Signer = SECOND
     del files["manifest.sig"]
     lines = [evidence.FileLine(n, len(d), hashlib.sha256(d).hexdigest()) for n, d in sorted(files.items())]
     written = msgspec.json.encode(replace(manifest, files=lines, signer=signer.id))
-    signature = signer.sign(evidence.signed_message(written))
+    signature = signer.sign(evidence.signed_message(written, evidence.FORMAT))
     return pack({**files, "manifest.json": written, "manifest.sig": signature})
 
 
@@ -484,22 +485,42 @@ def test_a_bundle_of_the_first_format_is_proved() -> None:
     assert states(verdict) == states(verify_bundle(GOOD, TRUSTED))
 
 
+def of_first_format(**changed: object) -> bytes:
+    """A bundle of the first format, with some inputs changed and signed all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "FORMAT", evidence.READABLE[0])
+        return bundle(inputs(of_first_form=3), **changed)
+
+
 def test_a_bundle_of_the_first_format_is_no_less_strict() -> None:
-    """A byte here and there of every file, and the format itself."""
-    files = unpack(OLD.read_bytes())
-    for name, content in files.items():
-        for at in range(0, len(content), max(1, len(content) // 20)):
-            changed = {**files, name: content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]}
-            assert not verify_bundle(pack(changed), None).good, (name, at)
-    renamed = files["manifest.json"].replace(b"holdfast.evidence.1", b"holdfast.evidence.2")
-    assert "the manifest was altered" in broken(pack({**files, "manifest.json": renamed}), None)
+    """However it is signed: a changed entry, its digest, a block's place, its signature."""
+    own = inputs(of_first_form=3)
+    assert broken(of_first_format()) == ""
+    for index, entry in enumerate(own.entries):
+        changed = [*own.entries[:index], replace(entry, at=NOW + 1), *own.entries[index + 1 :]]
+        assert f"entry {entry.position} " in broken(of_first_format(entries=changed))
+    for index, block in enumerate(own.blocks):
+        for forged in (
+            replace(block, digests=bytes(32) + block.digests[32:]),
+            replace(block, head=bytes(32)),
+            replace(block, previous=bytes(31) + b"1"),
+            replace(block, sealed_at=1),
+            replace(block, signature=bytes(64)),
+        ):
+            blocks = [*own.blocks[:index], forged, *own.blocks[index + 1 :]]
+            assert f"block {index + 1} was altered" in broken(of_first_format(blocks=blocks))
+
+
+def test_a_bundle_of_the_first_format_has_blocks_of_the_first_form() -> None:
+    """Whoever verifies such a bundle with an earlier version must come to the same answer."""
+    assert "has no blocks of another form" in broken(of_first_format(blocks=inputs().blocks))
 
 
 # -- blocks in part ----------------------------------------------------------------------------------------------------
 
 
-def shown(index: int = 1, **changed: object) -> bytes:
-    """The bundle with something of what it shows of one block changed, everything signed anew."""
+def shown(index: int, **changed: object) -> bytes:
+    """The bundle with something of what it shows of one block changed, the manifest signed anew."""
 
     def change(files: dict[str, bytes]) -> None:
         lines = msgspec.json.decode(files["blocks.json"], type=list[evidence.BlockLine])
@@ -509,51 +530,88 @@ def shown(index: int = 1, **changed: object) -> bytes:
     return resigned(change)
 
 
-LINES = msgspec.json.decode(unpack(GOOD)["blocks.json"], type=list[evidence.BlockLine])
+CHAINED, TREE, _ = msgspec.json.decode(unpack(GOOD)["blocks.json"], type=list[evidence.BlockLine])
+DIGESTS = "was altered: its digests do not lead"
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("index", "changed", "told"),
     [
-        {"hashes": LINES[1].hashes[:-1]},
-        {"hashes": [*LINES[1].hashes, "00" * 32]},
-        {"hashes": LINES[1].hashes[::-1]},
-        {"hashes": []},
-        {"digests": LINES[1].digests[::-1]},
-        {"positions": [at + 1 for at in LINES[1].positions]},
-        {"positions": [-1, *LINES[1].positions[1:]]},
-        {"positions": [99, *LINES[1].positions[1:]]},
-        {"count": 5},
-        {"count": 7},
-        {"count": 0},
-        {"count": 2**60},
-        {"count": -1},
-        {"first": 5},
-        {"form": 1},
-        {"form": 9},
-        {"form": 0},
+        (0, {"digests": [*CHAINED.digests[:-1], "00" * 32]}, DIGESTS),
+        (0, {"digests": CHAINED.digests[::-1]}, DIGESTS),
+        (0, {"digests": CHAINED.digests[1:]}, "does not carry as many digests"),
+        (0, {"count": 5}, "does not carry as many digests"),
+        (0, {"count": 10**30}, "does not carry as many digests"),
+        (0, {"form": 2, "positions": list(range(6))}, DIGESTS),
+        (0, {"signature": "00" * 64}, "its signature is not one of key"),
+        (0, {"sealed_at": 1}, "its signature is not one of key"),
+        (1, {"hashes": TREE.hashes[:-1]}, DIGESTS),
+        (1, {"hashes": [*TREE.hashes, "00" * 32]}, DIGESTS),
+        (1, {"hashes": TREE.hashes[::-1]}, DIGESTS),
+        (1, {"hashes": []}, DIGESTS),
+        (1, {"digests": ["00" * 32, *TREE.digests[1:]]}, DIGESTS),
+        (1, {"digests": TREE.digests[::-1]}, DIGESTS),
+        (1, {"positions": [at + 1 for at in TREE.positions]}, DIGESTS),
+        (1, {"positions": [-1, *TREE.positions[1:]]}, DIGESTS),
+        (1, {"positions": [*TREE.positions[:-1], 99]}, DIGESTS),
+        (1, {"count": 5}, DIGESTS),
+        (1, {"count": 7}, "was altered"),
+        (1, {"count": 2**60}, DIGESTS),
+        (1, {"count": 0}, "says that it holds 0 entries"),
+        (1, {"count": -1}, "says that it holds -1 entries"),
+        (1, {"first": 5}, DIGESTS),
+        (1, {"form": 1, "positions": [], "hashes": []}, "does not carry as many digests"),
+        (1, {"form": 9}, "is of form 9, which this Holdfast does not know"),
+        (1, {"form": 0}, "is of form 0, which this Holdfast does not know"),
+        (1, {"signature": "00" * 64}, "its signature is not one of key"),
+        (1, {"sealed_at": 1}, "its signature is not one of key"),
+        (1, {"tenant": "bolt"}, "its signature is not one of key"),
     ],
     ids=str,
 )
-def test_what_a_block_shows_cannot_be_changed(changed: dict[str, object]) -> None:
-    """Not by the holder of the key of the manifest either: the block's own signature is over its head and place."""
-    assert "block 2 " in broken(shown(**changed))
+def test_what_a_block_shows_cannot_be_changed(index: int, changed: dict[str, object], told: str) -> None:
+    """Not by the holder of the manifest's key either: the block's own signature is over its head and place."""
+    claims = broken(shown(index, **changed)).splitlines()
+    assert any(claim.startswith(f"block {index + 1} ") and told in claim for claim in claims)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_an_entry_that_was_changed_with_its_digest_is_caught(index: int) -> None:
+    """The digest in the bundle is not the block's word for it: the signed head is."""
+    own = inputs()
+    at = own.blocks[index].first
+    changed = [replace(entry, at=NOW + 1) if entry.position == at else entry for entry in own.entries]
+    told = {entry.position: digest(entry).hex() for entry in changed}
+
+    def change(files: dict[str, bytes]) -> None:
+        files.update(unpack(bundle(own, entries=changed)))
+        lines = msgspec.json.decode(files["blocks.json"], type=list[evidence.BlockLine])
+        lines[index] = replace(lines[index], digests=[told[at], *lines[index].digests[1:]])
+        files["blocks.json"] = msgspec.json.encode(lines)
+
+    claims = broken(resigned(change))
+    assert f"block {index + 1} {DIGESTS}" in claims
+    assert f"entry {at} " not in claims
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("index", "changed"),
     [
-        {"hashes": ["00"]},
-        {"digests": ["00" * 31, *LINES[1].digests[1:]]},
-        {"digests": LINES[1].digests[1:]},
-        {"positions": LINES[1].positions[1:]},
-        {"hashes": ["zz" * 32]},
+        (1, {"hashes": ["00"]}),
+        (1, {"hashes": ["zz" * 32]}),
+        (1, {"digests": ["00" * 31, *TREE.digests[1:]]}),
+        (1, {"digests": TREE.digests[1:]}),
+        (1, {"positions": TREE.positions[1:]}),
+        (1, {"positions": TREE.positions[::-1], "digests": TREE.digests[::-1]}),
+        (1, {"positions": [TREE.positions[0], *TREE.positions], "digests": ["00" * 32, *TREE.digests]}),
+        (0, {"positions": [0]}),
+        (0, {"hashes": ["00" * 32]}),
     ],
     ids=str,
 )
-def test_a_block_that_cannot_be_read_is_told(changed: dict[str, object]) -> None:
-    """It is refused before anything is computed from it."""
-    assert "it cannot be read to its end" in broken(shown(**changed))
+def test_a_block_that_cannot_be_read_is_told(index: int, changed: dict[str, object]) -> None:
+    """It is refused before anything is computed from it; and there is one way to show something, not several."""
+    assert "cannot be read" in broken(shown(index, **changed))
 
 
 def test_an_entry_that_a_block_shows_must_be_there() -> None:
@@ -568,16 +626,27 @@ def test_an_entry_that_a_block_shows_must_be_there() -> None:
 
 def test_an_entry_that_its_block_does_not_show_is_named() -> None:
     """Being among a block's positions proves nothing."""
-    own = inputs()
-    line = LINES[1]
-    kept = evidence.excerpt_of(line).block
-    less = excerpt(replace(own.blocks[1], form=kept.form), line.positions[1:])
+    less = excerpt(inputs().blocks[1], TREE.positions[1:])
     told = broken(
         shown(
+            1,
             positions=list(less.digests),
             digests=[each.hex() for each in less.digests.values()],
             hashes=[each.hex() for each in less.hashes],
         )
     )
-    assert f"entry {line.positions[0]} is not shown to be in block 2" in told
+    assert f"entry {TREE.positions[0]} is not shown to be in block 2" in told
     assert "block 2 was altered" not in told
+
+
+def test_many_entries_in_many_blocks_are_checked_in_time() -> None:
+    """However large a bundle is, checking it takes as long as it is large, and not the square of that."""
+    blocks, entries = [], []
+    line = inputs().entries[0]
+    for at in range(3000):
+        entries.append(replace(line, position=at))
+        blocks.append(make_block(blocks[-1] if blocks else None, entries[-1:], NOW, SECOND[1]))
+    data = bundle(entries=entries, blocks=blocks)
+    began = time.process_time()
+    assert "as they were sealed" in "".join(claim.text for claim in verify_bundle(data, TRUSTED).claims)
+    assert time.process_time() - began < 3

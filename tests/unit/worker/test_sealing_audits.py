@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -319,8 +320,8 @@ def test_evidence_can_be_gathered_with_values_and_of_entries_in_many_blocks() ->
     run_virtually(main())
 
 
-@pytest.mark.parametrize("digests", [b"", b"\0" * 31])
-def test_a_damaged_block_gives_no_evidence(digests: bytes) -> None:
+@pytest.mark.parametrize("changed", [{"digests": b""}, {"digests": b"\0" * 31}, {"form": 9}], ids=str)
+def test_a_damaged_block_gives_no_evidence(changed: dict[str, Any]) -> None:
     """Nothing could be shown to be in it."""
 
     async def main() -> None:
@@ -328,8 +329,8 @@ def test_a_damaged_block_gives_no_evidence(digests: bytes) -> None:
         run = await run_in_store(store)
         await Sealer(store, clock).seal()
         tables = store._tables
-        tables.blocks[TENANT] = [replace(block, digests=digests) for block in tables.blocks[TENANT]]
-        with pytest.raises(StoreCorrupt, match="block 1 of tenant acme lacks digests: restore"):
+        tables.blocks[TENANT] = [replace(block, **changed) for block in tables.blocks[TENANT]]
+        with pytest.raises(StoreCorrupt, match="block 1 of tenant acme was altered: restore"):
             await gather(store, Keychain(store, clock), clock, run)
 
     run_virtually(main())

@@ -15,7 +15,12 @@ from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.gating import note, read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
-ENTRY: Final = "SELECT sequence, tenant, run, kind, at, body, position FROM audit"
+# SQLite keeps whatever type it was given. Read as what it must be, what somebody altered is named and breaks nothing.
+ENTRY: Final = """
+SELECT sequence, CAST(tenant AS TEXT), CAST(run AS TEXT), CAST(kind AS TEXT), CAST(at AS INTEGER), CAST(body AS BLOB),
+       CAST(position AS INTEGER) AS position
+FROM audit
+"""
 SEALED_BEHIND: Final = """
 position IS NOT NULL AND position > coalesce((SELECT position FROM audit WHERE sequence = ?), ?)
 """
@@ -77,7 +82,7 @@ class Governance(ABC):
                 values.append(bound)
         # One statement, so that none is missed that is sealed meanwhile. ``after`` may have been sealed since it was
         # read: what counts is where it stands now.
-        sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEHIND} ORDER BY position LIMIT ?"
+        sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEHIND} ORDER BY audit.position LIMIT ?"
         others = f"{ENTRY} WHERE {where} AND {OTHERS_BEHIND} ORDER BY sequence LIMIT ?"
         sequence, else_behind = (0, -1) if after is None else (after.sequence, LAST)
         found = self._read(
