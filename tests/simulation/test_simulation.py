@@ -85,6 +85,9 @@ STEERED_TO: Final = (
 """What operators must bring about in the seeds that they steer."""
 
 FOUND: Final = {
+    800046: "a queued step's late answer let go of its next attempt, which was begun a second time beside the first",
+    800352: "a start came through without its answer: its open receipt was nobody's, and another call waited for ever",
+    95711: "a task was answered in part as it expired, and stayed open when its run was cancelled in the next turn",
     25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
     28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",
     48: "a worker claimed after it had been forgotten, joined again under the same id, and did not know of that lease",

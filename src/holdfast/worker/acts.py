@@ -53,8 +53,8 @@ class Acts:
         gate, promise = held.gate_of_run(), clearance.promise
         gate.meeting.discard(promise)
         match answer:
-            case p.Opened() if held.dropped:  # the run was lost while this waited for another's act
-                self._committer.submit(self.never_begun(clearance), _ignore)
+            case p.Opened() if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
+                self._send(held.key, self.never_begun(clearance))
             case p.Opened() if held.live.ended or held.live.request_of(promise) is None:  # nobody waits for it any more
                 self._ride(held, self.never_begun(clearance))
                 self._settler.floor.stir(held)

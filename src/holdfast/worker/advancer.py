@@ -261,12 +261,15 @@ class Advancer:
         if held.dropped:
             if isinstance(answer, p.Advanced):  # acts that were cleared meanwhile are closed as not begun
                 work.follow(answer.also)
+            else:
+                work.forsake()
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
                 self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
                 self._relinquish(held)
+                work.forsake()
             return
         change = work.change
         if change.segment is not None:
@@ -358,11 +361,13 @@ class Advancer:
 
     def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
         """The store has answered for a new run. Called from inside a task: no program runs here."""
-        if isinstance(answer, p.Started) and held.dropped:  # acts that were cleared meanwhile are closed as not begun
-            work.follow(answer.also)
         if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
-            if not isinstance(answer, p.Exists | p.Retired):  # it may have been made all the same, and leased to us
+            if isinstance(answer, p.Started):  # acts that were cleared meanwhile are closed as not begun
+                work.follow(answer.also)
+            elif not isinstance(answer, p.Exists | p.Retired):  # it may have been made all the same, and leased to us
+                work.forsake()
+            if not isinstance(answer, p.Exists | p.Retired):
                 self.doubt()
             done(answer)
             return

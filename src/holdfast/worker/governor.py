@@ -232,14 +232,14 @@ class Governor:
         if verdict.expired is None:
             withdrawn = asking.withdrawn(held.gate_of_run(), request.promise_id, case.now)
             return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
-        change = asking.expired(verdict.expired, case.now, note)
+        task, change = verdict.expired, asking.expired(verdict.expired, case.now, note)
         held.gate_of_run().approvals[request.promise_id] = change.task
 
         def then(answer: p.Answer | None) -> None:
             if isinstance(answer, p.Tasked):
                 self._settler.settle(held, request, Err(failure))
-            else:  # someone answered at the last moment
-                held.gate_of_run().approvals.pop(request.promise_id, None)
+            else:  # someone answered at the last moment; it may be open all the same, and the run may end at once
+                held.gate_of_run().approvals[request.promise_id] = task
                 self._settler.reconsider(held, request)
 
         return Passage((change,), then)

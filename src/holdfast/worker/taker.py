@@ -162,6 +162,9 @@ class Taker(Role):
         self._committer.submit(change, lambda _: self._finished(work))
 
     def _finished(self, work: p.Work) -> None:
-        self._running[work.queue].pop((work.key, work.position), None)
+        """It is durable. The answer may come late: by then its next attempt may be running here, in its place."""
+        running, place = self._running[work.queue], (work.key, work.position)
+        if (performance := running.get(place)) is not None and performance.owner is work:
+            del running[place]
         self._delivered(work.key)
         self.wake()

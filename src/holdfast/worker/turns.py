@@ -28,6 +28,8 @@ from holdfast.store.protocol import (
     Enqueue,
     Key,
     Note,
+    Opened,
+    OpenReceipt,
     Origin,
     Projection,
     Renewal,
@@ -83,6 +85,13 @@ class Plan(msgspec.Struct, gc=False):
             if passage.then is not None:
                 passage.then(also[index] if passage.changes else None)
             index += len(passage.changes)
+
+    def forsake(self) -> None:
+        """The turn was refused, and its run is let go. An earlier try may have come through, its answer lost: then
+        receipts are open of acts that will never begin, and only who opened them knows that."""
+        for passage in self.passages:
+            if passage.then is not None and passage.changes and isinstance(passage.changes[0], OpenReceipt):
+                passage.then(Opened())
 
 
 class Gate(Protocol):
