@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
-from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -46,6 +45,7 @@ async def check_receipts(store: p.Store, tenant: str) -> Accounted:
     """
     check = _Check(store, tenant)
     try:
+        await check.filing()
         await check.entries()
         await check.receipts()
     except _Broken as broken:
@@ -60,6 +60,12 @@ class _Check:
         self._tenant = tenant
         self._keys: dict[str, str] = {}  # keys to be found, each with the receipt that was told to have it
         self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
+
+    async def filing(self) -> None:
+        """Each receipt is kept under what it says: by that it is looked for."""
+        id = await self._store.misfiled(self._tenant)
+        if id is not None:
+            raise _Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
 
     # -- from the entries to the receipts --------------------------------------------------------------------------
 
@@ -92,7 +98,7 @@ class _Check:
     async def _find_keys(self) -> None:
         """Somebody has each of these keys. One that changes hands is moved in the listing, so it is read twice."""
         for _ in range(2):
-            async for page, _after in self._pages():
+            async for page in self._pages():
                 for receipt in page:
                     self._keys.pop(receipt.key, None)
                 if not self._keys:
@@ -104,8 +110,7 @@ class _Check:
 
     async def receipts(self) -> None:
         """Whatever is there the audit tells of."""
-        async for page, after in self._pages():
-            await self._are_filed(page, after)
+        async for page in self._pages():
             by_run: defaultdict[str, list[p.Receipt]] = defaultdict(list)
             for receipt in page:
                 await self._alone(receipt)
@@ -146,28 +151,6 @@ class _Check:
             _judge(account.problem)
         self._open.clear()
 
-    async def _are_filed(self, page: Sequence[p.Receipt], after: p.Receipt | None) -> None:
-        """Receipts are found by what they say: what a store looks for is written beside them, and might be altered."""
-        groups: defaultdict[p.ReceiptQuery, list[p.Receipt]] = defaultdict(list)
-        for receipt in page:
-            if receipt.tenant != self._tenant:
-                raise _Broken(f"receipt {receipt.id}: it is another tenant's.")
-            groups[p.ReceiptQuery(self._tenant, receipt.run, receipt.state, receipt.connector)].append(receipt)
-        for query, group in groups.items():
-            found = {each.id for each in await self._page(query, after, len(group))}
-            for receipt in group:
-                if receipt.id not in found and not await self._is_filed(query, receipt, after):
-                    raise _Broken(
-                        f"receipt {receipt.id}: it is not found by its run, state and connector, which it names."
-                    )
-
-    async def _is_filed(self, query: p.ReceiptQuery, receipt: p.Receipt, after: p.Receipt | None) -> bool:
-        """Look more closely: others may have come before it since, or it has moved on."""
-        async for page, _ in self._pages(query, after):
-            if any(each.id == receipt.id for each in page):
-                return True
-        return await self._receipt(receipt.id) != receipt
-
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def _told(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.Entry, r.Record]]:
@@ -186,19 +169,14 @@ class _Check:
         except UNREADABLE:
             raise _Broken(f"receipt {id}: it was altered, and cannot be read.") from None
 
-    async def _pages(
-        self, query: p.ReceiptQuery | None = None, after: p.Receipt | None = None
-    ) -> AsyncIterator[tuple[list[p.Receipt], p.Receipt | None]]:
-        """The receipts, oldest first, each page with the receipt before it."""
-        query = query or p.ReceiptQuery(self._tenant)
-        while page := await self._page(query, after, PAGE):
-            yield page, after
-            for one, other in pairwise(page if after is None else [after, *page]):
-                if _place(other) <= _place(one):  # going on from there would never end
-                    raise _Broken(f"receipt {other.id}: it is not found by its id and the time of its opening.")
+    async def _pages(self) -> AsyncIterator[list[p.Receipt]]:
+        """The receipts, oldest first."""
+        query, last = p.ReceiptQuery(self._tenant), None
+        while page := await self._page(query, last, PAGE):
+            yield page
             if len(page) < PAGE:
                 return
-            after = page[-1]
+            last = page[-1]
 
     async def _page(self, query: p.ReceiptQuery, after: p.Receipt | None, size: int) -> list[p.Receipt]:
         try:
@@ -225,7 +203,3 @@ class _Check:
 def _judge(problem: str | None) -> None:
     if problem is not None:
         raise _Broken(problem)
-
-
-def _place(receipt: p.Receipt) -> tuple[int, str]:
-    return receipt.opened_at, receipt.id

@@ -361,6 +361,11 @@ class Store(Protocol):
         """Governed runs that have ended and have no evidence yet, oldest first."""
         ...
 
+    async def misfiled(self, tenant: str) -> str | None:
+        """The id of a receipt that is not kept under what it says, by which it would be looked for; None is as it
+        should be."""
+        ...
+
     async def evidence_overdue(self, ended_before: int) -> int:
         """How many of those ended before then: what ``prune`` leaves for want of evidence."""
         ...

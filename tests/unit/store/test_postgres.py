@@ -274,6 +274,24 @@ def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
     asyncio.run(judge())
 
 
+@pytest.mark.parametrize(
+    "changed", ["key = 'x'", "id = 'x'", "run = 'x'", "root = 'x'", "position = 9", "state = 'x'", "token = 'x'",
+                "opened_at = 9", "body = '{'", "body = replace(body, 'pending', 'failed')"]
+)  # fmt: skip
+def test_a_receipt_that_is_not_kept_under_what_it_says_is_found(url: str, changed: str) -> None:
+    """Each column by which it is looked for, and the body itself."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await store.commit([p.OpenReceipt(receipt(f"key {number}")) for number in range(3)])
+            assert await store.misfiled(TENANT) is None
+            await raw(url, f"UPDATE receipts SET {changed} WHERE key = 'key 1' RETURNING 1")
+            assert await store.misfiled(TENANT) is not None
+            assert await store.misfiled("bolt") is None
+
+    asyncio.run(judge())
+
+
 def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
     """They are of the first form, and say so now; others follow them."""
     first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)

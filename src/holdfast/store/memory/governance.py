@@ -134,6 +134,12 @@ class Governance(ABC):
             ]
         return [run for _, run in heapq.nsmallest(limit, due, key=lambda found: (found[0], found[1].key))]
 
+    async def misfiled(self, tenant: str) -> str | None:
+        with self._transaction() as tables:
+            kept = tables.receipts.items()
+            places = ((place, (receipt.tenant, receipt.key), receipt.id) for place, receipt in kept)
+            return next((id for place, named, id in places if place[0] == tenant and place != named), None)
+
     async def evidence_overdue(self, ended_before: int) -> int:
         with self._transaction() as tables:
             runs = tables.runs.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import astuple
 
@@ -12,6 +12,9 @@ from holdfast.store.postgres import rows
 from holdfast.store.postgres.sessions import Sessions
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
+
+_PAGE: Final = 500
+_LOOKED_FOR: Final = ("tenant", "key", "id", "run", "root", "position", "state", "token", "opened_at")
 
 
 class Governance(Sessions):
@@ -111,9 +114,27 @@ class Governance(Sessions):
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("evidence_due", limit)]
 
+    async def misfiled(self, tenant: str) -> str | None:
+        last = ""
+        while page := await self._read("filed", tenant, last, _PAGE):
+            for row in page:
+                if not _is_filed(row):
+                    return str(row["id"])
+            last = page[-1]["key"]
+        return None
+
     async def evidence_overdue(self, ended_before: int) -> int:
         ((count,),) = await self._read("evidence_overdue", ended_before)
         return int(count)
+
+
+def _is_filed(row: Any) -> bool:
+    """Whether a receipt's columns are what its body says."""
+    try:
+        receipt = rows.receipt(row)
+    except (ValueError, RecursionError):
+        return False
+    return all(row[name] == getattr(receipt, name) for name in _LOOKED_FOR)
 
 
 def _kept(file: p.File) -> tuple[Any, ...]:

@@ -233,6 +233,11 @@ SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AN
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;
 
+-- name: filed
+-- A page of receipts, by key, with the columns by which they are looked for.
+SELECT tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body FROM receipts
+WHERE tenant = $1 AND key > $2 ORDER BY key LIMIT $3;
+
 -- name: evidence_overdue
 SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL AND ended_at < $1;
 

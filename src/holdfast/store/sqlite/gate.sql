@@ -33,6 +33,17 @@ SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
 
+-- name: misfiled
+-- One whose columns are not what its body says.
+SELECT id FROM receipts
+WHERE tenant = ? AND CASE WHEN json_valid(body) THEN
+    (tenant, key, id, run, state, token, connector, opened_at) IS NOT (
+        json_extract(body, '$.tenant'), json_extract(body, '$.key'), json_extract(body, '$.id'),
+        json_extract(body, '$.run'), json_extract(body, '$.state'), json_extract(body, '$.token'),
+        json_extract(body, '$.connector'), json_extract(body, '$.opened_at')
+    ) ELSE 1 END
+LIMIT 1;
+
 -- name: unsuccessful_receipts
 SELECT body, reversed_by FROM receipts INDEXED BY receipts_of_run
 WHERE tenant = ? AND run = ? AND state <> 'succeeded' ORDER BY opened_at, id;

@@ -141,6 +141,10 @@ class Governance(ABC):
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]
 
+    async def misfiled(self, tenant: str) -> str | None:
+        found = self._read(GATE["misfiled"], (tenant,))
+        return str(found[0][0]) if found else None
+
     async def evidence_overdue(self, ended_before: int) -> int:
         ((count,),) = self._read(GATE["evidence_overdue"], (ended_before,))
         return int(count)

@@ -25,6 +25,16 @@ ID: Final = receipt().id
 
 class Receipts(Topic):
     @on_fresh_store
+    async def test_receipts_are_kept_under_what_they_say(self, store: p.Store) -> None:
+        """Whatever became of them."""
+        assert await store.misfiled(TENANT) is None
+        done = await closed(store, replace(await opened(store, receipt("done")), state="succeeded"))
+        await opened(store, receipt("open"))
+        refund = replace(await opened(store, replace(receipt("back"), id="back", reverses=done.id)), state="succeeded")
+        assert await commit(store, p.CloseReceipt(refund)) == p.Closed()
+        assert await store.misfiled(TENANT) is None
+
+    @on_fresh_store
     async def test_a_receipt_is_read_as_it_was_written(self, store: p.Store) -> None:
         """Every field comes back, when it is opened and when it is closed."""
         pending = await opened(store, receipt())
