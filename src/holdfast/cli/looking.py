@@ -15,6 +15,7 @@ from holdfast.cli.timeline import Item, Mark, fold, item_record, item_rows
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
 from holdfast.errors import RunEnded
+from holdfast.gate.tasks import standing_of
 from holdfast.journal import events as e
 from holdfast.journal.render import line
 from holdfast.store.protocol import ENDED, ReceiptQuery, Run
@@ -104,7 +105,7 @@ async def _marks(app: Holdfast, run: Run) -> dict[int, list[Mark]]:
     found: dict[int, list[Mark]] = {}
     async for task in app.tasks.list(tenant=run.key.tenant, status=None, run=run.key.run):
         if task.root == run.root:
-            found.setdefault(task.position, []).append(Mark("task", task.id, task.status))
+            found.setdefault(task.position, []).append(Mark("task", task.id, standing_of(task)))
     async for receipt in rows_of(app.store, ReceiptQuery(run.key.tenant, run.key.run)):
         if receipt.root == run.root:
             found.setdefault(receipt.position, []).append(Mark("receipt", receipt.id, receipt.state))

@@ -13,7 +13,7 @@ from holdfast.cli.groups import ListingGroup
 from holdfast.cli.output import Cell, Part
 from holdfast.client.engine import Holdfast
 from holdfast.client.hints import command
-from holdfast.gate.tasks import is_expired
+from holdfast.gate.tasks import is_expired, standing_of
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.store.protocol import Receipt, Said, Task, TaskStatus
@@ -83,8 +83,9 @@ def _row(task: Task, show_tenant: bool, now: int) -> list[Part]:
 
 def status_cell(task: Task, now: int) -> Cell:
     """Its status; one whose time is over has expired, though no worker has noted that yet."""
-    status = "expired" if is_expired(task, now) else task.status
-    return Cell(status, STYLES[status])
+    if is_expired(task, now):
+        return Cell("expired", STYLES["expired"])
+    return Cell(standing_of(task), STYLES[task.status])
 
 
 def who_may(task: Task) -> str:

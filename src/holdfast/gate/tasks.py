@@ -104,6 +104,12 @@ def verdict_of(task: Task) -> str:
     return task.answers[-1].verdict if task.answers else task.status
 
 
+def standing_of(task: Task) -> str:
+    """How it stands, in a word. An outcome is not approved: it happened, did not happen, or was given up."""
+    answered = task.kind == "outcome" and task.status in ("approved", "rejected")
+    return verdict_of(task) if answered else task.status
+
+
 def is_candidate(task: Task, who: str) -> bool:
     """Whether this person was asked, whoever it is delegated to."""
     return not task.candidates or any(fnmatchcase(who, pattern) for pattern in task.candidates)

@@ -198,6 +198,12 @@ def test_an_outcome_is_resolved_with_what_the_act_gave(bank: Invoke, bank_url: s
         "happened",
         "wired",
     )
+    for shown in (
+        bank("tasks", "--status", "all", *ACME),
+        bank("show", "doubtful", *ACME),
+        bank("tasks", "show", id, *ACME),
+    ):
+        assert "happened" in shown.stdout, shown.stdout
     assert _result(bank_url, "doubtful", "acme") == "wired"
 
 
