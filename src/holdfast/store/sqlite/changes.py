@@ -19,8 +19,14 @@ _Row = tuple[int, str | None, bool]
 def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
     """Make one change, or none of it, and answer."""
     match change:
-        case p.Advance():
+        case p.Advance():  # these first: they are nearly all
             return _advance(cursor, change)
+        case p.Note():
+            return gating.note(cursor, change)
+        case p.OpenReceipt():
+            return gating.open_receipt(cursor, change)
+        case p.CloseReceipt():
+            return _gate(cursor, change)
         case p.Start():
             return _start(cursor, change)
         case p.Deliver():
@@ -53,11 +59,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Enqueued()
         case p.Renew():
             return _renew(cursor, change)
-        case p.Note():
-            return gating.note(cursor, change)
-        case p.OpenReceipt():
-            return gating.open_receipt(cursor, change)
-        case p.CloseReceipt() | p.PutTask() | p.CancelTask():
+        case p.PutTask() | p.CancelTask():
             return _gate(cursor, change)
         case _ as never:
             assert_never(never)
