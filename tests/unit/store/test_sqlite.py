@@ -499,11 +499,10 @@ def test_a_forked_child_does_not_keep_its_parents_worker_alive(path: str) -> Non
     script = WORKER.replace(
         '    print("registered", flush=True)',
         "    import os, subprocess\n"
-        "    child = os.fork()\n"
-        "    if child == 0:\n"
+        "    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n"  # it runs: what closes the locks in it is done
         "        sys.stdin.read()\n"
-        "        os._exit(0)\n"
-        "    print(child, flush=True)",
+        "        os._exit(0)",
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
