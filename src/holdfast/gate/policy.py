@@ -1,9 +1,8 @@
 """Judges proposed actions by a policy: rules in CEL of which the first that holds decides.
 
 It fails closed. No policy, a rule that cannot be evaluated, that gives neither true nor false or that takes too long:
-the action is denied, and the ruling says why. A rule that might take far too long is not begun. The rules in order, one
-by one, are what a policy means. Evaluating them together, over facts that are kept, and remembering rulings are only
-faster ways to the same answer.
+the action is denied, and the ruling says why. The rules in order, one by one, are what a policy means. Evaluating them
+together, over facts that are kept, and remembering rulings are only faster ways to the same answer.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import fnmatch
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,8 +19,7 @@ import msgspec
 
 from holdfast.errors import InvalidPolicy
 from holdfast.gate.caps import Caps
-from holdfast.gate.policy_cost import LARGE, MOST, Reckoning
-from holdfast.gate.policy_expressions import Expression, Fact, compiled
+from holdfast.gate.policy_expressions import Expression, compiled
 from holdfast.gate.policy_facts import Sheet, Values, nested
 from holdfast.gate.policy_file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
 from holdfast.gate.proposals import Proposal, RunFacts
@@ -115,7 +113,6 @@ class Policy:
         self._rulings = [*(rule.ruling for rule in self._rules), self._otherwise]  # the last is rule -1
         self._sheet = Sheet({fact for rule in self._rules for fact in rule.expression.facts})
         self._together = _together([rule.expression.flat for rule in self._rules])
-        self._loops = any(rule.expression.loops for rule in self._rules)
         self._remembered: dict[Values, Ruling] = {}
         self._writes: dict[tuple[str, str], int | None] = {}
         self._clock = clock
@@ -159,9 +156,8 @@ class Policy:
 
     def steps(self, proposal: Proposal, run: RunFacts, now: int) -> Iterator[Step]:
         """What comes of each rule, in order and without regard to those before it."""
-        reckoning = Reckoning(proposal, run)
         for rule in self._rules:
-            answer = reckoning.too_much(rule.expression) or rule.holds(proposal, run, now)
+            answer = rule.holds(proposal, run, now)
             about = rule.name, rule.ruling.effect, rule.expression.text
             if isinstance(answer, str):
                 yield Step(*about, "error", answer)
@@ -177,7 +173,7 @@ class Policy:
         self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int
     ) -> tuple[Ruling, bool]:
         """The ruling, and whether the same facts will give it again."""
-        if self._together is None or ((self._loops or len(proposal.request) > LARGE) and self._is_much(proposal, run)):
+        if self._together is None:
             return self._one_by_one(proposal, run, now)
         clock = self._clock
         began = clock()
@@ -197,17 +193,9 @@ class Policy:
             return self._one_by_one(proposal, run, now)
         return self._rulings[index], True
 
-    def _is_much(self, proposal: Proposal, run: RunFacts) -> bool:
-        """Whether the rules may be too much together. One by one, the clock is read between them."""
-        return Reckoning(proposal, run).total([rule.expression for rule in self._rules]) > MOST
-
     def _one_by_one(self, proposal: Proposal, run: RunFacts, now: int) -> tuple[Ruling, bool]:
         began = self._clock()
-        reckoning = Reckoning(proposal, run)
         for rule in self._rules:
-            too_much = reckoning.too_much(rule.expression)
-            if too_much is not None:
-                return self._failed(rule.name, f"rule {rule.name!r} is not evaluated: {too_much}"), True
             answer = rule.holds(proposal, run, now)
             spent = self._clock() - began
             if spent > SLOWEST_NANOSECONDS:
@@ -215,7 +203,7 @@ class Policy:
                 return self._failed(rule.name, f"the policy took too long: up to rule {rule.name!r} {told}"), False
             if isinstance(answer, str):
                 # The reason is told in the audit, and values are not: CEL quotes what it stumbles over, or part of it.
-                why = without(_QUOTING.split(answer, maxsplit=1)[0], _handed(rule.expression.facts, proposal))
+                why = without(_QUOTING.split(answer, maxsplit=1)[0], proposal.fields.values())
                 return self._failed(rule.name, f"rule {rule.name!r} cannot be evaluated: {why}"), True
             if answer:
                 return rule.ruling, True
@@ -309,12 +297,6 @@ def _told(error: BaseException) -> str:
         return f"there is no {error.args[0]!r} (guard it with has(…) or `in`)"
     first, _, _ = str(error).partition(". ")
     return f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
-
-
-def _handed(facts: Iterable[Fact], proposal: Proposal) -> list[Any]:
-    """The arguments that these facts tell of: CEL can quote no others, and to look for all of them may take long."""
-    asked = {fact.entry for fact in facts if fact.root == "action" and fact.member in ("", "fields")}
-    return [value for name, value in proposal.fields.items() if name in asked or None in asked]
 
 
 NO_POLICY: Final = Policy(PolicyFile(version=1, rules=[]), hash="none", source="nowhere", otherwise=NOBODY_RULES)

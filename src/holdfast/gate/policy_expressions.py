@@ -81,27 +81,20 @@ class Fault(NamedTuple):
     what: str
 
 
-class Token(NamedTuple):
-    """A piece of an expression's text, and where it stands."""
-
-    kind: str
-    text: str
-    at: int
-
-
 class Expression(msgspec.Struct, frozen=True):
-    """An expression. ``flat`` says the same over flat variables. ``program`` is None where there are faults.
-
-    ``tokens`` are those of ``flat``; ``loops`` tells whether there is a macro in it.
-    """
+    """An expression. ``flat`` says the same over flat variables. ``program`` is None where there are faults."""
 
     text: str
     flat: str
     facts: frozenset[Fact]
     faults: tuple[Fault, ...]
     program: Any
-    tokens: tuple[Token, ...] = ()
-    loops: bool = False
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
 
 
 def compiled(text: str) -> cel.Program:
@@ -126,16 +119,8 @@ def examine(text: str) -> Expression:
     except ValueError as error:
         return Expression(text, "", frozenset(), tuple(_syntax_faults(text, str(error))), None)
     scan = _Scan(text)
-    flat, faults = scan.flat(), tuple(scan.faults)
-    known = None if faults else program
-    return Expression(text, flat, frozenset(scan.facts), faults, known, tuple(_tokens(flat)), scan.loops)
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    """Its tokens, without blanks and comments."""
-    for match in _TOKEN.finditer(text):
-        if match.lastgroup != "skip":
-            yield Token(match.lastgroup or "", match[0], match.start())
+    faults = tuple(scan.faults)
+    return Expression(text, scan.flat(), frozenset(scan.facts), faults, None if faults else program)
 
 
 def _syntax_faults(text: str, message: str) -> Iterator[Fault]:
@@ -161,10 +146,10 @@ class _Scan:
         self.facts: set[Fact] = set()
         self.faults: list[Fault] = []
         self._text = text
-        self._tokens = list(_tokens(text))
+        found = ((match.lastgroup or "", match[0], match.start()) for match in _TOKEN.finditer(text))
+        self._tokens = [_Token(*token) for token in found if token[0] != "skip"]
         self._edits: dict[int, tuple[int, str]] = {}  # from a token up to another: what stands there instead
         self._bound = list(self._bindings())
-        self.loops = bool(self._bound)
         for index, token in enumerate(self._tokens):
             if token.kind == "word":
                 self._word(index, token.text)

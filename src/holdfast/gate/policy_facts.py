@@ -55,16 +55,6 @@ def nested(facts: Iterable[Fact], proposal: Proposal, run: RunFacts, now: int) -
     return found
 
 
-def value_of(fact: Fact, proposal: Proposal, run: RunFacts) -> Any:
-    """What is handed over for a fact; None where there is none, and for the time."""
-    if fact.root == "time":
-        return None
-    root = nested((fact,), proposal, run, 0)[fact.root]
-    if not fact.member:
-        return root
-    return root[fact.member] if fact.entry is None else root[fact.member].get(fact.entry)
-
-
 def _member(root: str, member: str, proposal: Proposal, run: RunFacts) -> Any:
     if root == "actor":
         return run.actor or ""

@@ -231,8 +231,9 @@ def test_a_policy_that_was_slow_is_not_remembered_as_slow() -> None:
 
 
 def test_a_rule_that_is_slow_in_truth_is_denied() -> None:
-    """Not all that takes long is known before: the real clock tells of the rest."""
-    when = " || ".join(["'-'.matches('\\\\w{100}')"] * 8)
+    """The real clock stops a rule that counts for too long."""
+    ones = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+    when = f"{ones}.all(a, {ones}.all(b, {ones}.all(c, {ones}.all(d, {ones}.all(e, a + b + c + d + e >= 0)))))"
     ruling = policy_of((when, "allow")).decide(PROPOSAL, RUN, NOON)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
     assert "took too long" in ruling.reason
@@ -306,8 +307,6 @@ _ATOMS = [
     '[action].exists(a, a.risk == "low")',
     "action.fields.a",
     "action.fields.b.c == 1",
-    "action.fields.a.all(x, x == 1)",
-    "action.fields.b.exists(x, action.fields.a.map(y, y) == [x])",
 ]
 _expressions = st.recursive(
     st.sampled_from(_ATOMS),
