@@ -264,7 +264,7 @@ class Acts:
         for clearance in list(gate.cleared.values()):
             if not clearance.begun and not clearance.probing:
                 self.call_off(gate, clearance)
-                self._committer.submit(self.never_begun(clearance), _ignore)
+                self._send(held.key, self.never_begun(clearance))
 
     def call_off(self, gate: Gatehouse, clearance: Clearance) -> None:
         """Let an act that has not begun never begin."""

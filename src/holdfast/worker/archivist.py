@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -45,21 +46,30 @@ class Archivist(Role):
     async def round(self) -> float | None:
         # Runs that cannot be done must not stand in the way of the others.
         due = await self._store.evidence_due(BATCH + len(self._failed))
-        done = 0
+        counts: Counter[str] = Counter()
         ready: list[tuple[Run, File]] = []
         for run in due:
+            if self._rests(run):
+                continue
             if await self._is_over(run):
-                done += 1
+                self._failed.pop((run.key, run.generation), None)
+                counts["done"] += 1
             elif (file := await self._made(run)) is not None:
                 ready.append((run, file))
+            elif (run.key, run.generation) not in self._failed:
+                counts["waiting"] += 1
             if sum(len(file.data) for _, file in ready) >= TOGETHER_BYTES:
-                done += await self._keep(ready)
+                counts += await self._keep(ready)
                 ready = []
-        done += await self._keep(ready)
-        if done and len(due) >= BATCH:
+        counts += await self._keep(ready)
+        if counts["done"] and len(due) >= BATCH:
             return 0.0
-        waiting = len(due) - done - sum((run.key, run.generation) in self._failed for run in due)
-        return SOON_SECONDS if waiting else IDLE_SECONDS
+        return SOON_SECONDS if counts["waiting"] else IDLE_SECONDS
+
+    def _rests(self, run: Run) -> bool:
+        """Whether its evidence could not be made, and it is too early to try again."""
+        _, again_at = self._failed.get((run.key, run.generation), ("", 0.0))
+        return asyncio.get_running_loop().time() < again_at
 
     async def _is_over(self, run: Run) -> bool:
         """Whether another archivist was faster, or the run goes on."""
@@ -68,9 +78,6 @@ class Archivist(Role):
 
     async def _made(self, run: Run) -> File | None:
         """One run's evidence; None where it cannot be made yet."""
-        _, again_at = self._failed.get((run.key, run.generation), ("", 0.0))
-        if asyncio.get_running_loop().time() < again_at:
-            return None
         try:
             gathered = await gather(self._store, self._keychain, self._clock, run)
         except (StoreUnavailable, KeyLocked):
@@ -83,22 +90,22 @@ class Archivist(Role):
             return None
         return file_of(run, gathered, self._clock.now())
 
-    async def _keep(self, ready: list[tuple[Run, File]]) -> int:
-        """Keep what was made, in one commit; gives how many were kept. One that was overtaken is made again."""
+    async def _keep(self, ready: list[tuple[Run, File]]) -> Counter[str]:
+        """Keep what was made, in one commit; gives how many are done. One that was overtaken waits to be made again."""
         if not ready:
-            return 0
+            return Counter()
         try:
             kept = await self._store.keep_artefacts([file for _, file in ready])
         except StoreUnavailable:
             raise
         except Exception as error:
             if len(ready) > 1:  # one of them is the trouble: the others are kept without it
-                return sum([await self._keep([each]) for each in ready])
+                return sum([await self._keep([each]) for each in ready], Counter())
             self._fail(ready[0][0], error)
-            return 0
+            return Counter()
         for run, _ in ready:
             self._failed.pop((run.key, run.generation), None)
-        return sum(kept)
+        return Counter("done" if each else "waiting" for each in kept)
 
     def _fail(self, run: Run, error: Exception) -> None:
         mark = (run.key, run.generation)

@@ -231,10 +231,14 @@ class Gatehouse:
         """When the first open task expires."""
         if not self.approvals:
             return None
+        # What is being looked up, or committed, is judged again when that is done.
         times = [
             task.expires_at
-            for task in self.approvals.values()
-            if task.status == "requested" and task.expires_at is not None
+            for promise, task in self.approvals.items()
+            if task.status == "requested"
+            and task.expires_at is not None
+            and promise not in self.looking
+            and promise not in self.passing
         ]
         return min(times, default=None)
 

@@ -681,6 +681,27 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
     asyncio.run(judge())
 
 
+def test_files_are_kept_in_the_order_in_which_runs_are_locked(url: str) -> None:
+    """By key, whatever order they come in: a batch that locks the same runs would wait for it, and it for that."""
+    lock = "SELECT FROM runs WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE NOWAIT"
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            for name in ("b", "a"):
+                await governed_end(store, name)
+            files = [p.File(artefact(p.EVIDENCE, run=name), b"data") for name in ("b", "a")]
+            other = await connect(url)
+            async with other.transaction():
+                await other.fetch(lock, *key("a"))
+                keeping = asyncio.create_task(store.keep_artefacts(files))
+                await until(lambda: raw(url, _WAITING))
+                await other.fetch(lock, *key("b"))
+            await other.close()
+            assert await keeping == [True, True]
+
+    asyncio.run(judge())
+
+
 def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
     """Its hash cannot be seen in the row yet, and must not stay there."""
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast import Holdfast, Policy, WorkerOptions
+from holdfast.errors import StoreUnavailable
 from holdfast.gate import records as r
 from holdfast.gate.policy import parse
 from holdfast.programs.function.definitions import STEPS, Step, Workflow
@@ -60,6 +61,7 @@ class Line:
     def __init__(self, store: p.Store) -> None:
         self._store = store
         self.dead = False
+        self.cut = False  # nothing gets through for now
         self._graves: list[asyncio.Future[None]] = []
 
     def twin(self) -> Line:
@@ -85,6 +87,8 @@ class Line:
         return call
 
     async def _pass(self) -> None:
+        if self.cut:
+            raise StoreUnavailable("the line is cut")
         if self.dead:
             grave: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._graves.append(grave)

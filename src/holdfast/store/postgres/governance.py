@@ -93,14 +93,16 @@ class Governance(Sessions):
     # -- artefacts
 
     async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
-        # In order: two that lock several chains must not wait for each other.
+        # In an order that all share, of chains and of runs: two transactions must not wait for each other.
         tenants = sorted({file.artefact.key.tenant for file in files if file.artefact.name == p.EVIDENCE})
+        order = sorted(range(len(files)), key=lambda index: files[index].artefact.key)
 
         async def attempt() -> list[bool]:
             async with self._transaction() as connection:
                 for tenant in tenants:
                     await connection.fetch(SQL["lock_chain"], tenant)
-                return [bool(await connection.fetch(SQL["keep_artefact"], *_kept(file))) for file in files]
+                kept = {i: bool(await connection.fetch(SQL["keep_artefact"], *_kept(files[i]))) for i in order}
+                return [kept[index] for index in range(len(files))]
 
         return await self._retried(attempt)
 
