@@ -87,6 +87,7 @@ STEERED_TO: Final = (
 FOUND: Final = {
     800046: "a queued step's late answer let go of its next attempt, which was begun a second time beside the first",
     800352: "a start came through without its answer: its open receipt was nobody's, and another call waited for ever",
+    840402: "a claim's answer came late, and its step, withdrawn and offered again meanwhile, was begun all the same",
     95711: "a task was answered in part as it expired, and stayed open when its run was cancelled in the next turn",
     25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
     28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import cbor2
 
@@ -24,6 +24,9 @@ from holdfast.worker.performer import Outcome, Performance, Performer
 from holdfast.worker.role import Role
 
 log = logging.getLogger("holdfast.taker")
+
+LATE_SECONDS: Final = 0.25
+"""A claim whose answer took longer is not believed without another look."""
 
 
 class Taker(Role):
@@ -71,10 +74,12 @@ class Taker(Role):
         if self._doubts:
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
-        losses = self._lease.losses
+        losses, asked = self._lease.losses, self._lease.time()
         claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
+        if claim.work and self._lease.time() - asked > LATE_SECONDS:
+            return 0.0  # some of it may have been withdrawn by now, and offered anew: look what is leased still
         self._doubts -= 1
         await self._begin_all(claim.work)
         if claim.next_available_at is None:
