@@ -180,33 +180,21 @@ class _Check:
 
     async def _pages(self) -> AsyncIterator[list[p.Receipt]]:
         """The receipts, oldest first."""
-        query, last = p.ReceiptQuery(self._tenant), None
-        while page := await self._page(query, last, PAGE):
-            yield page
-            if len(page) < PAGE:
-                return
-            last = page[-1]
-
-    async def _page(self, query: p.ReceiptQuery, after: p.Receipt | None, size: int) -> list[p.Receipt]:
-        try:
-            return await self._store.receipts(query, size, after)
-        except UNREADABLE:
-            return await self._readable(query, after, size)
-
-    async def _readable(self, query: p.ReceiptQuery, after: p.Receipt | None, size: int) -> list[p.Receipt]:
-        """One by one, up to the one that cannot be read, which is named by its neighbour: its own id is not known."""
-        found: list[p.Receipt] = []
-        while len(found) < size:
-            last = found[-1] if found else after
+        query, last, size = p.ReceiptQuery(self._tenant), None, PAGE
+        while True:
             try:
-                page = await self._store.receipts(query, 1, last)
+                page = await self._store.receipts(query, size, last)
             except UNREADABLE:
+                if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
+                    size = 1
+                    continue
                 place = "the first receipt" if last is None else f"the receipt behind {last.id}"
                 raise _Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
-            if not page:
-                break
-            found += page
-        return found
+            if page:
+                yield page
+            if len(page) < size:
+                return
+            last = page[-1]
 
 
 def _judge(problem: str | None) -> None:

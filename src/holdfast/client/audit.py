@@ -12,6 +12,7 @@ from holdfast.client.accounting import check_receipts
 from holdfast.errors import InvalidRequest
 from holdfast.gate import keys
 from holdfast.gate.auditing import AuditCheck
+from holdfast.gate.chain import covered
 from holdfast.gate.claims import Verdict
 from holdfast.gate.records import Operated
 from holdfast.store import protocol as p
@@ -98,7 +99,9 @@ class Audit:
             for block in page:
                 # One more than it holds: a second entry at its last position must not pass between it and the next.
                 found = await store.entries(query, min(max(0, block.count), _LARGEST_BLOCK) + 1, last)
-                entries = [entry for entry in found if entry.position is not None and entry.position < _end(block)]
+                entries = [
+                    entry for entry in found if entry.position is not None and entry.position < covered(block).stop
+                ]
                 if not check.step(block, entries):
                     return
                 advance(len(entries))
@@ -134,10 +137,6 @@ class Audit:
         key = await Keychain(self._app.store, self._app.clock).rotate(told)
         self._app.wake_sealer()
         return _shown(key)
-
-
-def _end(block: p.Block) -> int:
-    return block.first + block.count
 
 
 def _shown(key: p.SigningKey) -> AuditKey:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
 from holdfast.gate import records as r
 from holdfast.gate.tasks import HAPPENED
@@ -162,11 +162,7 @@ def _opening(receipt: Receipt, told: r.Decided) -> list[str]:
     return _differing(
         ("run", receipt.run, told.run),
         ("proposal", receipt.proposal.hex(), told.proposal),
-        ("action", receipt.action, told.action),
-        ("connector", receipt.connector, told.connector),
-        ("operation", receipt.operation, told.operation),
-        ("target", receipt.target, told.target),
-        ("word on whether it writes", receipt.writes, told.writes),
+        *_act(receipt, told),
         ("risk", receipt.risk, told.risk),
         ("actor", receipt.actor, told.actor),
     )
@@ -180,11 +176,7 @@ def _ending(receipt: Receipt, told: r.Receipted) -> list[str]:
         ("state", receipt.state, "succeeded" if told.state == "reused" else told.state),
         ("idempotency key", receipt.key, told.key),
         ("attempt", receipt.attempt, told.attempt),
-        ("action", receipt.action, told.action),
-        ("connector", receipt.connector, told.connector),
-        ("operation", receipt.operation, told.operation),
-        ("target", receipt.target, told.target),
-        ("word on whether it writes", receipt.writes, told.writes),
+        *_act(receipt, told),
         ("arguments", r.of_bytes("arguments", receipt.request), told.request),
         ("result", _results(receipt), [] if told.response is None else [told.response.sha256]),
         ("error", receipt.error, told.error),
@@ -195,6 +187,15 @@ def _ending(receipt: Receipt, told: r.Receipted) -> list[str]:
         ("time of closing", receipt.closed_at, closed_at),
         ("actor", receipt.actor, told.actor),
     )
+
+
+def _act(receipt: Receipt, told: r.Decided | r.Receipted) -> Iterator[tuple[str, object, object]]:
+    """What is done to what, as the one and the other say it."""
+    yield "action", receipt.action, told.action
+    yield "connector", receipt.connector, told.connector
+    yield "operation", receipt.operation, told.operation
+    yield "target", receipt.target, told.target
+    yield "word on whether it writes", receipt.writes, told.writes
 
 
 def _results(receipt: Receipt) -> list[str]:

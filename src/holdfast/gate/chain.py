@@ -43,10 +43,10 @@ GENESIS: Final = b"\0" * 32
 FIRST_BLOCK: Final = 1
 CHAIN: Final = 1
 TREE: Final = 2
-FORMS: Final = (CHAIN, TREE)
 
 _ENTRY: Final = "holdfast.audit.entry.1"
-_BLOCK: Final = {CHAIN: "holdfast.audit.block.1", TREE: "holdfast.audit.block.2"}
+FORMS: Final = {CHAIN: "holdfast.audit.block.1", TREE: "holdfast.audit.block.2"}
+"""How a head follows from digests, and the name of each in what is signed."""
 
 
 class Excerpt(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +81,7 @@ def message_of(block: Block) -> bytes:
     """What a block's signature is over. Raises KeyError where its form is not known."""
     return canonical(
         [
-            _BLOCK[block.form],
+            FORMS[block.form],
             block.tenant,
             block.number,
             block.first,
@@ -142,7 +142,7 @@ def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     """What is wrong with a block by itself, if anything: its shape, its hashes and its signature."""
     block = shown.block
     name = f"block {block.number}"
-    if block.form not in _BLOCK:
+    if block.form not in FORMS:
         return f"{name} is of form {block.form}, which this Holdfast does not know."
     if block.count < 1 or (block.form == CHAIN and len(shown.digests) != block.count):
         return f"{name} says that it holds {block.count} entries, and it does not carry as many digests."

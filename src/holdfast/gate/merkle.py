@@ -26,9 +26,8 @@ def root(digests: bytes) -> bytes:
 def proof(digests: bytes, shown: Collection[int]) -> list[bytes]:
     """The hashes that lead from some of the leaves to the root: every largest subtree without one, left to right."""
     rows = _rows(digests)
-    found: list[bytes] = []
-
     leaves = sorted(set(shown))
+    found: list[bytes] = []
 
     def walk(row: int, at: int, low: int, high: int) -> None:
         if low == high:

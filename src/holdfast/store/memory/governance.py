@@ -136,9 +136,8 @@ class Governance(ABC):
 
     async def misfiled(self, tenant: str) -> str | None:
         with self._transaction() as tables:
-            kept = tables.receipts.items()
-            places = ((place, (receipt.tenant, receipt.key), receipt.id) for place, receipt in kept)
-            return next((id for place, named, id in places if place[0] == tenant and place != named), None)
+            kept = [(place, receipt) for place, receipt in tables.receipts.items() if place[0] == tenant]
+        return next((found.id for place, found in kept if place != (found.tenant, found.key)), None)
 
     async def evidence_overdue(self, ended_before: int) -> int:
         with self._transaction() as tables:

@@ -73,19 +73,6 @@ WHERE position IS NULL ORDER BY sequence LIMIT ?;
 -- name: last_block
 SELECT number, first + count FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT 1;
 
--- name: blocks
--- SQLite keeps whatever type it was given: read as what it must be, a block that somebody altered is named.
-SELECT tenant, CAST(number AS INTEGER), CAST(first AS INTEGER), CAST(count AS INTEGER), CAST(previous AS BLOB),
-       CAST(head AS BLOB), CAST(digests AS BLOB), CAST(sealed_at AS INTEGER), CAST(signer AS TEXT),
-       CAST(signature AS BLOB), CAST(form AS INTEGER)
-FROM blocks WHERE tenant = ? AND number >= ? ORDER BY number LIMIT ?;
-
--- name: last_blocks
-SELECT tenant, CAST(number AS INTEGER), CAST(first AS INTEGER), CAST(count AS INTEGER), CAST(previous AS BLOB),
-       CAST(head AS BLOB), CAST(digests AS BLOB), CAST(sealed_at AS INTEGER), CAST(signer AS TEXT),
-       CAST(signature AS BLOB), CAST(form AS INTEGER)
-FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT ?;
-
 -- name: count_sealable
 -- Sequences come as a JSON array.
 SELECT count(*) FROM audit

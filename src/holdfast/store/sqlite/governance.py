@@ -21,6 +21,12 @@ SELECT sequence, CAST(tenant AS TEXT), CAST(run AS TEXT), CAST(kind AS TEXT), CA
        CAST(position AS INTEGER) AS position
 FROM audit
 """
+BLOCK: Final = """
+SELECT tenant, CAST(number AS INTEGER), CAST(first AS INTEGER), CAST(count AS INTEGER), CAST(previous AS BLOB),
+       CAST(head AS BLOB), CAST(digests AS BLOB), CAST(sealed_at AS INTEGER), CAST(signer AS TEXT),
+       CAST(signature AS BLOB), CAST(form AS INTEGER)
+FROM blocks
+"""
 SEALED_BEHIND: Final = """
 position IS NOT NULL AND position > coalesce((SELECT position FROM audit WHERE sequence = ?), ?)
 """
@@ -98,9 +104,11 @@ class Governance(ABC):
 
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         if first < 0:
-            found = self._read(GATE["last_blocks"], (tenant, -first))[::-1][:limit]
+            found = self._read(f"{BLOCK} WHERE tenant = ? ORDER BY number DESC LIMIT ?", (tenant, -first))[::-1][:limit]
         else:
-            found = self._read(GATE["blocks"], (tenant, first, limit))
+            found = self._read(
+                f"{BLOCK} WHERE tenant = ? AND number >= ? ORDER BY number LIMIT ?", (tenant, first, limit)
+            )
         return [p.Block(*row) for row in found]
 
     async def seal(self, block: p.Block, sequences: Sequence[int]) -> bool:
