@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import Err, Failure, Ok, Outcome
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
@@ -28,22 +28,33 @@ SECOND = 1_000_000
 class Run:
     """One run in memory."""
 
-    def __init__(self, workflow: Workflow[..., Any], *args: object, seed: int = 0, **kwargs: object) -> None:
+    def __init__(
+        self,
+        workflow: Workflow[..., Any],
+        *args: object,
+        seed: int = 0,
+        key: str = "run",
+        edition: int = e.EDITION,
+        carried: Payload | None = None,
+        **kwargs: object,
+    ) -> None:
         self.workflow = workflow
-        self.id = PromiseId.of_run("digest", None, "run")
+        self.key = key
+        self.id = PromiseId.of_run("digest", None, key)
         self.entropy = random.Random(seed)
         self.now = NOW
         self.journal: list[e.Entry] = []
         self.invokes: dict[PromiseId, Invoke] = {}
         self.abandoned: list[PromiseId] = []
-        started = e.ExecutionStarted("digest", workflow.signature.write(args, kwargs), None, "run")
+        input = workflow.signature.write(args, kwargs)
+        started = e.ExecutionStarted("digest", input, None, key, edition, carried)
         self.execution = Execution.begin(self.id, workflow.program(), started, self.now, self.entropy)
 
     def rebuilt(self, entries: Iterable[e.Entry] | None = None, workflow: Workflow[..., Any] | None = None) -> Run:
         """The run made from its journal, or from those entries, by this or that code."""
         other = object.__new__(Run)
         other.workflow = workflow or self.workflow
-        other.id, other.now = self.id, self.now
+        other.id, other.key, other.now = self.id, self.key, self.now
         other.entropy = random.Random(99)
         other.journal = list(self.journal if entries is None else entries)
         program = other.workflow.program()

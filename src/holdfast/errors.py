@@ -11,6 +11,7 @@ The tree is split by who must act::
     │   ├── PayloadTooLarge          a value is over the limit
     │   ├── BlockedLoop              real I/O or a blocking call in a workflow body
     │   ├── NotInWorkflow            a workflow call outside a workflow
+    │   ├── NotAwaited               a call in a workflow that was made and never awaited
     │   └── Nondeterminism           replay and journal disagree
     ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
     ├── TerminalError            raised by a step: trying again is of no use
@@ -109,6 +110,15 @@ class NotInWorkflow(AuthorError):
     """A call that only a workflow can make was made elsewhere."""
 
     code = "not_in_workflow"
+
+
+class NotAwaited(AuthorError):
+    """A step, an action or a child was called and the call was never awaited, so nothing was done: await it.
+
+    A call that is not wanted any more is closed: ``call.close()``.
+    """
+
+    code = "not_awaited"
 
 
 class Nondeterminism(AuthorError):

@@ -21,7 +21,7 @@ import msgspec
 from holdfast import Holdfast, RunHandle, WorkerOptions
 from holdfast.errors import RunCancelled, RunFailed
 from holdfast.journal import events as e
-from holdfast.journal.blobs import reference
+from holdfast.journal.blobs import references
 from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import CBOR
 from holdfast.journal.promise import PromiseId
@@ -252,7 +252,7 @@ class Keeper(MemoryStore):
         ]
 
     def blobs_of(self, entries: list[e.Entry]) -> dict[bytes, bytes]:
-        wanted = {digest for n in entries if (digest := reference(n.event)) is not None}
+        wanted = {digest for n in entries for digest in references(n.event)}
         return {digest: data for (_, digest), data in sorted(self._tables.blobs.items()) if digest in wanted}
 
 

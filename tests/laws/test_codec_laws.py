@@ -43,15 +43,16 @@ policies = st.builds(
     st.floats(0, 1),
     st.none() | st.floats(0.1, 9),
 )
-kinds = st.sampled_from([e.Single(), e.Any(), e.All()]) | st.builds(e.Signal, texts, promises)
+signals = st.builds(e.Signal, texts, promises)
+kinds = st.sampled_from([e.Single(), e.Any(), e.All(), e.Open()]) | signals
 
 events: st.SearchStrategy[e.Event] = st.one_of(
-    st.builds(e.ExecutionStarted, texts, payloads, st.none() | foreign, texts),
+    st.builds(e.ExecutionStarted, texts, payloads, st.none() | foreign, texts, st.integers(0, 9), st.none() | payloads),
     st.builds(e.ExecutionCompleted, payloads),
     st.builds(e.ExecutionFailed, failures),
     st.builds(e.CancelRequested, texts),
     st.builds(e.ExecutionCancelled, texts),
-    st.builds(e.InvokeScheduled, promises, texts, texts, payloads, policies),
+    st.builds(e.InvokeScheduled, promises, texts, texts, payloads, policies, st.none() | promises | foreign),
     st.builds(e.InvokeStarted, promises, numbers),
     st.builds(e.InvokeCompleted, promises, outcomes, numbers),
     st.builds(e.InvokeRetrying, promises, numbers, failures, numbers),
@@ -61,7 +62,12 @@ events: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(e.TimerFired, promises),
     st.builds(e.SignalDelivered, texts, payloads, numbers),
     st.builds(e.SignalReceived, promises, texts, payloads, numbers),
-    st.builds(e.ExecutionAwaiting, st.lists(promises, max_size=3).map(tuple), kinds),
+    st.builds(
+        e.ExecutionAwaiting,
+        st.lists(promises, max_size=3).map(tuple),
+        kinds,
+        st.lists(signals, max_size=2).map(tuple),
+    ),
     st.builds(e.ExecutionResumed),
     st.builds(e.JoinSetCreated, join_sets),
     st.builds(e.JoinSetSubmitted, join_sets, promises),

@@ -94,7 +94,7 @@ def _field(name: str, value: Any) -> Any:
             return [_field("", item) for item in value]
         case e.Signal(name=signal, promise_id=promise):
             return {"kind": "signal", "name": signal, "promise_id": str(promise)}
-        case e.Single() | e.Any() | e.All():
+        case e.Single() | e.Any() | e.All() | e.Open():
             return {"kind": type(value).__name__.lower()}
         case msgspec.Struct():
             return {field: _field(field, getattr(value, field)) for field in value.__struct_fields__}

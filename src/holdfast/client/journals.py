@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.client.hints import command
 from holdfast.errors import EngineError, RunNotFound, StoreCorrupt
 from holdfast.journal import events as e
-from holdfast.journal.blobs import hydrate, reference
+from holdfast.journal.blobs import hydrate, references
 from holdfast.journal.codec import GENESIS, decode_segment
 from holdfast.journal.promise import PromiseId
 from holdfast.store.protocol import Key, Run, Store
@@ -48,17 +48,17 @@ async def read(
 
 
 async def _hydrated(store: Store, tenant: str, entry: e.Entry) -> e.Entry:
-    """The entry with its large payload. Raises StoreCorrupt where that is missing or was altered."""
-    digest = reference(entry.event)
-    if digest is None:
-        return entry
-    data = await store.blob(tenant, digest)
-    if data is None or hashlib.sha256(data).digest() != digest:
-        raise StoreCorrupt(
-            f"the payload of sequence {entry.sequence} is {'missing' if data is None else 'altered'} "
-            f"(blob {digest.hex()[:12]}…): restore the database from a backup."
-        )
-    return e.Entry(entry.sequence, entry.timestamp, hydrate(entry.event, {digest: data}))
+    """The entry with its large payloads. Raises StoreCorrupt where one is missing or was altered."""
+    blobs: dict[bytes, bytes] = {}
+    for digest in references(entry.event):
+        data = await store.blob(tenant, digest)
+        if data is None or hashlib.sha256(data).digest() != digest:
+            raise StoreCorrupt(
+                f"the payload of sequence {entry.sequence} is {'missing' if data is None else 'altered'} "
+                f"(blob {digest.hex()[:12]}…): restore the database from a backup."
+            )
+        blobs[digest] = data
+    return e.Entry(entry.sequence, entry.timestamp, hydrate(entry.event, blobs)) if blobs else entry
 
 
 async def last_event(store: Store, run: Run) -> e.Event:

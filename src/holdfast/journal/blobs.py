@@ -19,14 +19,19 @@ def digest_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def _payload_of(event: e.Event) -> tuple[str, Payload] | None:
-    """The event's payload and the field that holds it; no event has two."""
-    for field in ("input", "result", "payload"):
+_FIELDS: Final = ("input", "result", "payload", "carried")
+"""The fields of events that hold a payload, or an outcome with one."""
+
+
+def _payloads(event: e.Event) -> list[tuple[str, Payload]]:
+    """The event's payloads, and the fields that hold them."""
+    found = []
+    for field in _FIELDS:
         value = getattr(event, field, None)
         payload = value.value if isinstance(value, Ok) else value
         if isinstance(payload, Payload):
-            return field, payload
-    return None
+            found.append((field, payload))
+    return found
 
 
 def _with(event: e.Event, field: str, payload: Payload) -> e.Event:
@@ -35,26 +40,23 @@ def _with(event: e.Event, field: str, payload: Payload) -> e.Event:
 
 
 def offload(event: e.Event, blobs: dict[bytes, bytes]) -> e.Event:
-    """The event with a large payload moved into ``blobs``."""
-    found = _payload_of(event)
-    if found is None or len(found[1].data) <= THRESHOLD_BYTES:
-        return event
-    field, payload = found
-    digest = digest_of(payload.data)
-    blobs[digest] = payload.data
-    return _with(event, field, Payload(b"", payload.codec, digest))
+    """The event with large payloads moved into ``blobs``."""
+    for field, payload in _payloads(event):
+        if len(payload.data) > THRESHOLD_BYTES:
+            digest = digest_of(payload.data)
+            blobs[digest] = payload.data
+            event = _with(event, field, Payload(b"", payload.codec, digest))
+    return event
 
 
-def reference(event: e.Event) -> bytes | None:
-    """The digest of the blob that the event refers to."""
-    found = _payload_of(event)
-    return None if found is None else found[1].blob
+def references(event: e.Event) -> list[bytes]:
+    """The digests of the blobs that the event refers to."""
+    return [payload.blob for _, payload in _payloads(event) if payload.blob is not None]
 
 
 def hydrate(event: e.Event, blobs: Mapping[bytes, bytes]) -> e.Event:
-    """The event with its payload brought back; as it is where the blob is not at hand."""
-    found = _payload_of(event)
-    if found is None or found[1].blob is None or found[1].blob not in blobs:
-        return event
-    field, payload = found
-    return _with(event, field, Payload(blobs[payload.blob or b""], payload.codec))
+    """The event with its payloads brought back; as it is where a blob is not at hand."""
+    for field, payload in _payloads(event):
+        if payload.blob is not None and payload.blob in blobs:
+            event = _with(event, field, Payload(blobs[payload.blob], payload.codec))
+    return event

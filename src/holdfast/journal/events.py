@@ -6,6 +6,8 @@ Names and fields are for ever; a new field comes last and has a default. Times a
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
@@ -31,7 +33,17 @@ class Signal(msgspec.Struct, frozen=True, gc=False, tag="signal"):
     promise_id: PromiseId
 
 
-AwaitKind = Single | Any | All | Signal
+class Open(msgspec.Struct, frozen=True, gc=False, tag="open"):
+    """Waiting for whatever is open, the first of it, without a list: a list as long as all that is open, written anew
+    at each resumption, would make the journal grow by the square."""
+
+
+AwaitKind = Single | Any | All | Signal | Open
+
+EDITION: Final = 1
+"""The edition of the rules by which programs run today. A run keeps the one that it began with, so that a change of
+these rules never changes what an older journal means. In edition 0 a success was compensated only where a task of the
+program had got its value, compensation could be cancelled, and a call that nobody awaited went unnoticed."""
 
 InvokeKind = str
 """What an invocation does: ``step``, ``workflow``, ``detached``, ``signal``. Data, so that new kinds need no event."""
@@ -42,12 +54,17 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class ExecutionStarted(Event, frozen=True, gc=False):
-    """Always first. ``component_digest`` pins the code that was current then."""
+    """Always first. ``component_digest`` pins the code that was current then, ``edition`` the rules of programs.
+
+    ``carried`` is what the generations before did and this one must undo where it fails.
+    """
 
     component_digest: str
     input: Payload
     parent_id: PromiseId | None
     idempotency_key: str
+    edition: int = 0
+    carried: Payload | None = None
 
 
 class ExecutionCompleted(Event, frozen=True, gc=False):
@@ -75,13 +92,14 @@ class ExecutionCancelled(Event, frozen=True, gc=False):
 
 
 class InvokeScheduled(Event, frozen=True, gc=False):
-    """The intent of a side effect, durable before the effect begins."""
+    """The intent of a side effect, durable before the effect begins. One that compensates names what it ``undoes``."""
 
     promise_id: PromiseId
     kind: InvokeKind
     function_name: str
     input: Payload
     retry_policy: RetryPolicy
+    undoes: PromiseId | None = None
 
 
 class InvokeStarted(Event, frozen=True, gc=False):
@@ -154,10 +172,14 @@ class SignalReceived(Event, frozen=True, gc=False):
 
 
 class ExecutionAwaiting(Event, frozen=True, gc=False):
-    """The turn is over: nothing moves until the wait is satisfied."""
+    """The turn is over: nothing moves until the wait is satisfied.
+
+    ``receives`` names the receives that began to wait in this turn, where the kind does not.
+    """
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
+    receives: tuple[Signal, ...] = ()
 
 
 class ExecutionResumed(Event, frozen=True, gc=False):

@@ -181,7 +181,12 @@ def _invoke_kind(value: object, at: str) -> str:
     return tag.lower()
 
 
-_PLAIN_KINDS: Final[dict[str, e.AwaitKind]] = {"Single": e.Single(), "Any": e.Any(), "All": e.All()}
+_PLAIN_KINDS: Final[dict[str, e.AwaitKind]] = {
+    "Single": e.Single(),
+    "Any": e.Any(),
+    "All": e.All(),
+    "Open": e.Open(),
+}
 
 
 def _await_kind(value: object, at: str) -> e.AwaitKind:

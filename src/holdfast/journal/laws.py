@@ -59,6 +59,7 @@ LAWS: Final[dict[str, str]] = {
     "K-4": "a join set's recorded result is its promise's",
     "K-5": "a run resumes only when blocked and its wait is satisfied",
     "K-6": "a program issues commands only while Running or Cancelling",
+    "K-7": "what a call undoes has completed, and is undone once",
 }
 """Every law by id. S, SE, CF, JS and INV are the model's; K are the kernel's own, judged in its own journals only."""
 
@@ -85,7 +86,7 @@ _DONE: Final = _Invocation(0, attempt=1, completed=True)
 
 
 class _Signals:
-    """The deliveries of one signal name; those before ``consumed`` have been received.
+    """The deliveries of one signal name, each with the version that it came at; up to ``consumed`` they are received.
 
     A model may number its deliveries as it likes, so of its signals all is kept: ``arrived`` in order, and ``taken``.
     """
@@ -93,7 +94,7 @@ class _Signals:
     __slots__ = ("arrived", "consumed", "delivered", "taken")
 
     def __init__(self) -> None:
-        self.delivered: dict[int, Payload] = {}
+        self.delivered: dict[int, tuple[Payload, int]] = {}
         self.consumed = 0
         self.arrived: list[tuple[int, Payload]] = []
         self.taken: list[int] = []
@@ -113,6 +114,7 @@ class Ledger:
     """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them."""
 
     __slots__ = (
+        "_edition",
         "_fired",
         "_fires",
         "_join_sets",
@@ -120,6 +122,8 @@ class Ledger:
         "_receives",
         "_retry_bound",
         "_signals",
+        "_undone",
+        "_unseen",
         "cancel_requested",
         "ended",
         "invocations",
@@ -141,6 +145,7 @@ class Ledger:
         self.next_child = 0
         self.invocations: dict[PromiseId, _Invocation] = {}
         self.resolved: set[PromiseId] = set()
+        self._edition = 0
         self._retry_bound = retry_bound
         self._fires: dict[PromiseId, int] = {}
         self._fired: set[PromiseId] = set()
@@ -148,6 +153,8 @@ class Ledger:
         self._join_sets: dict[JoinSetId, _JoinSet] = {}
         self._owned: dict[PromiseId, JoinSetId] = {}
         self._receives: set[PromiseId] = set()
+        self._undone: set[PromiseId] = set()
+        self._unseen = False  # whether a promise was resolved since the program last ran
 
     def append(self, event: e.Event, timestamp: int, sequence: int | None = None) -> None:
         """Judge the event and fold it in. Raises LawBroken, and then the ledger is as it was."""
@@ -179,7 +186,7 @@ class Ledger:
             return False
         if len(status.waiting_on) == 1:  # of whatever kind
             return status.waiting_on[0] in self.resolved
-        return satisfied(status, self.resolved)
+        return satisfied(status, self.resolved, self._unseen)
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
@@ -192,14 +199,20 @@ class Ledger:
         if signals is None or not signals.delivered:
             return None
         delivery = signals.consumed + 1
-        return delivery, signals.delivered[delivery]
+        return delivery, signals.delivered[delivery][0]
+
+    def buffered(self, names: Iterable[str]) -> list[str]:
+        """The names of these signals' buffered deliveries, in the order in which they came."""
+        known = {name: self._signals[name] for name in names if name in self._signals}
+        came = [(at, name) for name, signals in known.items() for _, at in signals.delivered.values()]
+        return [name for _, name in sorted(came)]
 
     def unconsumed(self) -> list[tuple[str, Payload]]:
         """Every buffered signal, in order per name: what a next generation inherits."""
         return [
             (name, payload)
             for name, signals in self._signals.items()
-            for _, payload in sorted(signals.delivered.items())
+            for _, (payload, _) in sorted(signals.delivered.items())
         ]
 
     def _is_child(self, promise: PromiseId) -> bool:
@@ -215,6 +228,9 @@ class Ledger:
         if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"a command at {promise} while {type(self.status).__name__}")
         self.next_child = position + 1
+
+    def _begun(self, event: e.ExecutionStarted, timestamp: int) -> None:
+        self._edition = event.edition
 
     def _may_end(self, event: e.Event) -> None:
         if type(self.status) not in _COMMANDING:
@@ -235,12 +251,24 @@ class Ledger:
         self.cancel_requested = True
 
     def _scheduled(self, event: e.InvokeScheduled, timestamp: int) -> None:
+        if event.undoes is not None:
+            self._check_undo(event.undoes)
         self._allocate(event.promise_id)
+        if event.undoes is not None:
+            self._undone.add(event.undoes)
         bound = self._retry_bound
         most = event.retry_policy.max_attempts - 1 if bound is None else bound
         # A model may schedule a promise twice; what is known of it stays, else it could be completed twice.
         if event.promise_id not in self.invocations:
             self.invocations[event.promise_id] = _Invocation(most)
+
+    def _check_undo(self, promise: PromiseId) -> None:
+        """A call that compensates. What an earlier generation did has another root: its journal knows of it."""
+        invocation = self.invocations.get(promise)
+        if promise.root == self.root.root and (invocation is None or not invocation.completed):
+            raise LawBroken("K-7", f"{promise} is to be undone and has not completed")
+        if promise in self._undone:
+            raise LawBroken("K-7", f"{promise} is undone twice")
 
     def _started(self, event: e.InvokeStarted, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
@@ -270,6 +298,7 @@ class Ledger:
             invocation.completed = True
             invocation.result = event.result
         self.resolved.add(event.promise_id)
+        self._unseen = True
 
     def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
@@ -305,13 +334,14 @@ class Ledger:
         else:
             self._fired.add(event.promise_id)
         self.resolved.add(event.promise_id)
+        self._unseen = True
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
         if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
             raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
         signals = self._signals.setdefault(event.signal_name, _Signals())
         if self.strict:
-            signals.delivered[event.delivery_id] = event.payload
+            signals.delivered[event.delivery_id] = (event.payload, self.version)
         else:
             signals.arrived.append((event.delivery_id, event.payload))
 
@@ -323,13 +353,15 @@ class Ledger:
             return
         if signals is not None and 0 < event.delivery_id <= signals.consumed:
             raise LawBroken("CF-3", f"{name} was consumed before")
-        if signals is None or signals.delivered.get(event.delivery_id) != event.payload:
+        if signals is None or signals.delivered.get(event.delivery_id, (None,))[0] != event.payload:
             raise LawBroken("CF-2", f"{name} with that payload was never delivered")
         if event.delivery_id != signals.consumed + 1:
             raise LawBroken("CF-3", f"{name} was consumed before an older one")
         # A run that was cancelled while it was paused still receives what it had begun to wait for.
         if type(self.status) in _COMMANDING and event.promise_id not in self._receives:
             self._allocate(event.promise_id)
+        else:
+            self._unseen = True
         self._receives.discard(event.promise_id)
         del signals.delivered[event.delivery_id]
         signals.consumed = event.delivery_id
@@ -353,9 +385,13 @@ class Ledger:
             return
         if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"an await while {type(self.status).__name__}")
+        if self._edition and type(self.status) is Cancelling:  # with the cancellation the program saw all there was
+            self._unseen = False
         # A receive takes its position when it begins to wait; the await is the first event that names it.
-        promises = event.waiting_on if len(event.waiting_on) == 1 else sorted(event.waiting_on)
-        for promise in promises:
+        promises = event.waiting_on
+        if event.receives:
+            promises += tuple(receive.promise_id for receive in event.receives if receive.promise_id not in promises)
+        for promise in promises if len(promises) == 1 else sorted(promises):
             if not self._is_child(promise) or promise.path[-1] >= self.next_child:
                 self._allocate(promise)
             if not (promise in self.invocations or promise in self._fires or promise in self.resolved):
@@ -364,6 +400,7 @@ class Ledger:
     def _resumed(self, event: e.ExecutionResumed, timestamp: int) -> None:
         if self.strict and not self.is_satisfied():
             raise LawBroken("K-5", "resumed while nothing that it waits for has happened")
+        self._unseen = False
 
     def _join_set_created(self, event: e.JoinSetCreated, timestamp: int) -> None:
         self._allocate(event.join_set_id.position)
@@ -403,6 +440,7 @@ class Ledger:
 
 
 _JUDGES: Final[dict[type[e.Event], Callable[..., None]]] = {
+    e.ExecutionStarted: Ledger._begun,
     e.ExecutionCompleted: Ledger._completed,
     e.ExecutionFailed: Ledger._completed,
     e.ExecutionCancelled: Ledger._cancelled,

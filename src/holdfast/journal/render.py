@@ -66,6 +66,8 @@ def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
             return f"any of {names}" if waiting_on else "nothing"
         case e.All():
             return f"all of {names}"
+        case e.Open():
+            return "whatever is open"
         case _ as never:
             assert_never(never)
 
@@ -83,8 +85,9 @@ def line(event: e.Event) -> str:
             return f"cancel requested: {reason}"
         case e.ExecutionCancelled(reason=reason):
             return f"cancelled: {reason}"
-        case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
-            return f"{kind} {name}({arguments(input)}) scheduled at {position(promise)}"
+        case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input, undoes=undone):
+            purpose = "" if undone is None else f" to undo {position(undone)}"
+            return f"{kind} {name}({arguments(input)}) scheduled at {position(promise)}{purpose}"
         case e.InvokeStarted(promise_id=promise, attempt=attempt):
             return f"{position(promise)} attempt {attempt} started"
         case e.InvokeCompleted(promise_id=promise, result=result):
@@ -103,8 +106,9 @@ def line(event: e.Event) -> str:
             return f"signal {name!r} #{delivery} delivered: {payload(value)}"
         case e.SignalReceived(promise_id=promise, signal_name=name, delivery_id=delivery):
             return f"signal {name!r} #{delivery} received at {position(promise)}"
-        case e.ExecutionAwaiting(waiting_on=waiting_on, kind=kind):
-            return f"waiting for {waiting(kind, waiting_on)}"
+        case e.ExecutionAwaiting(waiting_on=waiting_on, kind=kind, receives=receives):
+            names = "".join(f", {signal.name!r} at {position(signal.promise_id)}" for signal in receives[:6])
+            return f"waiting for {waiting(kind, waiting_on)}" + (f" (signals {names[2:]})" if names else "")
         case e.ExecutionResumed():
             return "resumed"
         case e.JoinSetCreated(join_set_id=join_set):

@@ -19,6 +19,7 @@ from holdfast.journal.events import (
     ExecutionFailed,
     ExecutionResumed,
     ExecutionStarted,
+    Open,
     Signal,
     Single,
 )
@@ -83,8 +84,11 @@ def fold(events: Iterable[Event]) -> Status:
     return status
 
 
-def satisfied(blocked: Blocked, resolved: Iterable[PromiseId] | dict[PromiseId, object]) -> bool:
-    """Whether the wait is over, given the resolved promises (by completion, firing or receipt)."""
+def satisfied(blocked: Blocked, resolved: Iterable[PromiseId] | dict[PromiseId, object], unseen: bool = False) -> bool:
+    """Whether the wait is over, given the resolved promises (by completion, firing or receipt).
+
+    ``unseen`` tells whether one of them was resolved since the program last ran.
+    """
     settled = resolved if isinstance(resolved, (dict, set, frozenset)) else set(resolved)
     match blocked.kind:
         case Single() | All():
@@ -93,5 +97,7 @@ def satisfied(blocked: Blocked, resolved: Iterable[PromiseId] | dict[PromiseId, 
             return any(promise in settled for promise in blocked.waiting_on)
         case Signal(promise_id=promise):
             return promise in settled
+        case Open():
+            return unseen
         case _ as never:
             assert_never(never)

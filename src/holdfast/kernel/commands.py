@@ -25,6 +25,7 @@ def _same_invocation(recorded: e.InvokeScheduled, issued: e.InvokeScheduled) -> 
         and recorded.kind == issued.kind
         and recorded.function_name == issued.function_name
         and recorded.input == issued.input
+        and recorded.undoes == issued.undoes
     )
 
 
@@ -41,7 +42,10 @@ def _same_position(recorded: e.TimeRecorded | e.TimerScheduled, issued: e.TimeRe
 
 
 def _same_await(recorded: e.ExecutionAwaiting, issued: e.ExecutionAwaiting) -> bool:
-    return recorded.kind == issued.kind and set(recorded.waiting_on) == set(issued.waiting_on)
+    if recorded.kind != issued.kind or set(recorded.waiting_on) != set(issued.waiting_on):
+        return False
+    # Journals from before receives were named list them all the same, among what is waited for.
+    return recorded.receives == issued.receives or (not recorded.receives and bool(recorded.waiting_on))
 
 
 def _same_failure(recorded: e.ExecutionFailed, issued: e.ExecutionFailed) -> bool:

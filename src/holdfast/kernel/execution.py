@@ -4,14 +4,19 @@ The law of replay: a run rebuilt from its journal is where it was. It holds beca
 same code. What arrived is taken from the journal instead of the world, each command is compared with the recorded one
 instead of being recorded, and where the journal ends, in the middle of a turn or between two, the run is live.
 
-Within a turn: what settles promises is recorded first, timers last of these (so a signal that came in time is not lost
-to its own timeout), then ``ExecutionResumed`` if the wait is over, then the deliveries in journal order, each run to
-rest before the next. A cancellation comes after all that. What arrives before the first turn is recorded before the
-program begins.
+Within a turn: what settles promises is recorded first, then ``ExecutionResumed`` if the wait is over, then the
+deliveries in journal order, each run to rest before the next. A cancellation comes after all that. What arrives before
+the first turn is recorded before the program begins.
+
+The law of signals: a delivered signal is consumed by a receive that the program saw return, or stays buffered for the
+next receive of its name, in order. So a signal is recorded as received only when nothing can come before it: as the
+first of what one resumption delivers, one at a time. Anything before it could make the program give that receive up,
+and the signal would be gone. It is also why a signal that came in time is not lost to its own timeout.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -55,6 +60,7 @@ class Execution:
         self._open = Outstanding()
         self._scribe = KernelScribe(run, self._pen, self._open, entropy)
         self._settled: list[tuple[PromiseId, Outcome | None]] = []
+        self._heard: deque[str] = deque()  # the names of buffered signals that a receive waited for when they came
         self._begun = False
         self._cancel_told = False
 
@@ -75,6 +81,7 @@ class Execution:
         self = cls(run, program, now, entropy)
         self._pen.load(list(entries))
         Replay(self, self._pen, self._open).walk()
+        self._heard.extend(self.ledger.buffered(self._open.receivers))
         return self
 
     # -- what the worker asks ------------------------------------------------------------------------------------
@@ -98,7 +105,7 @@ class Execution:
     def waits_for_nothing(self) -> bool:
         """Whether the run is blocked and no arrival but a cancellation could ever move it."""
         status = self.ledger.status
-        return type(status) is Blocked and not status.waiting_on
+        return type(status) is Blocked and not status.waiting_on and type(status.kind) is not e.Open
 
     def next_due(self) -> int | None:
         """When the run next wants a turn without being told: its earliest timer or retry."""
@@ -119,7 +126,7 @@ class Execution:
 
     def standing(self) -> e.Event | None:
         """The event that closed, or would close, the last turn of the program."""
-        return None if self.ending is None else _closing(self.ending, self._pen.cancel_reason)
+        return None if self.ending is None else self._closing(self.ending)
 
     def advance(self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True) -> Turn:
         """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone.
@@ -130,10 +137,11 @@ class Execution:
         pen = self._pen
         ledger = pen.ledger
         pen.now = max(now, pen.now)
-        buffered, cancel = self._take_in(arrivals)
-        if resume and self._begun:
+        going = resume and self._begun
+        buffered, cancel = self._take_in(arrivals, going)
+        if going:
             self._ring()
-        if resume and self._begun and not ledger.ended and ledger.is_satisfied():
+        if going and not ledger.ended and ledger.is_satisfied():
             self._resume(buffered)
         else:
             for signal in buffered:
@@ -147,35 +155,52 @@ class Execution:
             self.tell_cancel()
             self.go()
             self._resume_while_satisfied()
-        turn = Turn(pen.written(), self._scribe.requests, cancel)
-        self._scribe.requests = []
-        return turn
+        return Turn(pen.written(), self._scribe.take_requests(), cancel)
 
     # -- arrivals ------------------------------------------------------------------------------------------------
 
-    def _take_in(self, arrivals: Sequence[Arrival]) -> tuple[list[SignalArrived], CancelArrived | None]:
+    def _take_in(self, arrivals: Sequence[Arrival], going: bool) -> tuple[list[SignalArrived], CancelArrived | None]:
         """Record what settles promises; give back the signals that nobody waits for, and a cancellation."""
         buffered: list[SignalArrived] = []
         cancel: CancelArrived | None = None
         if self.ended:
             return buffered, cancel
         for arrival in arrivals:
-            if type(arrival) is Settled:  # nearly all of them: class patterns are slow to say no
+            if type(arrival) is SignalArrived:
+                self._hear(arrival, buffered)
+            elif type(arrival) is CancelArrived:
+                cancel = cancel or arrival
+        if going:
+            self._receive_next()
+        for arrival in arrivals:
+            if type(arrival) is Settled:
                 self._settle(arrival)
-                continue
-            match arrival:
-                case AttemptFailed():
-                    self._fail_attempt(arrival)
-                case SignalArrived(expected_version=int(expected)) if expected != self._pen.ledger.version:
-                    continue  # the run has moved on since: a stale signal changes nothing
-                case SignalArrived(name=name):
-                    if self._open.receivers.get(name):
-                        self._deliver(arrival)
-                    else:
-                        buffered.append(arrival)
-                case CancelArrived():
-                    cancel = cancel or arrival
+            elif type(arrival) is AttemptFailed:
+                self._fail_attempt(arrival)
         return buffered, cancel
+
+    def _hear(self, signal: SignalArrived, buffered: list[SignalArrived]) -> None:
+        if signal.expected_version is not None and signal.expected_version != self._pen.ledger.version:
+            return  # the run has moved on since: a stale signal changes nothing
+        if signal.name in self._open.receivers:
+            self._deliver(signal)
+        else:
+            buffered.append(signal)
+
+    def _receive_next(self) -> None:
+        """Record that a waiting receive gets its signal, if that is the first thing that the program will be told."""
+        heard, ledger = self._heard, self._pen.ledger
+        if not heard or type(ledger.status) is not Blocked or ledger.is_satisfied():
+            return
+        while heard:
+            name = heard.popleft()
+            promise, buffered = self._open.first_receive(name), ledger.oldest_unconsumed(name)
+            if promise is not None and buffered is not None:  # else that receive was given up meanwhile
+                delivery, payload = buffered
+                self._pen.record(e.SignalReceived(promise, name, payload, delivery))
+                self._open.end_receive(promise)
+                self._settled.append((promise, Ok(payload)))
+                return
 
     def _settle(self, arrival: Settled) -> None:
         pending = self._open.invocations.get(arrival.promise_id)
@@ -209,27 +234,20 @@ class Execution:
         self._pen.record(e.InvokeRetrying(promise, attempt, arrival.failure, retry_at))
         self._open.set_retry(pending, attempt, retry_at)
         if pending.queue is not None:  # the queue keeps it until its time has come
-            self._scribe.requests.append(pending.request())
+            self._scribe.request(pending.request())
 
     def _complete(self, promise: PromiseId, outcome: Outcome, attempt: int) -> None:
         self._pen.record(e.InvokeCompleted(promise, outcome, attempt))
         pending = self._open.invocations.pop(promise)
         if pending.queue is not None:  # its place in the queue is no longer needed
-            self._scribe.requests.append(Abandon(promise, pending.event.kind, pending.queue))
+            self._scribe.request(Abandon(promise, pending.event.kind, pending.queue))
         self._settled.append((promise, outcome))
 
     def _deliver(self, signal: SignalArrived) -> None:
         name = signal.name
-        delivery = self._pen.ledger.next_delivery(name)
-        self._pen.record(e.SignalDelivered(name, signal.payload, delivery))
-        waiting = self._open.receivers.get(name)
-        if waiting:
-            self.receive(waiting.popleft(), name, delivery, signal.payload)
-
-    def receive(self, promise: PromiseId, name: str, delivery: int, payload: Payload) -> None:
-        """Record that a waiting receive got this delivery."""
-        self._pen.record(e.SignalReceived(promise, name, payload, delivery))
-        self._settled.append((promise, Ok(payload)))
+        self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))
+        if name in self._open.receivers:
+            self._heard.append(name)
 
     def settle(self, promise: PromiseId, outcome: Outcome | None) -> None:
         """A promise is settled; the program learns of it when the run resumes."""
@@ -244,7 +262,7 @@ class Execution:
             else:
                 pending = self._open.invocations[promise]
                 pending.retry_at = None
-                self._scribe.requests.append(pending.request())
+                self._scribe.request(pending.request())
 
     # -- the program ---------------------------------------------------------------------------------------------
 
@@ -256,56 +274,82 @@ class Execution:
         self._resume_while_satisfied()
 
     def _resume_while_satisfied(self) -> None:
-        while not self.ended and self.ledger.is_satisfied():
+        while not self.ended:
+            self._receive_next()
+            if not self.ledger.is_satisfied():
+                return
             self._pen.record(e.ExecutionResumed())
             self.hand_over()
 
     def start(self) -> None:
         """Begin the program and run it to its first rest."""
         self._begun = True
-        self.program.start(self._scribe, self.started.input)
+        self.program.start(self._scribe, self.started)
         if self.ledger.cancel_requested:  # while it was paused: nothing of the body runs
             self.tell_cancel()
         self.go()
 
     def tell_cancel(self) -> None:
-        """Let the program know of the cancellation that the journal records."""
+        """Let the program know of the cancellation that the journal records, then of all that was settled before it.
+
+        A success that the program is never told of could not be undone. In edition 0 it was not told here.
+        """
         self._cancel_told = True
         self.program.cancel(self._pen.cancel_reason)
+        if self._settled and self.started.edition:
+            self._deliver_settled()
 
     def hand_over(self) -> None:
         """Deliver what was settled, in journal order, each run to rest before the next."""
-        settled, self._settled = self._settled, []
-        if not settled:  # it would resume for ever
+        if not self._settled:  # it would resume for ever
             raise EngineError("the program waits for a promise that it was given before")
+        self._deliver_settled()
+        self.go()
+
+    def _deliver_settled(self) -> None:
+        settled, self._settled = self._settled, []
         for promise, outcome in settled:
             self.program.settle(promise, outcome)
-        self.go()
 
     def go(self) -> None:
         """Run the program to rest and record how that ended."""
         pen = self._pen
         self.ending = self.program.run()
         try:
-            pen.command(_closing(self.ending, pen.cancel_reason))
+            pen.command(self._closing(self.ending))
         except Halt as halt:
             raise pen.halted or halt from None
+        self._open.all_named()
         if self.ended:
             self._open.timers.clear()
             for promise in list(self._open.invocations):
                 self._scribe.abandon(promise)
 
+    def _closing(self, yielded: Yielded) -> e.Event:
+        """The event that closes a turn that ended like this."""
+        match yielded:
+            case Waiting():
+                return self._awaiting(yielded)
+            case Returned(value=value):
+                return e.ExecutionCompleted(value)
+            case Raised(failure=failure):
+                return e.ExecutionFailed(failure)
+            case Continued(input=payload):
+                return e.ExecutionCompleted(Payload(payload.data, CONTINUED, payload.blob))
+            case Stopped():
+                return e.ExecutionCancelled(self._pen.cancel_reason)
 
-def _closing(yielded: Yielded, cancel_reason: str) -> e.Event:
-    """The event that closes a turn that ended like this."""
-    match yielded:
-        case Waiting(waiting_on=waiting_on, kind=kind):
-            return e.ExecutionAwaiting(waiting_on, kind)
-        case Returned(value=value):
-            return e.ExecutionCompleted(value)
-        case Raised(failure=failure):
-            return e.ExecutionFailed(failure)
-        case Continued(input=payload):
-            return e.ExecutionCompleted(Payload(payload.data, CONTINUED, payload.blob))
-        case Stopped():
-            return e.ExecutionCancelled(cancel_reason)
+    def _awaiting(self, waiting: Waiting) -> e.ExecutionAwaiting:
+        kind = waiting.kind
+        receives = self._open.unnamed()
+        if type(kind) is e.Signal:  # it names its receive itself
+            return e.ExecutionAwaiting(waiting.waiting_on, kind)
+        if type(kind) is e.Open and _lists(self._pen.upcoming()):
+            return e.ExecutionAwaiting(self.program.waiting_on(), e.Any(), receives)
+        return e.ExecutionAwaiting(waiting.waiting_on, kind, receives)
+
+
+def _lists(recorded: e.Entry | None) -> bool:
+    """Whether an older journal lists here all that is waited for."""
+    event = None if recorded is None else recorded.event
+    return type(event) is e.ExecutionAwaiting and type(event.kind) is e.Any

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import OrderedDict
 
 import msgspec
 
@@ -47,15 +47,49 @@ class Pending(msgspec.Struct, gc=False):
 
 
 class Outstanding:
-    """The open promises of one run."""
+    """The open promises of one run. ``receivers`` has the receives that wait, oldest first, by the signal's name."""
 
-    __slots__ = ("_alarms", "invocations", "receivers", "timers")
+    __slots__ = ("_alarms", "_names", "_unnamed", "invocations", "receivers", "timers")
 
     def __init__(self) -> None:
         self.invocations: dict[PromiseId, Pending] = {}
         self.timers: dict[PromiseId, int] = {}
-        self.receivers: dict[str, deque[PromiseId]] = {}
+        self.receivers: dict[str, OrderedDict[PromiseId, None]] = {}  # the first of a plain dict takes time to find
+        self._names: dict[PromiseId, str] = {}
+        self._unnamed: dict[PromiseId, None] = {}
         self._alarms: list[tuple[int, PromiseId]] = []
+
+    def add_receive(self, promise: PromiseId, name: str) -> None:
+        """A receive begins to wait, behind those of the same name."""
+        self.receivers.setdefault(name, OrderedDict())[promise] = None
+        self._names[promise] = name
+        self._unnamed[promise] = None
+
+    def first_receive(self, name: str) -> PromiseId | None:
+        """The receive that the next signal of this name is for."""
+        return next(iter(self.receivers.get(name, ())), None)
+
+    def end_receive(self, promise: PromiseId) -> None:
+        """A receive waits no longer: it was given its signal, or was given up."""
+        name = self._names.pop(promise, None)
+        if name is None:
+            return
+        waiting = self.receivers[name]
+        del waiting[promise]
+        if not waiting:
+            del self.receivers[name]
+        self._unnamed.pop(promise, None)
+
+    def unnamed(self) -> tuple[e.Signal, ...]:
+        """The receives that wait and that the journal has not named yet."""
+        if not self._unnamed:  # nearly always
+            return ()
+        return tuple([e.Signal(self._names[promise], promise) for promise in self._unnamed])
+
+    def all_named(self) -> None:
+        """The journal has named every receive that waits."""
+        if self._unnamed:
+            self._unnamed.clear()
 
     def set_timer(self, promise: PromiseId, fire_at: int) -> None:
         self.timers[promise] = fire_at
@@ -91,9 +125,7 @@ class Outstanding:
             return None
         pending = self.invocations.pop(promise, None)
         if pending is None:
-            for waiting in self.receivers.values():
-                if promise in waiting:
-                    waiting.remove(promise)
+            self.end_receive(promise)
         return pending
 
     def requests(self) -> list[Request]:
@@ -111,7 +143,5 @@ class Outstanding:
             for promise, pending in self.invocations.items()
         ]
         found += [Wait("timer", "", promise.path[-1], due) for promise, due in self.timers.items()]
-        found += [
-            Wait("receive", name, promise.path[-1]) for name, waiting in self.receivers.items() for promise in waiting
-        ]
+        found += [Wait("receive", name, promise.path[-1]) for promise, name in self._names.items()]
         return sorted(found, key=lambda wait: wait.position)

@@ -10,13 +10,13 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.journal.events import AwaitKind
+from holdfast.journal.events import AwaitKind, ExecutionStarted
 from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """The program can go no further by itself."""
+    """The program can go no further by itself. A wait of kind ``Open`` lists nothing: see ``Program.waiting_on``."""
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
@@ -39,9 +39,13 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Continued(msgspec.Struct, frozen=True, gc=False):
-    """The program goes on as a new generation of its run, with these arguments."""
+    """The program goes on as a new generation of its run, with these arguments.
+
+    ``carried`` is what was done and must be undone where a later generation fails.
+    """
 
     input: Payload
+    carried: Payload | None = None
 
 
 Ending = Returned | Raised | Stopped | Continued
@@ -52,9 +56,15 @@ class Scribe(Protocol):
     """The commands that a program may issue. Each that names a promise takes the next child position."""
 
     def invoke(
-        self, kind: str, function_name: str, input: Payload, retry_policy: RetryPolicy, queue: str | None = None
+        self,
+        kind: str,
+        function_name: str,
+        input: Payload,
+        retry_policy: RetryPolicy,
+        queue: str | None = None,
+        undoes: PromiseId | None = None,
     ) -> PromiseId:
-        """Record the intent of a side effect and ask for it."""
+        """Record the intent of a side effect and ask for it; one that compensates names what it ``undoes``."""
         ...
 
     def abandon(self, promise_id: PromiseId) -> None:
@@ -97,8 +107,8 @@ class Scribe(Protocol):
 class Program(Protocol):
     """Anything that advances deterministically. One instance serves one run."""
 
-    def start(self, scribe: Scribe, input: Payload) -> None:
-        """Prepare the first turn."""
+    def start(self, scribe: Scribe, started: ExecutionStarted) -> None:
+        """Prepare the first turn, by the rules of the edition that the run began with."""
         ...
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
@@ -111,6 +121,10 @@ class Program(Protocol):
 
     def run(self) -> Yielded:
         """Go on until everything waits, and say how it stands."""
+        ...
+
+    def waiting_on(self) -> tuple[PromiseId, ...]:
+        """All that it waits for, for a journal that lists it."""
         ...
 
     def close(self) -> None:

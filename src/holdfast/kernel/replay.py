@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 
 from holdfast.errors import EngineError, Nondeterminism
 from holdfast.journal import events as e
-from holdfast.journal.payload import Ok, Outcome, Payload
+from holdfast.journal.payload import Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.outstanding import Outstanding
@@ -29,8 +29,6 @@ class Replayed(Protocol):
     def tell_cancel(self) -> None: ...
 
     def settle(self, promise: PromiseId, outcome: Outcome | None) -> None: ...
-
-    def receive(self, promise: PromiseId, name: str, delivery: int, payload: Payload) -> None: ...
 
     def standing(self) -> e.Event | None: ...
 
@@ -53,7 +51,6 @@ class Replay:
             self._run.start()
         while (entry := self._pen.upcoming()) is not None:
             self._replay(entry)
-        self._receive_buffered()
 
     def _take_while(self, kinds: tuple[type[e.Event], ...]) -> None:
         while (entry := self._pen.upcoming()) is not None and isinstance(entry.event, kinds):
@@ -90,9 +87,9 @@ class Replay:
                 if self._open.timers.pop(promise, None) is not None:
                     self._run.settle(promise, None)
             case e.SignalReceived(promise_id=promise, signal_name=name, payload=payload):
-                waiting = self._open.receivers.get(name)
-                if not waiting or waiting.popleft() != promise:
+                if self._open.first_receive(name) != promise:
                     self._diverged(entry)
+                self._open.end_receive(promise)
                 self._run.settle(promise, Ok(payload))
             case _:
                 self._diverged(entry)
@@ -105,12 +102,6 @@ class Replay:
         return isinstance(
             event, (e.InvokeStarted, e.InvokeCompleted, e.InvokeRetrying, e.TimerFired, e.SignalDelivered)
         )
-
-    def _receive_buffered(self) -> None:
-        """Where the journal ends between a delivery and its receipt, record the receipt."""
-        for name, waiting in self._open.receivers.items():
-            while waiting and (buffered := self._pen.ledger.oldest_unconsumed(name)) is not None:
-                self._run.receive(waiting.popleft(), name, *buffered)
 
     def _diverged(self, entry: e.Entry) -> NoReturn:
         standing = self._run.standing()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 from holdfast.journal import events as e
@@ -25,7 +24,7 @@ class Entropy(Protocol):
 class KernelScribe:
     """What a running program commands, and the requests that come of it. See ``program.Scribe`` for the contract."""
 
-    __slots__ = ("_entropy", "_next_child", "_open", "_pen", "_run", "requests")
+    __slots__ = ("_entropy", "_next_child", "_open", "_pen", "_requests", "_run")
 
     def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
         self._run = run
@@ -33,7 +32,18 @@ class KernelScribe:
         self._open = outstanding
         self._entropy = entropy
         self._next_child = 0
-        self.requests: list[Request] = []
+        self._requests: dict[PromiseId, Request] = {}
+
+    def request(self, request: Request) -> None:
+        """Ask the worker for this once the turn is durable. Of two requests about one promise the later one stands."""
+        self._requests[request.promise_id] = request
+
+    def take_requests(self) -> list[Request]:
+        """What was asked for since the last call."""
+        if not self._requests:
+            return []
+        requests, self._requests = self._requests, {}
+        return list(requests.values())
 
     def _allocate(self) -> PromiseId:
         promise = PromiseId(self._run.root, (*self._run.path, self._next_child))
@@ -41,9 +51,15 @@ class KernelScribe:
         return promise
 
     def invoke(
-        self, kind: str, function_name: str, input: Payload, retry_policy: RetryPolicy, queue: str | None = None
+        self,
+        kind: str,
+        function_name: str,
+        input: Payload,
+        retry_policy: RetryPolicy,
+        queue: str | None = None,
+        undoes: PromiseId | None = None,
     ) -> PromiseId:
-        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy)
+        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes)
         pen = self._pen
         recorded = pen.upcoming()
         event = pen.command(issued)
@@ -52,17 +68,17 @@ class KernelScribe:
         scheduled_at = pen.now if recorded is None else recorded.timestamp
         pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
         if recorded is None:
-            self.requests.append(pending.request())
+            self.request(pending.request())
         return promise
 
     def abandon(self, promise_id: PromiseId) -> None:
         pending = self._open.forget(promise_id)
         if pending is None:
             return
-        fresh = [r for r in self.requests if not (isinstance(r, Invoke) and r.promise_id == promise_id)]
-        if len(fresh) == len(self.requests) and self._pen.upcoming() is None:
-            fresh.append(Abandon(promise_id, pending.event.kind, pending.queue))
-        self.requests = fresh
+        if type(self._requests.get(promise_id)) is Invoke:  # asked for in this very turn: nobody has begun it
+            del self._requests[promise_id]
+        elif self._pen.upcoming() is None:
+            self.request(Abandon(promise_id, pending.event.kind, pending.queue))
 
     def timer(self, duration: int) -> PromiseId:
         event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.now + duration))
@@ -73,8 +89,8 @@ class KernelScribe:
     def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
         promise = self._allocate()
         buffered = self._pen.ledger.oldest_unconsumed(name)
-        if buffered is None:
-            self._open.receivers.setdefault(name, deque()).append(promise)
+        if buffered is None or name in self._open.receivers:  # an older receive goes first
+            self._open.add_receive(promise, name)
             return promise, None
         delivery, payload = buffered
         self._pen.command(e.SignalReceived(promise, name, payload, delivery))

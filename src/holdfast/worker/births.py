@@ -88,7 +88,7 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
 
     @property
     def started(self) -> e.ExecutionStarted:
-        return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key))
+        return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key), e.EDITION)
 
     @cached_property
     def fingerprint(self) -> bytes:

@@ -13,7 +13,7 @@ from holdfast.gate.chain import FORMS
 from holdfast.gate.evidence import Inputs, Journal, build
 from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
-from holdfast.journal.blobs import reference
+from holdfast.journal.blobs import references
 from holdfast.journal.codec import GENESIS, decode_segment
 from holdfast.store.protocol import EVIDENCE, Artefact, AuditQuery, Block, Entry, File, Run, Segment, Store
 from holdfast.worker.clock import Clock
@@ -106,9 +106,9 @@ async def _blobs(store: Store, run: Run, journals: Sequence[Journal]) -> dict[by
         root = root_of(journal.segments)
         for segment in journal.segments:
             for entry in decode_segment(segment.events, root, segment.first):
-                digest = reference(entry.event)
-                if digest is not None and digest not in found:
-                    found[digest] = await _blob(store, run, digest)
+                for digest in references(entry.event):
+                    if digest not in found:
+                        found[digest] = await _blob(store, run, digest)
     return found
 
 

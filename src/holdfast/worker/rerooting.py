@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.journal import events as e
 from holdfast.journal.codec import decode_segment, encode_segment
 from holdfast.journal.promise import PromiseId
@@ -10,6 +12,6 @@ from holdfast.journal.promise import PromiseId
 def reroot(event: e.Event, root: PromiseId, idempotency_key: str) -> e.Event:
     """The same event in the journal of another run, which is nobody's child. Only the start names the run."""
     if isinstance(event, e.ExecutionStarted):
-        return e.ExecutionStarted(event.component_digest, event.input, None, idempotency_key)
+        return msgspec.structs.replace(event, parent_id=None, idempotency_key=idempotency_key)
     (entry,) = decode_segment(encode_segment([(0, event)], 0), root, 0)
     return entry.event

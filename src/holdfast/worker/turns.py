@@ -16,6 +16,7 @@ from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn, Wait
+from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
@@ -360,7 +361,9 @@ def _renewal(held: Held, execution: Execution, turn: Turn, now: int, digest_of: 
     key = idempotency_key(held.key, held.generation + 1)
     parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)
-    stamped: list[tuple[int, e.Event]] = [(now, e.ExecutionStarted(digest, Payload(ending.result.data), parent, key))]
+    carried = execution.ending.carried if isinstance(execution.ending, Continued) else None
+    started = e.ExecutionStarted(digest, Payload(ending.result.data), parent, key, e.EDITION, carried)
+    stamped: list[tuple[int, e.Event]] = [(now, started)]
     counts: dict[str, int] = {}
     for name, payload in execution.ledger.unconsumed():
         counts[name] = counts.get(name, 0) + 1

@@ -25,7 +25,7 @@ def join(position: int) -> JoinSetId:
 
 STARTED: Final = e.ExecutionStarted("digest", Payload(b"\x82\x80\xa0"), None, "key")
 
-SAMPLES: Final[list[e.Event]] = [
+FIRST_SAMPLES: Final[list[e.Event]] = [
     STARTED,
     e.ExecutionStarted("digest", VALUE, RUN.child(3).child(1), ""),
     e.ExecutionCompleted(VALUE),
@@ -54,3 +54,13 @@ SAMPLES: Final[list[e.Event]] = [
     e.JoinSetSubmitted(join(5), at(0)),
     e.JoinSetAwaited(join(5), at(0), Ok(VALUE)),
 ]
+"""Events as the first version wrote them."""
+
+SAMPLES: Final[list[e.Event]] = [
+    *FIRST_SAMPLES,
+    e.ExecutionStarted("digest", VALUE, None, "key", 1, Payload(b"\x80")),
+    e.InvokeScheduled(at(1), "step", "refund", Payload(b"\x82\x80\xa0"), POLICY, at(0)),
+    e.ExecutionAwaiting((at(0), at(4)), e.Any(), (e.Signal("approval", at(4)),)),
+    e.ExecutionAwaiting((), e.Open(), (e.Signal("approval", at(4)),)),
+]
+"""The same, and those with fields that came later."""

@@ -21,6 +21,10 @@ def scheduled(position: int, policy: RetryPolicy = POLICY) -> e.InvokeScheduled:
     return e.InvokeScheduled(at(position), "step", "charge", NOTHING, policy)
 
 
+def undoing(position: int, undone: PromiseId) -> e.InvokeScheduled:
+    return e.InvokeScheduled(at(position), "step", "refund", NOTHING, POLICY, undone)
+
+
 def started(position: int, attempt: int = 1) -> e.InvokeStarted:
     return e.InvokeStarted(at(position), attempt)
 
@@ -42,6 +46,7 @@ def received(position: int, number: int = 1) -> e.SignalReceived:
 
 
 WAIT = e.ExecutionAwaiting((at(0),), e.Single())
+OPEN = e.ExecutionAwaiting((), e.Open())
 RESUMED = e.ExecutionResumed()
 CANCEL = e.CancelRequested("enough")
 CANCELLED = e.ExecutionCancelled("enough")
@@ -119,8 +124,14 @@ CASES = [
     Case("K-4", [STARTED, *JOINED, started(1), done(1)], e.JoinSetAwaited(join(0), at(1), Err(FAILURE))),
     Case("K-5", [STARTED], RESUMED),
     Case("K-5", [STARTED, scheduled(0), WAIT], RESUMED),
+    Case("K-5", [STARTED, scheduled(0), OPEN], RESUMED),
+    Case("K-5", [STARTED, scheduled(0), scheduled(1), OPEN, started(0), done(0), RESUMED, OPEN], RESUMED),
     Case("K-6", [STARTED, scheduled(0), WAIT], scheduled(1)),
     Case("K-6", [STARTED, scheduled(0), WAIT], WAIT),
+    Case("K-7", [STARTED, scheduled(0)], undoing(1, at(0))),
+    Case("K-7", [STARTED], undoing(1, at(0))),
+    Case("K-7", [STARTED, scheduled(0), started(0), done(0), undoing(1, at(0))], undoing(2, at(0))),
+    Case("K-7", [STARTED, undoing(1, PromiseId(b"\1" * 32, (0,)))], undoing(2, PromiseId(b"\1" * 32, (0,)))),
 ]
 
 

@@ -37,6 +37,10 @@ LINES = [
     "join set created at #5",
     "#0 submitted to join set #5",
     "#0 taken from join set #5",
+    "started(1)",
+    "step refund() scheduled at #1 to undo #0",
+    "waiting for any of #0, #4 (signals 'approval' at #4)",
+    "waiting for whatever is open (signals 'approval' at #4)",
 ]
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NoReturn, TypeVar, overload
 from holdfast.errors import InvalidRequest
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function.definitions import Workflow, current
+from holdfast.programs.function.failures import ContinueAsNew
 from holdfast.programs.function.joinset import JoinSet
-from holdfast.programs.function.program import ContinueAsNew
 from holdfast.programs.function.values import decode, encode
 
 T = TypeVar("T")
@@ -60,9 +60,23 @@ async def spawn(workflow: Workflow[..., Any], *args: Any, id: str | None = None,
 
 
 def continue_as_new(*args: Any, **kwargs: Any) -> NoReturn:
-    """End this journal and go on with a fresh one: same run, same id, new arguments. Unreceived signals come along."""
+    """End this journal and go on with a fresh one: same run, same id, new arguments.
+
+    Signals that were not received come along, and so does what was done and has an ``undo=``, unless ``keep_done()``
+    was called.
+    """
     current("continue_as_new()")
     raise ContinueAsNew(args, kwargs)
+
+
+def keep_done() -> None:
+    """Declare what was done so far as done for good: it is not undone when the run fails later or is cancelled.
+
+    A run that continues as new takes along what it did, to undo it where a later generation fails. One that goes on for
+    ever and has a step with ``undo=`` calls this where a round of it is over.
+    """
+    _, program = current("keep_done()")
+    program.keep_done()
 
 
 def now() -> datetime.datetime:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from holdfast.errors import InvalidDefinition, NotInWorkflow
+from holdfast.errors import InvalidDefinition, NotAwaited, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
+from holdfast.programs.function.call_site import CallSite, is_discarded
+from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
-from holdfast.programs.function.program import FunctionProgram, unwrap
+from holdfast.programs.function.program import FunctionProgram
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import Signature
 
@@ -34,17 +38,28 @@ def current(what: str) -> tuple[DurableLoop, FunctionProgram]:
 
 
 class Call(Coroutine[Any, Any, R_co]):
-    """A call that has not begun: await it, give it to asyncio, or submit it to a join set."""
+    """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
 
-    __slots__ = ("_number", "_running", "args", "definition", "kwargs")
+    A run in which one was made and never begun fails, at once where the code throws the call away, else at its end.
+    """
+
+    __slots__ = ("_loop", "_number", "_running", "args", "definition", "kwargs")
 
     def __init__(self, definition: Durable[R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.definition = definition
         self.args = args
         self.kwargs = kwargs
         self._running: Coroutine[Any, Any, R_co] | None = None
-        loop = durable_loop()
-        self._number = id(self) if loop is None else loop.number()
+        loop = self._loop = durable_loop()
+        if loop is None:
+            self._number = id(self)
+            return
+        self._number = loop.number()
+        if loop.program.first_edition is None:
+            caller = sys._getframe(2)  # who called the step
+            site = loop.unawaited[self._number] = CallSite(definition.what, caller.f_code, caller.f_lasti)
+            if is_discarded(site.code, site.instruction):
+                raise NotAwaited(site.complaint())
 
     def __hash__(self) -> int:
         # asyncio.as_completed() begins its calls in the order of a set: that order must be the same in every replay.
@@ -52,8 +67,14 @@ class Call(Coroutine[Any, Any, R_co]):
 
     def _begun(self) -> Coroutine[Any, Any, R_co]:
         if self._running is None:
+            self.claim()
             self._running = self.definition.begin(self.args, self.kwargs)
         return self._running
+
+    def claim(self) -> None:
+        """Somebody sees to this call: it is no longer one that nobody awaits."""
+        if self._loop is not None:
+            self._loop.unawaited.pop(self._number, None)
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         return self._begun().__await__()
@@ -65,6 +86,7 @@ class Call(Coroutine[Any, Any, R_co]):
         return self._begun().throw(*error)
 
     def close(self) -> None:
+        self.claim()
         if self._running is not None:
             self._running.close()
 
@@ -151,14 +173,30 @@ class Step(Durable[R_co], Generic[P, R_co]):
         if loop.disposed:
             raise Halt
         value = self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
-        if self.undo is not None:
-            self.done(loop.program, value, args)
+        if loop.program.first_edition is not None:
+            self.got(loop.program, value, args)
         return value
 
-    def done(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
-        """Remember how to undo a call that succeeded: ``undo`` gets the result, then as many arguments as it takes."""
-        if self.undo is not None:
-            program.compensations.append((self.undo, (value, *args)[: self._undo_takes]))
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
+        payload = self.signature.write(args, kwargs)
+        promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+        if self.undo is not None and loop.program.first_edition is None:
+            loop.program.compensations.asked(promise, self, payload)
+        return promise
+
+    def undo_call(self, result: Payload, input: Payload) -> tuple[Step[..., Any], Payload]:
+        """The step that undoes a call with this result, and what it is given: the result, then as many of the call's
+        arguments as it takes. Raises where either cannot be read or written."""
+        if self.undo is None:
+            raise InvalidDefinition(f"{self.what} has no undo= any more, and a call of it must be undone: restore it")
+        args, kwargs = self.signature.read(input)
+        given = (self.read_result(result), *inspect.signature(self.function).bind(*args, **kwargs).args)
+        return self.undo, self.undo.signature.write(given[: self._undo_takes], {})
+
+    def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
+        """A task has got the value of a call; in the first edition that is when it can be undone."""
+        if self.undo is not None and program.first_edition is not None:
+            program.first_edition.done(self.undo, (value, *args)[: self._undo_takes])
 
 
 class Workflow(Durable[R_co], Generic[P, R_co]):

@@ -6,11 +6,46 @@ import builtins
 import sys
 import traceback
 from functools import lru_cache
+from typing import cast
 
-from holdfast.errors import StepFailed
-from holdfast.journal.payload import Failure
+from holdfast.errors import AuthorError, NotAwaited, StepFailed
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 
 TRACE_LIMIT = 4000
+
+
+class ContinueAsNew(BaseException):
+    """Ends this generation of the run and begins the next. A BaseException, so that ``except Exception`` lets it by."""
+
+    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        super().__init__("the run continues as new")
+        self.arguments = args, kwargs
+
+
+def continuation(error: BaseException) -> ContinueAsNew | None:
+    """What a body asked for that ended with this error: a TaskGroup wraps what ends it. An error beside it counts."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, ContinueAsNew) else None
+    wanted, other = error.split(ContinueAsNew)
+    if wanted is None or other is not None:
+        return None
+    first: BaseException = wanted
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return cast("ContinueAsNew", first)
+
+
+def is_at_fault(error: BaseException) -> bool:
+    """Whether the body's own code must change, and the run waits for that. A step that failed that way has failed,
+    like any other, and a call that was never awaited cannot be mended any more in this run."""
+    return isinstance(error, AuthorError) and not isinstance(error, StepFailed | NotAwaited)
+
+
+def unwrap(outcome: Outcome, what: str) -> Payload:
+    """The value of an outcome, or its error raised."""
+    if type(outcome) is Err:
+        raise revive(outcome.failure, what)
+    return cast("Ok", outcome).value
 
 
 def describe(error: BaseException) -> Failure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
@@ -12,13 +13,48 @@ from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.definitions import Call, Durable, Step, current
-from holdfast.programs.function.program import unwrap
+from holdfast.programs.function.failures import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Members:
+    """The calls of one join set: those whose results have not been taken, and of these the ones that have ended."""
+
+    __slots__ = ("calls", "ended", "in_order")
+
+    def __init__(self) -> None:
+        self.calls: dict[PromiseId, tuple[Durable[Any], tuple[Any, ...]]] = {}
+        self.ended: dict[PromiseId, Outcome] = {}
+        self.in_order: deque[PromiseId] = deque()  # as they ended
+
+    @property
+    def missing(self) -> int:
+        """How many have not ended."""
+        return len(self.calls) - len(self.ended)
+
+    def open(self) -> tuple[PromiseId, ...]:
+        """Those that have not ended, in the order of submission."""
+        return tuple(promise for promise in self.calls if promise not in self.ended)
+
+    def end(self, promise: PromiseId, outcome: Outcome) -> None:
+        """A call has ended."""
+        self.ended[promise] = outcome
+        self.in_order.append(promise)
+
+    def next_ended(self) -> PromiseId:
+        """The call that ended first, of those that have."""
+        while (promise := self.in_order.popleft()) not in self.ended:  # it was taken with all the others
+            continue
+        return promise
+
+    def take(self, promise: PromiseId) -> tuple[Outcome, Durable[Any], tuple[Any, ...]]:
+        """The result of a call that has ended, which is now no longer a member."""
+        return self.ended.pop(promise), *self.calls.pop(promise)
 
 
 class JoinSet(Generic[T]):
@@ -29,14 +65,12 @@ class JoinSet(Generic[T]):
         self._loop = loop
         self._program = program
         self._id = loop.scribe.join_set()
-        self._calls: dict[PromiseId, tuple[Durable[Any], tuple[Any, ...]]] = {}
-        self._settled: dict[PromiseId, Outcome] = {}
+        self._members = Members()
         self._waiter: tuple[AwaitKind, asyncio.Future[None]] | None = None
-        self._order: list[PromiseId] = []
 
     def __len__(self) -> int:
         """How many results have not been taken."""
-        return len(self._calls)
+        return len(self._members.calls)
 
     @overload
     def submit(self, call: Coroutine[Any, Any, T], /) -> None: ...
@@ -48,69 +82,60 @@ class JoinSet(Generic[T]):
         """Begin a call of a step or child workflow: ``submit(charge(order))`` or ``submit(charge, order)``."""
         loop, _ = current("JoinSet.submit()")
         if isinstance(call, Call) and not args and not kwargs:
+            call.claim()
             call, args, kwargs = call.definition, call.args, call.kwargs
         if not isinstance(call, Durable):
             raise InvalidDefinition(f"a join set takes calls of steps and workflows, not {call!r}")
         promise = call.schedule(loop, args, kwargs)
         loop.scribe.submit(self._id, promise)
-        self._calls[promise] = (call, args)
-        self._order.append(promise)
+        self._members.calls[promise] = (call, args)
         self._program.members[promise] = self
 
     async def next(self) -> T:
         """The next result, in the order in which they were settled; a failed call raises. IndexError after the last."""
-        if not self._calls:
+        if not self._members.calls:
             raise IndexError("every result of this join set has been taken")
-        while not self._settled:
+        while not self._members.ended:
             await self._wait(AnyKind())
-        promise, outcome = next(iter(self._settled.items()))
-        return self._take(promise, outcome)
+        return self._take(self._members.next_ended())
 
     async def all(self) -> list[T]:
         """Every result not taken yet, in the order of submission; the first failed call raises."""
-        while len(self._settled) < len(self._calls):
+        while self._members.missing:
             await self._wait(All())
-        wanted = [promise for promise in self._order if promise in self._calls]
-        return [self._take(promise, self._settled[promise]) for promise in wanted]
+        return [self._take(promise) for promise in list(self._members.calls)]
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self._results()
 
     async def _results(self) -> AsyncIterator[T]:
-        while self._calls:
+        while self._members.calls:
             yield await self.next()
 
-    def _take(self, promise: PromiseId, outcome: Outcome) -> T:
+    def _take(self, promise: PromiseId) -> T:
         loop, program = current("a join set's result")
-        loop.scribe.consume(self._id, promise, outcome)
-        del self._settled[promise]
-        definition, args = self._calls.pop(promise)
+        loop.scribe.consume(self._id, promise, self._members.ended[promise])
+        outcome, definition, args = self._members.take(promise)
         payload = unwrap(outcome, definition.what)
         value: T = definition.read_result(payload)
         if isinstance(definition, Step):
-            definition.done(program, value, args)
+            definition.got(program, value, args)
         return value
 
     async def _wait(self, kind: AwaitKind) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiter = (kind, waiter)
-        self._program.join_waits[self] = (kind, self._missing())
+        self._program.join_waits[self._members] = kind
         try:
             await waiter
         finally:
             self._waiter = None
-            self._program.join_waits.pop(self, None)
+            self._program.join_waits.pop(self._members, None)
 
     def settled(self, promise: PromiseId, outcome: Outcome) -> None:
         """The kernel delivered a member's outcome."""
-        self._settled[promise] = outcome
+        self._members.end(promise, outcome)
         if self._waiter is not None:
             kind, waiter = self._waiter
-            enough = len(self._settled) == len(self._calls) if isinstance(kind, All) else True
-            if enough and not waiter.done():
+            if not (isinstance(kind, All) and self._members.missing) and not waiter.done():
                 waiter.set_result(None)
-            elif not enough:  # beside other waits a run resumes for each: what is here is waited for no longer
-                self._program.join_waits[self] = (kind, self._missing())
-
-    def _missing(self) -> tuple[PromiseId, ...]:
-        return tuple(promise for promise in self._calls if promise not in self._settled)

@@ -4,8 +4,8 @@ No selector, no thread, no clock: ready callbacks run first in, first out until 
 journal says. ``asyncio.sleep``, ``timeout``, ``gather``, ``wait``, ``TaskGroup``, ``Event`` and ``Queue`` work on it as
 they are, because they need nothing but futures, callbacks and timers. Real I/O raises BlockedLoop.
 
-Sets of tasks, which asyncio and authors iterate over, have the same order in every replay, because a task's hash is its
-number and not its address.
+Sets of tasks and futures, which asyncio and authors iterate over, have the same order in every replay: see
+``determinism``.
 
 The loop is stepped from a plain callback of the worker's own loop, never from inside a task: newer Pythons refuse a
 task inside a running task of the same thread.
@@ -24,15 +24,20 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from holdfast.errors import AuthorError, BlockedLoop
+from holdfast.errors import AuthorError, BlockedLoop, NotAwaited
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Scribe
+from holdfast.programs.function import determinism
+from holdfast.programs.function.call_site import CallSite
+from holdfast.programs.function.determinism import DurableFuture
 
 if TYPE_CHECKING:
     from holdfast.programs.function.program import FunctionProgram
 
 T = TypeVar("T")
+
+determinism.install()
 
 TASKS_KEPT: Final = 16
 """Tasks that a loop remembers before it looks which of them have ended."""
@@ -97,12 +102,16 @@ class DurableTimer(asyncio.TimerHandle):
 
 
 class DurableTask(asyncio.Task[T]):
-    """A task whose hash is its number in its run, so that sets of tasks keep their order in every replay."""
+    """A task whose hash is its number in its run, so that sets of tasks keep their order in every replay.
+
+    While it is made it has no number, and asyncio puts it into a set of all tasks of the process. There it hashes by
+    its address: by a number it would collide with the tasks of every other run, and without one with all of them.
+    """
 
     number = 0
 
     def __hash__(self) -> int:
-        return self.number
+        return self.number or object.__hash__(self)
 
 
 class DurableLoop(asyncio.AbstractEventLoop):
@@ -114,6 +123,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.futures: dict[PromiseId, Promised] = {}
         self.timers: dict[PromiseId, DurableTimer] = {}
         self.fault: AuthorError | None = None
+        self.unawaited: dict[int, CallSite] = {}
         self._ready: deque[Ready | DurableTimer] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_limit = TASKS_KEPT
@@ -142,6 +152,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Run a fired timer's callback; the loop's time becomes the timer's."""
         self._time = max(self._time, timer.when())
         self._ready.append(timer)
+
+    def check_awaited(self) -> None:
+        """Raises NotAwaited where a call was made and never begun: what it stands for was not done."""
+        for site in self.unawaited.values():
+            raise NotAwaited(site.complaint())
 
     # -- stepping ------------------------------------------------------------------------------------------------
 
@@ -185,8 +200,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(outer)
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Close a generator that the body left early. One that is thrown away with its run is not run again."""
-        if not self._closed and self.is_running():
+        """Close a generator that the body left early. One that is thrown away with its run is not run again, nor one
+        that only the garbage collector found: it looks for garbage at other moments in each replay."""
+        if not self._closed and self.is_running() and not determinism.is_collecting():
             self.create_task(generator.aclose())
 
     def dispose(self) -> None:
@@ -236,7 +252,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return self._time
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return DurableFuture(loop=self)
 
     def create_task(  # type: ignore[override]  # newer stubs add keywords that newer Pythons pass
         self, coro: Coroutine[Any, Any, T], **options: Any

@@ -1,38 +1,40 @@
-"""A function as the kernel's program: its coroutine on a durable loop, its waits, its end."""
+"""A function as the kernel's program: its coroutine on a durable loop, its waits, its end, its compensation.
+
+A run of it has two phases: the body, and where that failed or was cancelled, the undoing of what was done. The second
+has a task of its own, which nothing can cancel.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import AuthorError, EngineError, StepFailed
-from holdfast.journal.events import All as AllKind
-from holdfast.journal.events import Any as AnyKind
-from holdfast.journal.events import AwaitKind, Single
-from holdfast.journal.events import Signal as SignalKind
-from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+import msgspec
+
+from holdfast.errors import EngineError
+from holdfast.journal import events as e
+from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
-from holdfast.programs.function.failures import describe, revive
+from holdfast.programs.function.compensation import Compensations
+from holdfast.programs.function.failures import continuation, describe, is_at_fault, unwrap
+from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
 
 if TYPE_CHECKING:
-    from holdfast.programs.function.definitions import Step, Workflow
-    from holdfast.programs.function.joinset import JoinSet
+    from holdfast.programs.function.definitions import Workflow
+    from holdfast.programs.function.joinset import JoinSet, Members
 
-_SINGLE, _ANY, _ALL = Single(), AnyKind(), AllKind()
+LISTED: Final = 16
+"""A wait for more than this lists nothing. Each resumption writes the list anew, so it must not grow with the run."""
+
+_SINGLE: Final = e.Single()
+_ANY: Final = e.Any()
+_OPEN: Final = Waiting((), e.Open())
 
 _STRAY = Failure("asyncio.exceptions:CancelledError", "the workflow let a CancelledError through that nobody asked for")
 """The end of a body that awaited a task it had cancelled itself: an error of its own, no cancellation of the run."""
-
-
-class ContinueAsNew(BaseException):
-    """Ends this generation of the run and begins the next. A BaseException, so that ``except Exception`` lets it by."""
-
-    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        super().__init__("the run continues as new")
-        self.arguments = args, kwargs
 
 
 class FunctionProgram:
@@ -40,23 +42,32 @@ class FunctionProgram:
 
     def __init__(self, workflow: Workflow[..., Any]) -> None:
         self.workflow = workflow
-        self.compensations: list[tuple[Step[..., Any], tuple[Any, ...]]] = []
+        self.compensations = Compensations()
+        self.first_edition: FirstEdition | None = None
         self.signals: dict[PromiseId, str] = {}
-        self.join_waits: dict[JoinSet[Any], tuple[AwaitKind, tuple[PromiseId, ...]]] = {}
+        self.join_waits: dict[Members, e.AwaitKind] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
         self.patches: dict[str, bool] = {}
         self._loop: DurableLoop | None = None
         self._main: asyncio.Task[Ending] | None = None
+        self._undoing: asyncio.Task[None] | None = None
+        self._ended: Ending | None = None
         self._cancelled = False
 
     # -- the kernel's side -----------------------------------------------------------------------------------------
 
-    def start(self, scribe: Scribe, input: Payload) -> None:
+    def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         loop = self._loop = DurableLoop(scribe, self)  # type: ignore[abstract]  # it refuses the rest by name
-        self._main = loop.create_task(self._drive(input))
+        if started.edition:
+            self.compensations = Compensations(started.carried)
+            self._main = loop.create_task(self._drive(started.input))
+        else:
+            self.first_edition = FirstEdition(self.workflow)
+            self._main = loop.create_task(self.first_edition.drive(started.input))
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         loop = self._running()
+        self.compensations.settled(promise_id, outcome)
         future = loop.futures.pop(promise_id, None)
         if future is not None:
             self.signals.pop(promise_id, None)
@@ -70,8 +81,8 @@ class FunctionProgram:
 
     def cancel(self, reason: str) -> None:
         loop, main = self._running(), self._main
-        self._cancelled = True
-        if main is not None and not main.done():
+        if main is not None and not main.done():  # else the run is being undone, and nothing ends that
+            self._cancelled = True
             main.cancel(reason)
         loop.run_ready()
 
@@ -80,32 +91,53 @@ class FunctionProgram:
         loop.run_ready()
         if loop.fault is not None:
             raise loop.fault
-        if main is not None and main.done():
-            return self._ending(main)
-        return self._waiting(loop)
+        if main is None or not main.done():
+            return self._waiting(loop)
+        ending = self._ending(main)
+        if type(ending) is Continued:
+            return msgspec.structs.replace(ending, carried=self.compensations.carried())
+        if type(ending) is Returned:
+            return ending
+        if not self._undo(loop):
+            return self._waiting(loop)
+        return self._with_failures(ending)
 
     def close(self) -> None:
         if self._loop is not None:
             self._loop.dispose()
-            self._loop = self._main = None
+            self._loop = self._main = self._undoing = None
 
     # -- waiting and ending ----------------------------------------------------------------------------------------
 
     def _waiting(self, loop: DurableLoop) -> Waiting:
         futures, timers, joins = loop.futures, loop.timers, self.join_waits
-        if len(futures) + len(timers) + len(joins) == 1:
-            if joins:
-                kind, members = next(iter(joins.values()))
-                return Waiting(members, kind)
+        count = len(futures) + len(timers)
+        if count == 1 and not joins:
             promise = next(iter(futures or timers))
             name = self.signals.get(promise)
-            return Waiting((promise,), _SINGLE if name is None else SignalKind(name, promise))
-        union = dict.fromkeys([*futures, *timers])
-        for _, members in joins.values():
-            union.update(dict.fromkeys(members))
-        return Waiting(tuple(union), _ANY)
+            return Waiting((promise,), _SINGLE if name is None else e.Signal(name, promise))
+        if len(joins) == 1 and not count:
+            members, kind = next(iter(joins.items()))
+            listed = type(kind) is e.All or members.missing <= LISTED  # all of them is one wait, written once
+            return Waiting(self.waiting_on(), kind) if listed else _OPEN
+        if count + sum(members.missing for members in joins) > LISTED:
+            return _OPEN
+        return Waiting(self.waiting_on(), _ANY)
+
+    def waiting_on(self) -> tuple[PromiseId, ...]:
+        loop = self._running()
+        union = dict.fromkeys([*loop.futures, *loop.timers])
+        for members in self.join_waits:
+            union.update(dict.fromkeys(members.open()))
+        return tuple(union)
 
     def _ending(self, main: asyncio.Task[Ending]) -> Ending:
+        """How the body ended."""
+        if self._ended is None:
+            self._ended = self._ending_of(main)
+        return self._ended
+
+    def _ending_of(self, main: asyncio.Task[Ending]) -> Ending:
         if main.cancelled():
             return Stopped() if self._cancelled else Raised(_STRAY)
         error = main.exception()
@@ -113,9 +145,30 @@ class FunctionProgram:
             return main.result()
         if isinstance(error, Halt):
             return Stopped()
-        if _is_at_fault(error):
+        if is_at_fault(error):  # the run is parked as it is, and nothing is undone
             raise error
         return Raised(describe(error))
+
+    def _undo(self, loop: DurableLoop) -> bool:
+        """Go on undoing what was done; whether all of it is undone. A late success is undone, too."""
+        while self.compensations or (self._undoing is not None and not self._undoing.done()):
+            if self._undoing is None or self._undoing.done():
+                self._undoing = loop.create_task(self.compensations.undo(loop))
+                loop.run_ready()
+            if not self._undoing.done():
+                return False
+            if self._undoing.exception() is not None:  # its code and its journal disagree, and the kernel will say so
+                return True
+        return True
+
+    def _with_failures(self, ending: Ending) -> Ending:
+        """The ending, which tells what could not be undone."""
+        failures = self.compensations.failures
+        if not failures:
+            return ending
+        cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
+        told = f"{cause.message or cause.type}; and what was done could not all be taken back: {'; '.join(failures)}"
+        return Raised(Failure("holdfast.errors:StepFailed", told, cause.trace))
 
     def _running(self) -> DurableLoop:
         if self._loop is None:
@@ -125,46 +178,26 @@ class FunctionProgram:
     # -- the author's side -----------------------------------------------------------------------------------------
 
     async def _drive(self, input: Payload) -> Ending:
-        """Call the function; on failure or cancellation undo what was done, newest first."""
-        args, kwargs = self.workflow.signature.read(input)
+        """Call the function, and read what became of it."""
+        loop, signature = self._running(), self.workflow.signature
+        args, kwargs = signature.read(input)
         try:
             value = await self.workflow.function(*args, **kwargs)
-            return Returned(self.workflow.signature.write_result(value))
-        except ContinueAsNew as again:
-            return Continued(self.workflow.signature.write(*again.arguments))
-        except asyncio.CancelledError as cancelled:
-            await self._undo(cancelled)
-            raise
-        except Exception as error:
-            if not _is_at_fault(error):  # else the run is parked as it is, and nothing is undone
-                await self._undo(error)
-            raise
+        except BaseException as error:
+            again = continuation(error)
+            if again is None:
+                raise
+            loop.check_awaited()
+            return Continued(signature.write(*again.arguments))
+        loop.check_awaited()
+        return Returned(signature.write_result(value))
 
-    async def _undo(self, cause: BaseException) -> None:
-        """Take back what was done, newest first, all of it; what cannot be taken back is said."""
-        failed: list[str] = []
-        while self.compensations:
-            undo, args = self.compensations.pop()
-            try:
-                await undo(*args)
-            except StepFailed as error:
-                failed.append(str(error))
-        if failed:
-            what = str(cause) or type(cause).__name__
-            raise StepFailed(f"{what}; and what was done could not all be taken back: {'; '.join(failed)}") from cause
+    def keep_done(self) -> None:
+        """What was done so far stands, whatever happens."""
+        self.compensations.keep()
+        if self.first_edition is not None:
+            self.first_edition.keep()
 
     async def value(self, promise_id: PromiseId, what: str) -> Payload:
         """Wait for a promise and give its value, or raise its error."""
         return unwrap(await self._running().promise(promise_id), what)
-
-
-def _is_at_fault(error: BaseException) -> bool:
-    """Whether the body's own code must change. A step that failed that way has failed, like any other."""
-    return isinstance(error, AuthorError) and not isinstance(error, StepFailed)
-
-
-def unwrap(outcome: Outcome, what: str) -> Payload:
-    """The value of an outcome, or its error raised."""
-    if type(outcome) is Err:
-        raise revive(outcome.failure, what)
-    return cast("Ok", outcome).value
