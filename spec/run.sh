@@ -45,7 +45,7 @@ install() { [ -x node_modules/.bin/quint ] || npm ci --silent || npm install --s
 check() {
   for file in events laws journal engine; do quint typecheck "$file.qnt"; done
   simulate_reaching journal.qnt --max-samples=40 --max-steps=45 --invariants "${laws[@]}" \
-    --witnesses aJoinSetWasTaken aSignalWasReceivedWhileBlocked aRunWasCancelled
+    --witnesses aJoinSetWasTaken aSignalWasReceivedWhileBlocked aRunWasCancelled anOpenWaitWasResumed
   local broken=()
   for law in "${laws[@]}"; do broken+=("not($law)"); done
   simulate_reaching journal.qnt --step=lawless --max-samples=60 --max-steps=30 --witnesses "${broken[@]}"
@@ -71,6 +71,7 @@ regenerate() {
   find_trace lawful-join-set aJoinSetWasTaken
   find_trace lawful-signal aSignalWasReceivedWhileBlocked
   find_trace lawful-cancelled aRunWasCancelled
+  find_trace lawful-open-wait anOpenWaitWasResumed
   simulate journal.qnt --step=lawless --max-samples=20 --n-traces=20 --max-steps=14 \
     --out-itf="$traces/lawless-{seq}.itf.json"
   node tidy.mjs "$traces"/lawful-*.itf.json "$traces"/lawless-*.itf.json
