@@ -27,6 +27,7 @@ from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function.calls import (
     continue_as_new,
     join_set,
+    keep_done,
     now,
     patched,
     random,
@@ -67,6 +68,7 @@ __all__ = [
     "continue_as_new",
     "heartbeat",
     "join_set",
+    "keep_done",
     "now",
     "patched",
     "random",

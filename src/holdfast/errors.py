@@ -26,6 +26,7 @@ The tree is split by who must act::
     │   ├── RunNotFound              no run of that id in that tenant
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   ├── RunEnded                 the run has ended, nothing can reach it
+    │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
     │   ├── RunCancelled             the awaited run was cancelled
@@ -239,6 +240,13 @@ class RunEnded(CallerError):
     """The run has ended: start a new one, or fork it."""
 
     code = "run_ended"
+    http_status = 409
+
+
+class RetryRefused(CallerError):
+    """A retry would do something twice, or leave out what was undone: fork the run from where it should go on."""
+
+    code = "retry_refused"
     http_status = 409
 
 

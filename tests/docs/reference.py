@@ -38,6 +38,7 @@ SECTIONS: dict[str, list[str]] = {
         "uuid",
         "patched",
         "continue_as_new",
+        "keep_done",
     ],
     "In a step": ["heartbeat", "step_info"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],

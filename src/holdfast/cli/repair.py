@@ -8,10 +8,8 @@ from holdfast.cli import options, output, records, session
 from holdfast.cli.output import Cell
 from holdfast.cli.steering import tell
 from holdfast.client.engine import Holdfast
-from holdfast.client.repairing import before_failure, check_retry
 from holdfast.errors import InvalidRequest
 from holdfast.journal import events as e
-from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.store.protocol import Run
 
@@ -21,31 +19,16 @@ from holdfast.store.protocol import Run
 @options.steered_by
 @options.dry_run
 def retry(run: str, tenant: str, store: str | None, as_json: bool, who: str, dry_run: bool) -> None:
-    """Let a failed or cancelled run go on from its failed step; what succeeded before is kept."""
+    """Let a failed or cancelled run go on from its failure. What it undid is done again, and no other success."""
 
-    async def work(app: Holdfast) -> tuple[Run, list[str]]:
+    async def work(app: Holdfast) -> tuple[Run, tuple[str, ...]]:
         handle = app.run(run, tenant=tenant)
-        row = await handle.info()
-        check_retry(row)
-        kept = before_failure([entry async for entry in handle.journal()])
-        if not dry_run:
-            await session.patiently(app, handle.retry(by=who))
-        return await handle.info(), _open(kept)
+        again = await session.patiently(app, handle.retry(by=who, dry_run=dry_run))
+        return await handle.info(), again
 
     row, again = session.on_store(session.url_of(store), work)
     sentence = f"run {run} {'would go' if dry_run else 'goes'} on, doing again: {', '.join(again) or 'its last turn'}"
-    tell(row, "retry", sentence, as_json, dry_run=dry_run, again=again)
-
-
-def _open(entries: list[e.Entry]) -> list[str]:
-    """The invocations that are scheduled and not settled, by name."""
-    waiting: dict[PromiseId, str] = {}
-    for entry in entries:
-        if isinstance(entry.event, e.InvokeScheduled):
-            waiting[entry.event.promise_id] = entry.event.function_name
-        elif isinstance(entry.event, e.InvokeCompleted):
-            waiting.pop(entry.event.promise_id, None)
-    return list(waiting.values())
+    tell(row, "retry", sentence, as_json, dry_run=dry_run, again=list(again))
 
 
 @click.command()

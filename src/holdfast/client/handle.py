@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from holdfast.client import journals
 from holdfast.client.evidence import Evidence, evidence_of
 from holdfast.client.explaining import explain
-from holdfast.client.repairing import check_retry
 from holdfast.client.verifying import Verdict, verify_run
 from holdfast.client.waiting import EndedHere
 from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunConflict, RunEnded, RunFailed, RunNotFound
@@ -171,11 +170,18 @@ class RunHandle(Generic[R]):
         """
         return await evidence_of(self._app, self.key, values=values, generation=generation, anew=anew)
 
-    async def retry(self, *, by: str | None = None) -> None:
-        """Let a failed or cancelled run go on from its failed step: a new generation with the journal up to there."""
-        check_retry(await self.info())
-        await self._steer("retry", by)
-        await self._app.repairs.retry(self.key)
+    async def retry(self, *, by: str | None = None, dry_run: bool = False) -> tuple[str, ...]:
+        """Let a failed or cancelled run go on from its failure: a new generation with the journal up to there.
+
+        What it undid is done again, and so is what failed; no other step that succeeded is. Gives the names of the
+        calls that are done again; with ``dry_run`` nothing else happens. Raises InvalidRequest where it has not failed,
+        RetryRefused where something would be done twice.
+        """
+        plan = await self._app.repairs.plan_retry(self.key)
+        if not dry_run:
+            await self._steer("retry", by)
+            await self._app.repairs.retry(plan)
+        return plan.again
 
     async def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> RunHandle[R]:
         """A new run with this one's journal up to, and without, ``sequence``; it goes on from there by itself.

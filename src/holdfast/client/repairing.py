@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client import journals
+from holdfast.client.retry_point import retry_point
 from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
 from holdfast.gate.actions import ACTION
 from holdfast.gate.reversal import REVERSE
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
-from holdfast.journal.payload import Err
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.definitions import WORKFLOW
 from holdfast.store import protocol as p
@@ -27,29 +27,43 @@ if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
 
+class RetryPlan(msgspec.Struct, frozen=True):
+    """What a retry of a run does: the names of the calls that are done again, and the changes that begin it."""
+
+    run: str
+    again: tuple[str, ...]
+    changes: list[p.Change]
+
+
 class Repairs:
     """Forks and retries for one engine."""
 
     def __init__(self, app: Holdfast) -> None:
         self._app = app
 
-    async def retry(self, key: p.Key) -> None:
-        """Begin a new generation of an ended run from before its last failure.
+    async def plan_retry(self, key: p.Key) -> RetryPlan:
+        """What a retry of an ended run would do. Raises InvalidRequest or RetryRefused where it cannot be retried.
 
-        So do the children that it waits for then: the one that failed it, and those that were cancelled with it.
+        It begins a new generation from before its failure, and so do the children that it waits for then: the one that
+        failed it, and those that were cancelled with it.
         """
-        changes = await self._renewals(key)
+        changes, again = await self._renewals(key)
+        return RetryPlan(key.run, again, changes)
+
+    async def retry(self, plan: RetryPlan) -> None:
+        """Carry a plan out. Raises RunEnded where someone else was faster."""
         # All in one transaction: a child that ends before its parent waits again would tell nobody.
-        answers = await self._app.store.commit(changes)
+        answers = await self._app.store.commit(plan.changes)
         if not all(isinstance(answer, p.Renewed) for answer in answers):
-            raise RunEnded(f"run {key.run} was changed by someone else meanwhile: look at it again.")
+            raise RunEnded(f"run {plan.run} was changed by someone else meanwhile: look at it again.")
         self._app.hint()
 
-    async def _renewals(self, key: p.Key) -> list[p.Change]:
+    async def _renewals(self, key: p.Key) -> tuple[list[p.Change], tuple[str, ...]]:
         run = await journals.row_of(self._app.store, key)
         check_retry(run)
         entries = [entry async for entry in journals.read(self._app.store, run)]
-        kept = before_failure(entries)
+        point = retry_point(key.run, entries)
+        kept = point.kept
         blobs: dict[bytes, bytes] = {}
         segment = seal([(entry.timestamp, entry.event) for entry in kept], 0, GENESIS, blobs)
         renewal = p.Renewal(run.root, segment, blobs)
@@ -59,8 +73,8 @@ class Repairs:
         children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
         for child in await self._app.store.get(children):
             if child.standing in ("failed", "cancelled"):
-                changes += await self._renewals(child.key)
-        return changes
+                changes += (await self._renewals(child.key))[0]
+        return changes, point.again
 
     async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None) -> p.Key:
         """A new run with the journal before ``sequence``; the audit says who made it, in the same commit."""
@@ -133,28 +147,6 @@ def check_retry(run: p.Run) -> None:
     """Raises InvalidRequest where the run cannot be retried."""
     if run.standing not in ("failed", "cancelled"):
         raise InvalidRequest(f"run {run.key.run} is {run.status}, and only a failed or cancelled run can be retried.")
-
-
-def before_failure(entries: list[e.Entry]) -> list[e.Entry]:
-    """The journal up to the last failed invocation, or to the last resumption.
-
-    Signals that came after that are kept behind it: whoever sent them was told that they are safe.
-    """
-    index, promise = _failure(entries)
-    kept = entries[:index] if promise is None else _without_attempts(entries[:index], promise)
-    return kept + [entry for entry in entries[index:] if isinstance(entry.event, e.SignalDelivered)]
-
-
-def _failure(entries: list[e.Entry]) -> tuple[int, PromiseId | None]:
-    """Where to go on from, and the invocation that failed there."""
-    for index in range(len(entries) - 1, 0, -1):
-        event = entries[index].event
-        if isinstance(event, e.InvokeCompleted) and isinstance(event.result, Err):
-            return index, event.promise_id
-    for index in range(len(entries) - 1, 0, -1):
-        if isinstance(entries[index].event, (e.ExecutionResumed, e.CancelRequested)):
-            return index, None
-    return 1, None
 
 
 def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entry]:

@@ -217,8 +217,8 @@ class SyncRunHandle(Generic[R]):
     def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:
         return self._loop.call(self._handle.evidence(values=values, generation=generation, anew=anew))
 
-    def retry(self, *, by: str | None = None) -> None:
-        self._loop.call(self._handle.retry(by=by))
+    def retry(self, *, by: str | None = None, dry_run: bool = False) -> tuple[str, ...]:
+        return self._loop.call(self._handle.retry(by=by, dry_run=dry_run))
 
     def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> SyncRunHandle[R]:
         return SyncRunHandle(self._loop, self._loop.call(self._handle.fork(sequence, id=id, by=by)))

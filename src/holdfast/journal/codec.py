@@ -160,8 +160,10 @@ def _read_started(
     return e.ExecutionStarted(digest, _read_payload(input), _read_absolute(parent), key, edition, brought)
 
 
-def _undoes(promise: PromiseId, by: PromiseId) -> Fields | tuple[int, ...] | None:
+def _undoes(promise: PromiseId | None, by: PromiseId) -> Fields | tuple[int, ...] | None:
     """What a call undoes: by its path where it is of the same journal, so that a fork's are its own."""
+    if promise is None:
+        return None
     return promise.path if promise.root == by.root else _absolute(promise)
 
 
@@ -173,12 +175,13 @@ def _read_scheduled(
     input: PayloadField,
     policy: bytes,
     undoes: list[int] | AbsoluteField | None = None,
+    again: int = 0,
 ) -> e.InvokeScheduled:
     undone = None
     if undoes is not None:
         foreign = bool(undoes) and isinstance(undoes[0], bytes)
         undone = _read_absolute(cast("AbsoluteField", undoes)) if foreign else _child(cast("list[int]", undoes), root)
-    return e.InvokeScheduled(_child(path, root), kind, name, _read_payload(input), _read_policy(policy), undone)
+    return e.InvokeScheduled(_child(path, root), kind, name, _read_payload(input), _read_policy(policy), undone, again)
 
 
 def _receives(event: e.ExecutionAwaiting) -> Fields:
@@ -213,7 +216,7 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
         v.function_name,
         _payload(v.input),
         _policy(v.retry_policy),
-        *([] if v.undoes is None else [_undoes(v.undoes, v.promise_id)]),
+        *([] if v.undoes is None and not v.again else [_undoes(v.undoes, v.promise_id), v.again]),
     ],
     e.InvokeStarted: lambda v: [v.promise_id.path, v.attempt],
     e.InvokeCompleted: lambda v: [v.promise_id.path, _outcome(v.result), v.attempt],
@@ -257,7 +260,7 @@ def _hot_outcome(outcome: Outcome) -> bytes:
 
 
 def _hot_scheduled(v: e.InvokeScheduled) -> bytes | None:
-    if v.undoes is not None:
+    if v.undoes is not None or v.again:
         return None
     name = cbor.text(v.kind) + cbor.text(v.function_name)
     return _path(v.promise_id.path) + name + _hot_payload(v.input) + _hot_policy(v.retry_policy)

@@ -92,7 +92,10 @@ class ExecutionCancelled(Event, frozen=True, gc=False):
 
 
 class InvokeScheduled(Event, frozen=True, gc=False):
-    """The intent of a side effect, durable before the effect begins. One that compensates names what it ``undoes``."""
+    """The intent of a side effect, durable before the effect begins. One that compensates names what it ``undoes``.
+
+    ``again`` counts how often it was undone and is done again, by retries of its run.
+    """
 
     promise_id: PromiseId
     kind: InvokeKind
@@ -100,6 +103,7 @@ class InvokeScheduled(Event, frozen=True, gc=False):
     input: Payload
     retry_policy: RetryPolicy
     undoes: PromiseId | None = None
+    again: int = 0
 
 
 class InvokeStarted(Event, frozen=True, gc=False):

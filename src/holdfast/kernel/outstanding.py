@@ -43,6 +43,7 @@ class Pending(msgspec.Struct, gc=False):
             self.attempt,
             self.queue,
             self.retry_at or 0,
+            event.again,
         )
 
 

@@ -9,7 +9,10 @@ from holdfast.journal.promise import PromiseId
 
 
 class Invoke(msgspec.Struct, frozen=True, gc=False):
-    """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``."""
+    """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``.
+
+    ``again`` counts how often the whole call was undone before.
+    """
 
     promise_id: PromiseId
     kind: str
@@ -18,6 +21,7 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     queue: str | None = None
     not_before: int = 0
+    again: int = 0
 
 
 class Abandon(msgspec.Struct, frozen=True, gc=False):

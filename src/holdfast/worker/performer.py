@@ -88,6 +88,7 @@ class Performance(msgspec.Struct):
     loop: asyncio.AbstractEventLoop
     call: Call | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
+    again: int = 0  # how often the call was undone before
     uncut: bool = False  # once begun, it is never called off
     begun: bool = False
     done: bool = False  # the function returned, whatever came of its result
@@ -100,7 +101,9 @@ class Performance(msgspec.Struct):
 
     @property
     def info(self) -> StepInfo:
-        key = str(self.promise) if self.act is None else self.act
+        key = self.act
+        if key is None:  # a call that was undone and is done again is another one to the other side
+            key = f"{self.promise}:{self.again}" if self.again else str(self.promise)
         return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
 
     @property
@@ -173,6 +176,7 @@ class Performer:
         call: Call | None = None,
         act: str | None = None,
         uncut: bool = False,
+        again: int = 0,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
@@ -180,7 +184,9 @@ class Performer:
         more once it has begun.
         """
         loop = asyncio.get_running_loop()
-        performance = Performance(step, key, promise, attempt, input, report, beats, owner, loop, call, act, uncut)
+        performance = Performance(
+            step, key, promise, attempt, input, report, beats, owner, loop, call, act, again, uncut
+        )
         if self._closed:
             return performance
         if self._running < self._limit:

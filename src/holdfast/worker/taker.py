@@ -135,7 +135,7 @@ class Taker(Role):
         self._committer.submit(p.Withdraw(work.key, work.position), lambda _: self._delivered(work.key))
 
     def _begin(self, work: p.Work) -> None:
-        root, data, codec = cbor2.loads(work.body)
+        root, data, codec, *rest = cbor2.loads(work.body)
         promise = PromiseId(root).child(work.position)
         place = (work.key, work.position)
         step = self._steps.get(work.name)
@@ -145,7 +145,15 @@ class Taker(Role):
             self._finish(work, AttemptFailed(promise, failure, work.attempt, self._clock.now()))
             return
         self._running[work.queue][place] = self._performer.perform(
-            step, work.key, promise, work.attempt, Payload(data, codec), self._reported, self._beaten, work
+            step,
+            work.key,
+            promise,
+            work.attempt,
+            Payload(data, codec),
+            self._reported,
+            self._beaten,
+            work,
+            again=rest[0] if rest else 0,  # work that an older version offered does not say
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

@@ -48,7 +48,15 @@ class Undertakings:
             self._arrive(held, Settled(promise, Err(failure), request.attempt, self._clock.now()))
             return
         held.steps[promise] = self._performer.perform(
-            step, held.key, promise, request.attempt, request.input, self._reported, self._beaten, held
+            step,
+            held.key,
+            promise,
+            request.attempt,
+            request.input,
+            self._reported,
+            self._beaten,
+            held,
+            again=request.again,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

@@ -35,7 +35,16 @@ import httpx
 import numpy as np
 import requests
 
-from holdfast import workflow
+from holdfast import action, step, workflow
+
+@step
+async def charge(order): ...
+
+@action(connector="bank", operation="pay")
+async def pay(order): ...
+
+@workflow
+async def child(order): ...
 """
 
 BAD = [
@@ -88,6 +97,9 @@ BAD = [
     ("HF001", "[time.time() for _ in values]"),
     ("HF001", "def inner():\n    return time.time()"),
     ("HF001", "async def inner():\n    await asyncio.sleep(time.time())"),
+    ("HF009", "charge(1)"),
+    ("HF009", "if values: pay(order=1)"),
+    ("HF009", "async def inner():\n    child(1)"),
 ]
 
 GOOD = [
@@ -108,6 +120,9 @@ GOOD = [
     "time = values; time.time()",
     "count = 0\ndef bump():\n    nonlocal count\n    count += 1",
     "for x in values | other: pass",
+    "call = charge(1)\nvalues.append(charge(2))",
+    "charge = values\ncharge(1)",
+    "charge(1).close()",
 ]
 
 

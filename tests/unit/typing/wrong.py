@@ -24,6 +24,7 @@ async def checkout(cents: int) -> str:
     text: str = await receive("approval", bool)  # wrong: arg-type
     print(text)
     charge(cents).upper()  # wrong: attr-defined
+    charge(cents)  # wrong: unused-coroutine
     return number  # wrong: return-value
 
 

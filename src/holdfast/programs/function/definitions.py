@@ -161,7 +161,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
         self._undo_takes = 0 if undo is None else _positional(undo.function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
         return Call(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -208,7 +208,7 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         super().__init__(function, name)
         self.digest = _digest(function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
         if durable_loop() is None:
             raise NotInWorkflow(
                 f"{self.name} is a workflow: start it with app.start({self.name}, …). Calling it starts a child, and "

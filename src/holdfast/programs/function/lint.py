@@ -27,6 +27,7 @@ RULES: Final[dict[str, str]] = {
     "HF006": "the order of a set may differ in the next replay: iterate over sorted(…)",
     "HF007": "id() and hash() differ from process to process: compare or store the value itself",
     "HF008": "state outside the body is not replayed: keep it in local variables, arguments and results",
+    "HF009": "a call that is not awaited is never done: write await before it",
 }
 """Every rule by id, with its remedy. Ids are for ever."""
 
@@ -110,7 +111,9 @@ def lint_source(source: str, path: str) -> list[Finding]:
         reason = getattr(error, "msg", None) or str(error)
         raise InvalidRequest(f"{path}:{line}:{column}: this is not valid Python ({reason}): mend it first") from error
     imports = _imports(tree)
-    found = {finding for body in _workflows(tree, imports) for finding in _Judge(path, imports, body).findings()}
+    durable = {function.name for function in _decorated(tree, imports, ("step", "action", "workflow"))}
+    bodies = _decorated(tree, imports, ("workflow",))
+    found = {finding for body in bodies for finding in _Judge(path, imports, body, durable).findings()}
     lines = source.splitlines()
     return sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
 
@@ -162,25 +165,29 @@ def _full_name(node: ast.expr, imports: dict[str, str]) -> str | None:
             return None
 
 
-def _workflows(tree: ast.Module, imports: dict[str, str]) -> Iterator[_Function]:
-    for node in ast.walk(tree):
-        if isinstance(node, _Function) and any(_is_workflow(decorator, imports) for decorator in node.decorator_list):
-            yield node
+def _decorated(tree: ast.Module, imports: dict[str, str], names: tuple[str, ...]) -> list[_Function]:
+    """The functions that are decorated with one of these of Holdfast's."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, _Function) and any(_is_ours(one, imports, names) for one in node.decorator_list)
+    ]
 
 
-def _is_workflow(decorator: ast.expr, imports: dict[str, str]) -> bool:
+def _is_ours(decorator: ast.expr, imports: dict[str, str], names: tuple[str, ...]) -> bool:
     target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = _full_name(target, imports)
-    return name is not None and name.startswith("holdfast.") and name.endswith(".workflow")
+    package, _, name = (_full_name(target, imports) or "").rpartition(".")
+    return package.partition(".")[0] == "holdfast" and name in names
 
 
 class _Judge:
     """Judges one workflow's body."""
 
-    def __init__(self, path: str, imports: dict[str, str], body: _Function) -> None:
+    def __init__(self, path: str, imports: dict[str, str], body: _Function, durable: set[str]) -> None:
         self._path = path
         self._body = body
         self._bound = _bound(body)
+        self._durable = durable - self._bound
         self._imports = {name: full for name, full in imports.items() if name not in self._bound}
 
     def findings(self) -> Iterator[Finding]:
@@ -190,6 +197,8 @@ class _Judge:
 
     def _judge(self, node: ast.AST) -> Iterator[Finding]:
         match node:
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in self._durable:
+                yield self._finding(node, "HF009", f"{name}()")
             case ast.Call(func=function):
                 yield from self._called(node, function)
             case ast.Subscript(value=value) if self._name(value) == "os.environ":
