@@ -13,6 +13,7 @@ from holdfast.errors import (
     InvalidRequest,
     NotReversible,
     ReceiptNotFound,
+    RetryRefused,
     RunConflict,
     RunEnded,
     StoreUnavailable,
@@ -112,5 +113,5 @@ class Operators:
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     await steering
                     self._simulation.reached[f"an operator: {what}"] += 1
-        except (InvalidRequest, NotReversible, ReceiptNotFound, RunConflict, RunEnded) as error:
+        except (InvalidRequest, NotReversible, ReceiptNotFound, RetryRefused, RunConflict, RunEnded) as error:
             self._simulation.reached[f"an operator: {what}: {type(error).__name__}"] += 1
