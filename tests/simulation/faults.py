@@ -181,6 +181,7 @@ class Recorder(MemoryStore):
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
         self.intended: set[tuple[str, int]] = set()
+        self._again: dict[PromiseId, int] = {}
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
         self.retried: set[tuple[p.Key, int]] = set()  # generations that go on from a part of the one before
@@ -225,16 +226,23 @@ class Recorder(MemoryStore):
         for entry in decode_segment(segment.events, root, segment.first):
             self.events[type(entry.event).__name__] += 1
             match entry.event:
-                case InvokeScheduled(promise_id=promise):
-                    self.intended.add((str(promise), 1))
+                case InvokeScheduled(promise_id=promise, again=again):
+                    self._again[promise] = again
+                    self.intended.add((self._name(promise), 1))
                 case InvokeRetrying(promise_id=promise, failed_attempt=attempt):
-                    self.intended.add((str(promise), attempt + 1))
+                    self.intended.add((self._name(promise), attempt + 1))
                 case InvokeCompleted(promise_id=promise):
-                    self.completed.add(str(promise))
+                    self.completed.add(self._name(promise))
+
+    def _name(self, promise: PromiseId) -> str:
+        """The key of a step's call: one that was undone and is done again has another."""
+        again = self._again.get(promise, 0)
+        return f"{promise}:{again}" if again else str(promise)
 
     def _forget(self, key: p.Key, generation: int) -> None:
         """The run goes on from a part of this journal: what was intended and completed is what that part says."""
-        gone = {str(promise) for entry in self._journal(key, generation) if (promise := _promise(entry)) is not None}
+        journal = self._journal(key, generation)
+        gone = {self._name(promise) for entry in journal if (promise := _promise(entry)) is not None}
         self.completed -= gone
         self.intended = {(promise, attempt) for promise, attempt in self.intended if promise not in gone}
 

@@ -10,6 +10,7 @@ from holdfast.gate.actions import Action
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.worker.performer import Performance
+from tests.simulation.broken import Broken
 from tests.simulation.chronicle import Chronicle, Place
 from tests.simulation.rules import Demand
 
@@ -65,7 +66,7 @@ class Outside:
         demand: Demand,
         time: float,
     ) -> Deed:
-        """Begin an act, if it may begin. SystemExit, because an error would be the act's own failure."""
+        """Begin an act, if it may begin."""
         promise = performance.promise
         proposal = action.propose(arguments, str(promise))
         place = (performance.key.tenant, proposal.key)
@@ -126,4 +127,4 @@ class Outside:
 
 
 def _stop(text: str) -> NoReturn:
-    raise SystemExit(text)
+    raise Broken(text)

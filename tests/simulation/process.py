@@ -19,6 +19,7 @@ from holdfast.testing.virtual import VirtualClock
 from holdfast.worker.heart import LoopPulse
 from holdfast.worker.performer import StepInfo, _current
 from tests.laws.programs import Unlucky, World, play, world
+from tests.simulation.broken import Broken
 from tests.simulation.faults import FaultyStore
 from tests.simulation.gated import DEPLOYED
 from tests.simulation.outside import Deed
@@ -47,7 +48,7 @@ class Nowhere(World):
     """Outside of every process. A step that happens here belongs to no worker, so no law could be checked on it."""
 
     async def perform(self, key: str, fails: int) -> str:
-        raise SystemExit(f"step {key} happened outside of every process")
+        raise Broken(f"step {key} happened outside of every process")
 
 
 class Body(World):
@@ -120,16 +121,16 @@ class Body(World):
         return self.simulation.outside.result((step_info().tenant, key))
 
     def _may_begin(self, key: str, info: StepInfo) -> None:
-        """The laws of an attempt's beginning. SystemExit, because an error would be the step's own failure."""
+        """The laws of an attempt's beginning."""
         store = self.simulation.store
         worker = self.process.app.worker
         if info.key in store.completed:
-            raise SystemExit(f"step {key} of run {info.run} began again after its completion was recorded")
+            raise Broken(f"step {key} of run {info.run} began again after its completion was recorded")
         if (info.key, info.attempt) not in store.intended:
-            raise SystemExit(f"step {key} of run {info.run} began before its intent was durable")
+            raise Broken(f"step {key} of run {info.run} began before its intent was durable")
         key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key).path[-1]
         if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
-            raise SystemExit(f"step {key} of run {info.run} began in a worker that no longer had the lease")
+            raise Broken(f"step {key} of run {info.run} began in a worker that no longer had the lease")
 
 
 class Process:

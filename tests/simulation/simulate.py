@@ -12,6 +12,7 @@ from collections import Counter
 
 from holdfast.programs.function.loop import dispose_all
 from holdfast.testing.virtual import VirtualLoop
+from tests.simulation import broken
 from tests.simulation.check import check
 from tests.simulation.world import Simulation, Violation
 
@@ -21,14 +22,18 @@ def simulate(seed: int, steps: int = 3) -> Counter[str]:
     loop = VirtualLoop()
     simulation = Simulation(seed, steps)
 
+    broken.noted.clear()
+
     async def whole() -> None:
         await simulation.run()
+        if broken.noted:
+            raise Violation(broken.noted[0])
         await check(simulation)
 
     try:
         loop.run_until_complete(whole())
         return simulation.reached + simulation.store.events
-    except SystemExit as error:  # the one way for a step to stop a loop
+    except broken.Broken as error:
         raise _noted(Violation(str(error)), seed, steps) from None
     except BaseException as error:
         raise _noted(error, seed, steps) from None
