@@ -265,8 +265,7 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
     for run in governed[: 3 if simulation.steered else 1]:
         data = await simulation.store.artefact(run.key, run.generation, p.EVIDENCE)
         if simulation.source.random() < 0.3:  # or one with values, made now
-            made = await gather(simulation.store, keychain, clock, run, values=True)
-            data = None if made is None else made.data
+            data = (await gather(simulation.store, keychain, clock, run, values=True)).data
         publics = [key.public for key in await keychain.published()]
         verdict = None if data is None else verify_bundle(data, publics)
         if verdict is None or not verdict.good:

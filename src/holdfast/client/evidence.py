@@ -94,7 +94,6 @@ async def _made(app: Holdfast, key: p.Key, generation: int | None, *, values: bo
     for _ in range(_ROUNDS):
         if not await sealer.seal():
             break
-    made = await gather(app.store, keychain, app.clock, found[0], generation=generation, values=values, whole=False)
-    assert made is not None  # only a whole one may be refused
+    made = await gather(app.store, keychain, app.clock, found[0], generation=generation, values=values)
     ended = found[0].standing in p.ENDED
     return Evidence(made.data, made.generation, stored=False, ended=ended, unsealed=made.unsealed)

@@ -54,6 +54,7 @@ from holdfast.store.governance import (
     AuditQuery,
     Block,
     CancelTask,
+    ChainEnd,
     Closed,
     CloseReceipt,
     Entry,
@@ -68,7 +69,9 @@ from holdfast.store.governance import (
     ReceiptQuery,
     ReceiptState,
     Said,
+    Sealing,
     SigningKey,
+    Span,
     Taken,
     Task,
     Tasked,
@@ -105,6 +108,7 @@ __all__ = [
     "Block",
     "CancelTask",
     "Cap",
+    "ChainEnd",
     "Change",
     "Claim",
     "CloseReceipt",
@@ -147,8 +151,10 @@ __all__ = [
     "Retired",
     "Run",
     "Said",
+    "Sealing",
     "Segment",
     "SigningKey",
+    "Span",
     "Standing",
     "Start",
     "Started",
@@ -241,6 +247,10 @@ class Store(Protocol):
         """The whole journals (of the present generation) and inboxes of those runs."""
         ...
 
+    async def journals(self, keys: Sequence[Key]) -> dict[Key, list[Segment]]:
+        """The whole journals (of the present generation) alone; of runs that are not there, nothing."""
+        ...
+
     async def messages(self, keys: Sequence[Key]) -> dict[Key, list[Received]]:
         """The inboxes alone."""
         ...
@@ -251,6 +261,10 @@ class Store(Protocol):
 
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         """A blob's bytes."""
+        ...
+
+    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The bytes of those blobs that exist, by digest."""
         ...
 
     async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
@@ -300,6 +314,10 @@ class Store(Protocol):
         """A receipt by its id."""
         ...
 
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Receipt]:
+        """Those receipts of a tenant that exist, by id."""
+        ...
+
     async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
         ...
@@ -316,6 +334,13 @@ class Store(Protocol):
         """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
         ...
 
+    async def told(self, spans: Sequence[Span], limit: int, after: Entry | None = None) -> list[Entry]:
+        """A page of the entries of several runs, sealed or not, by sequence, beginning behind ``after``.
+
+        A run is asked for once.
+        """
+        ...
+
     async def unsealed(self, limit: int) -> list[Entry]:
         """Entries of all tenants that are not sealed yet, by sequence."""
         ...
@@ -324,12 +349,21 @@ class Store(Protocol):
         """Blocks from number ``first`` on; a negative ``first`` gives the last ``-first`` blocks. In order."""
         ...
 
-    async def seal(self, block: Block, sequences: Sequence[int]) -> bool:
-        """Append a block and give these entries their positions, in this order.
+    async def heads(self, tenants: Sequence[str] | None = None) -> list[Block]:
+        """The last blocks of these tenants, or of all, without their digests; a tenant without a block has none."""
+        ...
 
-        The runs that they name have no evidence any more: what they had lacks these entries, and is due again.
+    async def holders(self, places: Sequence[tuple[str, int]]) -> list[Block]:
+        """The blocks that hold these entries, which are named by tenant and position; by tenant and number."""
+        ...
 
-        False, and nothing done, where the number is taken or one of the entries is sealed already.
+    async def seal(self, sealings: Sequence[Sealing]) -> list[bool]:
+        """Append blocks and give their entries their positions, in one transaction; each is answered on its own.
+
+        The runs that the entries name have no evidence any more: what they had lacks these entries, and is due again.
+
+        False, and nothing done of it, where the number is taken, one of the entries is sealed already, or another key
+        than the last one signed.
         """
         ...
 
@@ -337,12 +371,22 @@ class Store(Protocol):
         """The keys of the audit, in order; the last one signs."""
         ...
 
-    async def add_signing_key(self, key: SigningKey, also: Note | None = None) -> bool:
-        """Add the next key, and an entry of the audit with it. False, and nothing done, where its number is taken."""
+    async def add_signing_key(self, key: SigningKey, also: Note | None = None, ends: Sequence[ChainEnd] = ()) -> bool:
+        """Add the next key, with the ends of all chains, and an entry of the audit with it.
+
+        False, and nothing done, where its number is taken, or where it has a ``retirement`` and a chain has gone on
+        behind its end.
+        """
+        ...
+
+    async def chain_ends(self, number: int) -> list[ChainEnd]:
+        """The ends that came with the key of this number."""
         ...
 
     async def keep_artefacts(self, files: Sequence[File]) -> list[bool]:
         """Keep files of runs, each instead of one of the same generation and name. Evidence shows in the run's row.
+
+        No two are of the same run, generation and name.
 
         Gives for each whether it was kept: evidence is not where an entry of the run was sealed behind the last one
         that it has.

@@ -51,6 +51,11 @@ class Keychain:
         """The public halves."""
         return [keys.published(key) for key in await self.line()]
 
+    async def present(self) -> tuple[list[PublicKey], Signer]:
+        """The public halves, and the key that signs, of one moment. Raises as ``signer`` does."""
+        line = await self.line()
+        return [keys.published(key) for key in line], self._open(line[-1])
+
     async def rotate(self, told: Callable[[SigningKey], Note]) -> SigningKey:
         """Add the next key, endorsed by the present one, with what the audit is told of it; it signs from now on.
 

@@ -233,11 +233,13 @@ def bundle(
     return build(replace(inputs() if given is None else given, **changed), line, signer, NOW + 20)
 
 
-async def run_in_store(store: p.Store, segments: Sequence[p.Segment] | None = None, name: str = RUN) -> p.Run:
+async def run_in_store(
+    store: p.Store, segments: Sequence[p.Segment] | None = None, name: str = RUN, tenant: str = TENANT
+) -> p.Run:
     """The run, ended, with its journal and its audit entries (not sealed) in a store."""
     segments = journal() if segments is None else segments
     start = p.Start(
-        key=p.Key(TENANT, name),
+        key=p.Key(tenant, name),
         workflow="checkout",
         fingerprint=b"",
         root=ROOT.root,
@@ -256,7 +258,7 @@ async def run_in_store(store: p.Store, segments: Sequence[p.Segment] | None = No
         )
         assert isinstance(answer, p.Advanced)
     for record in story():
-        await store.commit([p.Note(TENANT, name, records.kind_of(record), record.at, records.encode(record))])
+        await store.commit([p.Note(tenant, name, records.kind_of(record), record.at, records.encode(record))])
     (run,) = await store.get([start.key])
     return run
 

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
+from holdfast.store.postgres.auditing import seal as seal_within
 from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import connect
-from holdfast.store.postgres.governance import seal
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
 from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
 from holdfast.testing.stores.artefacts import artefact, governed_end, keep
-from holdfast.testing.stores.gate_samples import block, note, noted, receipt, task
+from holdfast.testing.stores.gate_samples import block, note, noted, receipt, seal, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -299,14 +299,17 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
     async def judge() -> None:
         async with opened(url) as (store,):
             (entry,) = await noted(store, "a")
-            assert await store.seal(first, [entry.sequence])
+            assert await seal(store, first, [entry.sequence])
         other = await connect(url)
         await other.execute("ALTER TABLE blocks DROP COLUMN form")
-        await other.execute("DELETE FROM holdfast_schema WHERE number = 6")
+        await other.execute("DROP INDEX blocks_first")
+        await other.execute("DROP TABLE chain_ends")
+        await other.execute("ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement")
+        await other.execute("DELETE FROM holdfast_schema WHERE number >= 6")
         await other.close()
         async with opened(url) as (store,):
             (entry,) = await noted(store, "b")
-            assert await store.seal(second, [entry.sequence])
+            assert await seal(store, second, [entry.sequence])
             assert await store.blocks(TENANT, 1, 10) == [first, second]
 
     asyncio.run(judge())
@@ -624,16 +627,16 @@ def test_sealers_that_race_make_one_chain(url: str) -> None:
         async with opened(url, url, url) as stores:
             await noted(stores[0], *(str(number) for number in range(60)))
 
-            async def seal(store: PostgresStore) -> int:
+            async def work(store: PostgresStore) -> int:
                 refused = 0
                 while entries := await store.unsealed(7):
                     last = await store.blocks(TENANT, -1, 1)
                     number, first = (last[0].number + 1, last[0].first + last[0].count) if last else (1, 1)
                     made = block(number, first, len(entries))
-                    refused += not await store.seal(made, [entry.sequence for entry in entries])
+                    refused += not await seal(store, made, [entry.sequence for entry in entries])
                 return refused
 
-            refusals = await asyncio.gather(*(seal(store) for store in stores for _ in range(2)))
+            refusals = await asyncio.gather(*(work(store) for store in stores for _ in range(2)))
             chain = await stores[0].blocks(TENANT, 1, 100)
             assert [made.number for made in chain] == list(range(1, len(chain) + 1))
             assert sum(made.count for made in chain) == 60
@@ -653,7 +656,7 @@ def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
             other = await connect(url)
             async with other.transaction():
                 await other.execute("INSERT INTO blocks VALUES ('acme', 1, 1, 1, '', '', '', 0, '', '')")
-                sealing = asyncio.create_task(store.seal(block(1, 1, 2), [one.sequence, two.sequence]))
+                sealing = asyncio.create_task(seal(store, block(1, 1, 2), [one.sequence, two.sequence]))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await sealing is False
@@ -671,7 +674,7 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
             (entry,) = await noted(store, "late")
             other = await connect(url)
             async with other.transaction():
-                await seal(other, block(), [entry.sequence])
+                await seal_within(other, [p.Sealing(block(), (entry.sequence,))])
                 keeping = asyncio.create_task(keep(store, artefact(p.EVIDENCE), b"data"))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
@@ -711,10 +714,10 @@ def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
             (entry,) = await noted(store, "late")
             other = await connect(url)
             async with other.transaction():
-                await other.fetch(SQL["lock_chain"], TENANT)
+                await other.fetch(SQL["share_chains"])
                 kept = (*key(), 0, p.EVIDENCE, b"hash", 4, NOW, b"data", True, -1)
-                assert await other.fetch(SQL["keep_artefact"], *kept)
-                sealing = asyncio.create_task(store.seal(block(), [entry.sequence]))
+                assert await other.fetch(SQL["keep_artefacts"], *([value] for value in kept))
+                sealing = asyncio.create_task(seal(store, block(), [entry.sequence]))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await sealing is True

@@ -33,6 +33,10 @@ SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
 
+-- name: receipts_by_id
+-- Ids come as a JSON array.
+SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
+
 -- name: misfiled
 -- One whose columns are not what its body says.
 SELECT id FROM receipts
@@ -70,6 +74,16 @@ ORDER BY tasks.created_at, tasks.id;
 SELECT sequence, tenant, run, kind, at, CAST(body AS BLOB), position FROM audit INDEXED BY audit_unsealed
 WHERE position IS NULL ORDER BY sequence LIMIT ?;
 
+-- name: blocks_before
+-- The block at or before each place: a JSON array of tenants and positions.
+SELECT json_extract(value, '$[0]'), (
+    SELECT number FROM blocks WHERE tenant = json_extract(value, '$[0]') AND first <= json_extract(value, '$[1]')
+    ORDER BY first DESC LIMIT 1
+) FROM json_each(?);
+
+-- name: last_signer
+SELECT id FROM signing_keys ORDER BY number DESC LIMIT 1;
+
 -- name: last_block
 SELECT number, first + count FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT 1;
 
@@ -92,11 +106,23 @@ WHERE tenant = ?1 AND evidence IS NOT NULL
   AND id IN (SELECT run FROM audit WHERE sequence IN (SELECT value FROM json_each(?2)));
 
 -- name: signing_keys
-SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
+SELECT number, id, public, private, created_at, endorsement, chains, heads, retirement FROM signing_keys ORDER BY number;
+
+-- name: gone_on
+-- A chain that has a block behind the number given for its tenant, in a JSON object.
+SELECT tenant FROM blocks GROUP BY tenant
+HAVING max(number) > coalesce((SELECT value FROM json_each(?1) WHERE key = tenant), 0) LIMIT 1;
 
 -- name: add_signing_key
-INSERT INTO signing_keys (number, id, public, private, created_at, endorsement) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO signing_keys (number, id, public, private, created_at, endorsement, chains, heads, retirement)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
+
+-- name: add_chain_end
+INSERT INTO chain_ends (key_number, tenant, number, head) VALUES (?, ?, ?, ?);
+
+-- name: chain_ends
+SELECT tenant, number, head FROM chain_ends WHERE key_number = ? ORDER BY tenant;
 
 -- name: sealed_behind
 SELECT 1 FROM audit WHERE tenant = ? AND run = ? AND position > ? LIMIT 1;
