@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.client.accounting import check_receipts
+from holdfast.client.sealed_entries import LARGEST_BLOCK, SealedEntries
 from holdfast.errors import InvalidRequest
 from holdfast.gate import keys
 from holdfast.gate.auditing import AuditCheck
-from holdfast.gate.chain import covered
 from holdfast.gate.claims import Verdict
 from holdfast.gate.records import Operated
 from holdfast.store import protocol as p
@@ -24,9 +24,7 @@ from holdfast.worker.signing import Keychain
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
-_PAGE: Final = 50
-_LARGEST_BLOCK: Final = 100_000
-"""No block is as large; a damaged one may say that it is."""
+_BLOCKS: Final = 200
 
 
 class AuditKey(msgspec.Struct, frozen=True):
@@ -90,25 +88,20 @@ class Audit:
 
     async def _follow(self, tenant: str, check: AuditCheck, advance: Callable[[int], None]) -> None:
         """Take the chain block by block, and then what is behind it."""
-        store, query = self._app.store, p.AuditQuery(tenant)
-        last: p.Entry | None = None
+        store, sealed = self._app.store, SealedEntries(self._app.store, tenant)
         number = 0
         looked_again = False
         while True:
-            page = await store.blocks(tenant, number, _PAGE)
+            page = await store.blocks(tenant, number, _BLOCKS)
             for block in page:
-                # One more than it holds: a second entry at its last position must not pass between it and the next.
-                found = await store.entries(query, min(max(0, block.count), _LARGEST_BLOCK) + 1, last)
-                entries = [
-                    entry for entry in found if entry.position is not None and entry.position < covered(block).stop
-                ]
+                entries = await sealed.of(block)
                 if not check.step(block, entries):
                     return
                 advance(len(entries))
-                last, number, looked_again = entries[-1], block.number + 1, False
+                number, looked_again = block.number + 1, False
             if page:
                 continue
-            tail = await store.entries(query, _LARGEST_BLOCK, last)
+            tail = await store.entries(p.AuditQuery(tenant), LARGEST_BLOCK, sealed.last)
             if not looked_again and any(entry.position is not None for entry in tail):
                 looked_again = True  # they may have been sealed since we looked for blocks
                 continue

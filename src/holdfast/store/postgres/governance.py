@@ -13,7 +13,7 @@ from holdfast.store.postgres.auditing import Auditing
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 
-_PAGE: Final = 500
+_PAGE: Final = 2000
 _LOOKED_FOR: Final = ("tenant", "key", "id", "run", "root", "position", "state", "token", "opened_at")
 
 

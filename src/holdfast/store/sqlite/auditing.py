@@ -78,9 +78,8 @@ class Auditing(ABC):
             f"SELECT * FROM ({sealed}) UNION ALL SELECT * FROM ({others})",  # noqa: S608  # values are bound
             (*values, sequence, else_behind, limit, *values, sequence, sequence, limit),
         )
-        entries = [p.Entry(*row) for row in found]
-        entries.sort(key=lambda entry: (entry.position is None, entry.position or 0, entry.sequence))
-        return entries[:limit]
+        # Each half comes in its order. What an altered position reads as is no place to sort it to.
+        return sorted((p.Entry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
 
     async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
         wanted = _json([[*span.key, span.since, span.until] for span in spans])
