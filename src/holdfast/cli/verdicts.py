@@ -30,15 +30,21 @@ def public_keys(files: Sequence[str]) -> bytes | None:
     """The keys in those files, as PEM; None where no file is named."""
     found = b""
     for name in files:
+        pem = content(name)
         try:
-            pem = Path(name).read_bytes()
             read_pem(pem)
-        except OSError as error:
-            raise click.UsageError(f"{name} cannot be read: {error.strerror or error}") from error
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}: {error}") from error
         found += pem + b"\n"
     return found or None
+
+
+def content(file: str) -> bytes:
+    """What is in a file."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool) -> int:

@@ -11,10 +11,12 @@ import msgspec
 from holdfast.client.accounting import check_receipts
 from holdfast.client.sealed_entries import LARGEST_BLOCK, SealedEntries
 from holdfast.errors import InvalidRequest
-from holdfast.gate import keys
+from holdfast.gate import heads, keys
 from holdfast.gate.auditing import AuditCheck
 from holdfast.gate.claims import Verdict
 from holdfast.gate.records import Operated
+from holdfast.gate.retirement import retired_by
+from holdfast.gate.trust import Given
 from holdfast.store import protocol as p
 from holdfast.worker.births import DEFAULT_TENANT
 from holdfast.worker.gathering import entries_of
@@ -35,6 +37,7 @@ class AuditKey(msgspec.Struct, frozen=True):
     created_at: int
     public: bytes  # its public half, as PEM
     encrypted: bool  # whether its private half is
+    retired: bool = False  # whether a later key says how far it counts
 
 
 class Audit:
@@ -64,6 +67,7 @@ class Audit:
         *,
         tenant: str = DEFAULT_TENANT,
         trusted: bytes | None = None,
+        head: bytes | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Verdict:
         """Check every entry, block and signature of a tenant's chain, and its receipts against the entries.
@@ -71,12 +75,17 @@ class Audit:
         The first that is broken is named. Workers may go on meanwhile.
 
         ``trusted`` are public keys as PEM: where one of them vouches for the chain, what is found is proved.
-        ``advance`` is told how many entries more have been checked. Raises InvalidRequest where the keys cannot be
-        read, and for a tenant that has no audit: a mistyped name must not pass for a chain that is whole.
+        ``head`` is what the method of that name gave earlier and was kept elsewhere: that the chain was cut off or
+        rewritten since is found by it. ``advance`` is told how many entries more have been checked. Raises
+        InvalidRequest where the keys or the head cannot be read, and for a tenant that has no audit: a mistyped name
+        must not pass for a chain that is whole.
         """
-        given = None if trusted is None else keys.read_pem(trusted)
-        check = AuditCheck(tenant, [keys.published(key) for key in await self._app.store.signing_keys()])
+        given = None if trusted is None else Given.of(keys.read_pem(trusted), keys.read_retired(trusted))
+        line = [keys.published(key) for key in await self._app.store.signing_keys()]
+        ends = {key.number: await self._app.store.chain_ends(key.number) for key in line if key.retirement}
+        check = AuditCheck(tenant, line, ends, () if head is None else _heads_of(tenant, head))
         await self._follow(tenant, check, advance)
+        check.end()
         if check.problem is None:
             held = await check_receipts(self._app.store, tenant)
             check.receipts(held.receipts, held.problem)
@@ -109,16 +118,35 @@ class Audit:
                 check.tail(entry)
             return
 
+    async def head(self, *, tenant: str | None = DEFAULT_TENANT) -> bytes:
+        """The head of a tenant's chain, or with None those of all tenants, to be kept elsewhere: a line of JSON each.
+
+        Raises InvalidRequest where nothing is sealed so far.
+        """
+        found = await self._app.store.heads(None if tenant is None else [tenant])
+        if not found:
+            whose = "there" if tenant is None else f"in the audit of tenant {tenant!r}"
+            raise InvalidRequest(f"nothing is sealed {whose} so far: a worker seals what is noted within a second.")
+        return heads.write(found)
+
     async def keys(self) -> Sequence[AuditKey]:
         """The keys that sign, oldest first; the last one signs now. A worker makes the first."""
-        return [_shown(key) for key in await self._app.store.signing_keys()]
+        found = await self._app.store.signing_keys()
+        line = [keys.published(key) for key in found]
+        return [_shown(key, retired_by(line, key.id) is not None) for key in found]
 
     async def public_keys(self) -> bytes:
-        """Their public halves in one PEM file, for those who check evidence. Nothing in it is secret."""
-        return b"".join(f"key {key.number}: {key.id}\n".encode() + key.public for key in await self.keys())
+        """Their public halves in one PEM file, for those who check evidence. Nothing in it is secret.
+
+        A line before each says its number and id, and whether it is retired.
+        """
+        line = [keys.published(key) for key in await self._app.store.signing_keys()]
+        return keys.key_file([(key, retired_by(line, key.id) is not None) for key in line])
 
     async def rotate_key(self, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> AuditKey:
         """Make a new key that signs from now on, endorsed by the present one; the tenant's audit notes who did it.
+
+        The present one is retired: what it signs from now on is not trusted.
 
         Raises KeyLocked.
         """
@@ -129,12 +157,19 @@ class Audit:
 
         key = await Keychain(self._app.store, self._app.clock).rotate(told)
         self._app.wake_sealer()
-        return _shown(key)
+        return _shown(key, is_retired=False)
 
 
-def _shown(key: p.SigningKey) -> AuditKey:
+def _heads_of(tenant: str, data: bytes) -> Sequence[p.Block]:
+    found = [block for block in heads.read(data) if block.tenant == tenant]
+    if not found:
+        raise InvalidRequest(f"there is no head of tenant {tenant!r} in it.")
+    return found
+
+
+def _shown(key: p.SigningKey, is_retired: bool) -> AuditKey:
     encrypted = key.private is not None and b"ENCRYPTED" in key.private.partition(b"\n")[0]
-    return AuditKey(key.number, key.id, key.created_at, keys.to_pem(key.public), encrypted)
+    return AuditKey(key.number, key.id, key.created_at, keys.to_pem(key.public), encrypted, is_retired)
 
 
 def _microseconds(moment: datetime | None) -> int | None:

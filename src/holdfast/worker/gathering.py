@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.errors import InvalidRequest, StoreCorrupt, StoreUnavailable
-from holdfast.gate.chain import FORMS, covered
+from holdfast.gate.chain import FORMS, covered, head_of, whole
 from holdfast.gate.evidence import Inputs, Journal, build
 from holdfast.gate.keys import PublicKey, Signer
 from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
+from holdfast.gate.retirement import check_ends, retired_by
 from holdfast.journal.blobs import reference
 from holdfast.journal.codec import GENESIS, decode_segment
 from holdfast.store.protocol import (
@@ -24,6 +27,7 @@ from holdfast.store.protocol import (
     Artefact,
     AuditQuery,
     Block,
+    ChainEnd,
     Entry,
     File,
     Key,
@@ -78,8 +82,10 @@ async def gather(
     journals = [Journal(each, await _segments(store, run, each)) for each in range(number + 1)]
     blocks = _holding(run, sealed, await _blocks(store, [run.key.tenant] * len(sealed), sealed))
     blobs = await _blobs(store, run, journals) if values else {}
-    inputs = Inputs(run, number, journals, sealed, blocks, blobs, values)
-    return _gathered(inputs, len(entries) - len(sealed), await Signing.of(keychain), clock)
+    signing = await Signing.of(keychain)
+    ends = await _ends(store, blocks, signing)
+    inputs = Inputs(run, number, journals, sealed, blocks, blobs, values, ends)
+    return _gathered(inputs, len(entries) - len(sealed), signing, clock)
 
 
 async def gather_whole(store: Store, keychain: Keychain, clock: Clock, runs: Sequence[Run]) -> AsyncIterator[Result]:
@@ -102,7 +108,8 @@ async def gather_whole(store: Store, keychain: Keychain, clock: Clock, runs: Seq
         try:
             held = _holding(run, sealed[run.key], blocks)
             journals = await _journals(store, run, first.get(run.key))
-            inputs = Inputs(run, run.generation, journals, sealed[run.key], held)
+            ends = await _ends(store, held, signing)
+            inputs = Inputs(run, run.generation, journals, sealed[run.key], held, ends=ends)
             yield run, _gathered(inputs, 0, signing, clock)
         except StoreUnavailable:
             raise
@@ -244,3 +251,42 @@ def _holding(run: Run, entries: Sequence[Entry], blocks: Mapping[str, Sequence[B
             )
         found.append(holder)
     return found
+
+
+async def _ends(store: Store, blocks: Sequence[Block], signing: Signing) -> dict[int, list[ChainEnd]]:
+    """The ends that came with the keys that retired a signer of these blocks.
+
+    Whoever signs the evidence vouches for such blocks. So each must lead to its end by its hashes: with an old key
+    another could be signed and put in its place. Raises StoreCorrupt.
+    """
+    found: dict[int, list[ChainEnd]] = {}
+    old = [(by, block) for block in blocks if (by := retired_by(signing.keys, block.signer)) is not None]
+    for by, held in itertools.groupby(old, key=itemgetter(0)):
+        ends = found[by.number] = await store.chain_ends(by.number)
+        if problem := check_ends([by], found):
+            raise StoreCorrupt(f"{problem} Restore the database from a backup.")
+        shown = {block.number: block for _, block in held}
+        first = shown[min(shown)]
+        end = next((end for end in ends if end.tenant == first.tenant), None)
+        if end is None or not await _leads(store, shown, end):
+            raise StoreCorrupt(
+                f"block {first.number} of tenant {first.tenant} does not lead to the end of the chain that key {by.id} "
+                "signed for: it was put there later. Restore the database from a backup."
+            )
+    return found
+
+
+async def _leads(store: Store, shown: Mapping[int, Block], end: ChainEnd) -> bool:
+    """Whether the hashes lead from the first of these blocks, over the others, to the end that a key signed for."""
+    number, last = min(shown), max(shown)
+    head = shown[number].previous
+    while number <= end.number:
+        page = (await store.blocks(end.tenant, number, PAGE))[: end.number + 1 - number]
+        for block in page:
+            if block.previous != head or shown.get(block.number, block) != block:
+                return False
+            head = head_of(whole(block))
+        if not page:
+            return False
+        number += len(page)
+    return last <= end.number and head == end.head
