@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits
-from holdfast.store.auditing import Auditing
+from holdfast.store.audit import Auditing
 from holdfast.store.changes import (
     Advance,
     Advanced,

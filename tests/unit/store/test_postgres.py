@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.postgres.auditing import seal as seal_within
+from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import connect
 from holdfast.store.postgres.sql import SQL

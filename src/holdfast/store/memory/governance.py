@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.auditing import Auditing
+from holdfast.store.memory.audit import Auditing
 from holdfast.store.memory.tables import Tables
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 
 from holdfast.store import protocol as p
 from holdfast.store.postgres import rows
-from holdfast.store.postgres.auditing import Auditing
+from holdfast.store.postgres.audit import Auditing
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 

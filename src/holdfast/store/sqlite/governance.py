@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.auditing import Auditing, where_equal
+from holdfast.store.sqlite.audit import Auditing, where_equal
 from holdfast.store.sqlite.gating import read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
