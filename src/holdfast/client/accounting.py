@@ -18,7 +18,7 @@ from holdfast.errors import StoreCorrupt
 from holdfast.gate import accounts as law
 from holdfast.gate import records as r
 from holdfast.store import protocol as p
-from holdfast.worker.gathering import TOLD_PAGE
+from holdfast.worker.gathering import told_of
 from holdfast.worker.recording import ABANDONED
 
 PAGE: Final = 500
@@ -31,13 +31,13 @@ UNREADABLE: Final = (*r.UNREADABLE, StoreCorrupt)
 
 
 class Accounted(msgspec.Struct, frozen=True, gc=False):
-    """How many receipts were held against the audit, and the first thing that does not fit."""
+    """How many were held against the audit, and the first thing that does not fit."""
 
-    receipts: int
+    count: int
     problem: str | None
 
 
-class _Broken(Exception):
+class Broken(Exception):
     """Something does not fit, in a sentence."""
 
 
@@ -51,7 +51,7 @@ async def check_receipts(store: p.Store, tenant: str) -> Accounted:
         await check.filing()
         await check.entries()
         await check.receipts()
-    except _Broken as broken:
+    except Broken as broken:
         return Accounted(check.count, str(broken))
     return Accounted(check.count, None)
 
@@ -69,7 +69,7 @@ class _Check:
         """Each receipt is kept under what it says: by that it is looked for."""
         id = await self._store.misfiled(self._tenant)
         if id is not None:
-            raise _Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
+            raise Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
 
     # -- from the entries to the receipts --------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class _Check:
             if before.sequence == entry.sequence:
                 return
             if isinstance(other, r.Receipted) and (other.receipt, other.state) == (there.id, "succeeded"):
-                raise _Broken(law.unmarked(there))
+                raise Broken(law.unmarked(there))
 
     async def _find_keys(self) -> None:
         """Somebody has each of these keys. One that changes hands is moved in the listing, so it is read twice."""
@@ -116,7 +116,7 @@ class _Check:
                 if not self._keys:
                     return
         for id in self._keys.values():
-            raise _Broken(law.lost_key(id))
+            raise Broken(law.lost_key(id))
 
     # -- from the receipts to the entries --------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class _Check:
         takers = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
         for receipt in page:
             if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
-                raise _Broken(
+                raise Broken(
                     f"receipt {receipt.id}: it is marked as abandoned, and what is known of it does not say so."
                 )
             if receipt.reversed_by is not None:
@@ -152,13 +152,9 @@ class _Check:
             times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
         spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
         told = law.Accounts(map(law.Account, page))
-        last: p.Entry | None = None
-        while found := await self._store.told(spans, TOLD_PAGE, last):
-            async for _, record in self._read_all(found):
-                told.hear(record)
-            if len(found) < TOLD_PAGE:
-                break
-            last = found[-1]
+        async for entry in told_of(self._store, spans):
+            await self._breathe()
+            told.hear(read(entry))
         self._open += told.open
         if len(self._open) >= MANY:
             await self._hear_all()
@@ -187,12 +183,7 @@ class _Check:
     async def _read_all(self, page: Sequence[p.Entry]) -> AsyncIterator[tuple[p.Entry, r.Record]]:
         for entry in page:
             await self._breathe()
-            try:
-                record = r.decode(entry.body)
-            except r.UNREADABLE:
-                place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
-                raise _Broken(f"entry {place} cannot be read: what it says of receipts is not known.") from None
-            yield entry, record
+            yield entry, read(entry)
 
     async def _breathe(self) -> None:
         """Let others on: a worker may run beside this, and reading from a file waits for nothing."""
@@ -213,7 +204,7 @@ class _Check:
         try:
             return await self._store.receipt(self._tenant, id)
         except UNREADABLE:
-            raise _Broken(f"receipt {id}: it was altered, and cannot be read.") from None
+            raise Broken(f"receipt {id}: it was altered, and cannot be read.") from None
 
     async def _pages(self) -> AsyncIterator[list[p.Receipt]]:
         """The receipts, oldest first."""
@@ -226,7 +217,7 @@ class _Check:
                     size = 1
                     continue
                 place = "the first receipt" if last is None else f"the receipt behind {last.id}"
-                raise _Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
+                raise Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
             if page:
                 yield page
             if len(page) < size:
@@ -234,6 +225,15 @@ class _Check:
             last = page[-1]
 
 
+def read(entry: p.Entry) -> r.Record:
+    """What an entry says. Raises Broken."""
+    try:
+        return r.decode(entry.body)
+    except r.UNREADABLE:
+        place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
+        raise Broken(f"entry {place} cannot be read: what it says is not known.") from None
+
+
 def _judge(problem: str | None) -> None:
     if problem is not None:
-        raise _Broken(problem)
+        raise Broken(problem)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.client.accounting import check_receipts
+from holdfast.client.run_accounting import check_evidence, check_runs
 from holdfast.client.sealed_entries import LARGEST_BLOCK, SealedEntries
+from holdfast.client.task_accounting import check_tasks
 from holdfast.errors import InvalidRequest
 from holdfast.gate import heads, keys
-from holdfast.gate.auditing import AuditCheck
+from holdfast.gate.auditing import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditCheck
 from holdfast.gate.claims import Verdict
 from holdfast.gate.records import Operated
 from holdfast.gate.retirement import retired_by
@@ -70,7 +72,7 @@ class Audit:
         head: bytes | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Verdict:
-        """Check every entry, block and signature of a tenant's chain, and its receipts against the entries.
+        """Check every entry, block and signature of a tenant's chain; then its receipts, tasks, runs and evidence.
 
         The first that is broken is named. Workers may go on meanwhile.
 
@@ -87,13 +89,23 @@ class Audit:
         await self._follow(tenant, check, advance)
         check.end()
         if check.problem is None:
-            held = await check_receipts(self._app.store, tenant)
-            check.receipts(held.receipts, held.problem)
+            await self._hold(tenant, check, {key.id: key.public for key in line})
         if check.is_empty:
             raise InvalidRequest(
                 f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
             )
         return check.verdict(given)
+
+    async def _hold(self, tenant: str, check: AuditCheck, publics: Mapping[str, bytes]) -> None:
+        """Hold what is done by, rows of the store, against the audit and the journals."""
+        store = self._app.store
+        for about, held in (
+            (RECEIPTS, await check_receipts(store, tenant)),
+            (TASKS, await check_tasks(store, tenant)),
+            (RUNS, await check_runs(store, tenant)),
+            (EVIDENCE, await check_evidence(store, tenant, publics)),
+        ):
+            check.held(about, held.count, held.problem)
 
     async def _follow(self, tenant: str, check: AuditCheck, advance: Callable[[int], None]) -> None:
         """Take the chain block by block, and then what is behind it."""

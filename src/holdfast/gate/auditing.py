@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from typing import Final
 
 from holdfast.gate.chain import Walk
 from holdfast.gate.claims import Findings, Verdict
@@ -12,6 +13,18 @@ from holdfast.gate.keys import PublicKey, key_id
 from holdfast.gate.retirement import bounds, check_ends
 from holdfast.gate.trust import Given, trust
 from holdfast.store.governance import Block, ChainEnd, Entry
+
+RECEIPTS: Final = "receipts"
+TASKS: Final = "tasks"
+RUNS: Final = "runs"
+EVIDENCE: Final = "evidence"
+
+_HELD: Final = {
+    RECEIPTS: "all receipts ({}) are what the audit says, and none that it tells of is missing.",
+    TASKS: "all tasks ({}) are what the audit says, and none that it tells of is missing.",
+    RUNS: "the rows of all runs ({}) are what their journals say, and what the audit says of their ends.",
+    EVIDENCE: "all evidence that is kept ({}) is whole and signed, and no run that has ended lacks its own or its row.",
+}
 
 
 class AuditCheck:
@@ -31,7 +44,7 @@ class AuditCheck:
         self._bounds = bounds(keys, ends or {}, tenant)
         self._walk = Walk(tenant, {key_id(key.public): key.public for key in keys}, self._bounds)
         self._waiting = 0
-        self._receipts: tuple[int, str | None] | None = None
+        self._held: dict[str, tuple[int, str | None]] = {}
 
     def step(self, block: Block, entries: Sequence[Entry]) -> bool:
         """Take the next block with its entries; False where the chain is broken."""
@@ -53,14 +66,14 @@ class AuditCheck:
             self.problem = self._walk.end()
             self._kept.end(0 if self._walk.last is None else self._walk.last.number)
 
-    def receipts(self, count: int, problem: str | None) -> None:
-        """Take what came of holding the receipts against the entries."""
-        self._receipts = count, problem
+    def held(self, about: str, count: int, problem: str | None) -> None:
+        """Take what came of holding receipts, tasks, runs or evidence against the audit and the journals."""
+        self._held[about] = count, problem
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was there to look at: no block, no entry that waits for one, and no receipt."""
-        nothing = self._walk.last is None and not self._waiting and self._receipts in (None, (0, None))
+        nothing = self._walk.last is None and not self._waiting and self._held.get(RECEIPTS) in (None, (0, None))
         return self.problem is None and nothing and not self._kept
 
     def verdict(self, given: Given | None) -> Verdict:
@@ -70,12 +83,10 @@ class AuditCheck:
         count = 0 if last is None else last.number
         text = f"the chain is whole: {self._walk.position} entries in {count} signed blocks."
         findings.judge("chain", self.problem, text)
-        if self._receipts is not None:
-            held, problem = self._receipts
-            text = f"all receipts ({held}) are what the audit says, and none that it tells of is missing."
-            findings.judge("receipts", problem, text)
-        elif self.problem is not None:
-            findings.not_proved("receipts", "no receipt was held against a chain that is broken.")
+        for about, (held, problem) in self._held.items():
+            findings.judge(about, problem, _HELD[about].format(held))
+        if self.problem is not None:
+            findings.not_proved(RECEIPTS, "nothing was held against a chain that is broken: no receipt, task or run.")
         if self._kept and self.problem is None:
             findings.judge("head", self._kept.problem, self._kept.text)
         elif self._kept:

@@ -247,11 +247,12 @@ class AuditQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Which entries to read: those of a run, from ``since`` on and before ``until``."""
+    """Which entries to read: those of a run, from ``since`` on and before ``until``, of one kind or of all."""
 
     key: Key
     since: int | None = None
     until: int | None = None
+    kind: str | None = None
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------

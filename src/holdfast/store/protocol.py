@@ -327,6 +327,10 @@ class Store(Auditing, Protocol):
         """A task by its id."""
         ...
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Task]:
+        """Those tasks of a tenant that exist, by id."""
+        ...
+
     async def tasks(self, query: TaskQuery, limit: int, after: Task | None = None) -> list[Task]:
         """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
         ...
@@ -347,6 +351,10 @@ class Store(Auditing, Protocol):
 
     async def artefact(self, key: Key, generation: int, name: str) -> bytes | None:
         """A file's bytes."""
+        ...
+
+    async def kept_evidence(self, keys: Sequence[Key]) -> list[File]:
+        """The evidence that is kept of these runs, of all generations; by tenant, run and generation."""
         ...
 
     async def evidence_due(self, limit: int) -> list[Run]:

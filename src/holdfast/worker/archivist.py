@@ -50,7 +50,7 @@ class Archivist(Role):
         due = await self._store.evidence_due(BATCH + len(self._failed))
         wanted = [run for run in due if not self._rests(run)]
         counts: Counter[str] = Counter()
-        for some in _portions(wanted):
+        for some in portions(wanted, EVENTS):
             counts += await self._make(some)
         if counts["done"] and len(due) >= BATCH:
             return 0.0
@@ -129,11 +129,11 @@ class Archivist(Role):
         self._failed[mark] = (str(error), asyncio.get_running_loop().time() + AGAIN_SECONDS)
 
 
-def _portions(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """The runs in order, a few at a time where their journals are long."""
+def portions(runs: Sequence[Run], events: int) -> Iterator[list[Run]]:
+    """The runs in order, a few at a time where their journals are long: no more than so many events, or one run."""
     portion: list[Run] = []
     for run in runs:
-        if portion and sum(each.version for each in portion) + run.version > EVENTS:
+        if portion and sum(each.version for each in portion) + run.version > events:
             yield portion
             portion = []
         portion.append(run)

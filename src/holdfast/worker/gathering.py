@@ -19,6 +19,7 @@ from holdfast.gate.evidence import Inputs, Journal, build
 from holdfast.gate.keys import PublicKey, Signer
 from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import root_of
+from holdfast.gate.records import UNREADABLE, Asked, decode
 from holdfast.gate.retirement import check_ends, retired_by
 from holdfast.journal.blobs import reference
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -42,6 +43,7 @@ from holdfast.worker.signing import Keychain
 
 PAGE: Final = 500
 TOLD_PAGE: Final = 2000
+ASKED: Final = str(Asked.__struct_config__.tag)
 PLACES: Final = 1000
 """How many entries' blocks to look for at a time: a block may carry the digests of a thousand."""
 
@@ -164,17 +166,36 @@ async def entries_of(store: Store, query: AuditQuery) -> AsyncIterator[Entry]:
         last = page[-1]
 
 
+async def told_of(store: Store, spans: Sequence[Span]) -> AsyncIterator[Entry]:
+    """The entries of several runs, page by page, by sequence."""
+    last: Entry | None = None
+    while page := await store.told(spans, TOLD_PAGE, last):
+        for entry in page:
+            yield entry
+        if len(page) < TOLD_PAGE:
+            return
+        last = page[-1]
+
+
+async def asked_of(store: Store, keys: Sequence[Key]) -> dict[str, list[Asked]]:
+    """What the audit says of the tasks of a tenant's runs, by task, in order. What cannot be read tells nothing."""
+    found: dict[str, list[Asked]] = {}
+    async for entry in told_of(store, [Span(key, kind=ASKED) for key in keys]):
+        try:
+            record = decode(entry.body)
+        except UNREADABLE:
+            continue
+        if isinstance(record, Asked):
+            found.setdefault(record.task, []).append(record)
+    return found
+
+
 async def _entries(store: Store, runs: Sequence[Run]) -> dict[Key, list[Entry]]:
     """The entries of runs, by sequence."""
     found: dict[Key, list[Entry]] = {run.key: [] for run in runs}
-    spans, last = [Span(key) for key in found], None
-    while True:
-        page = await store.told(spans, TOLD_PAGE, last)
-        for entry in page:
-            found[Key(entry.tenant, entry.run or "")].append(entry)
-        if len(page) < TOLD_PAGE:
-            return found
-        last = page[-1]
+    async for entry in told_of(store, [Span(key) for key in found]):
+        found[Key(entry.tenant, entry.run or "")].append(entry)
+    return found
 
 
 def _sealed(entries: Sequence[Entry]) -> list[Entry]:

@@ -125,7 +125,7 @@ def asked(who: str, status: str, verdict: str = "approved") -> records.Asked:
 def ended(segments: Sequence[p.Segment]) -> records.Ended:
     last = segments[-1]
     return records.Ended(
-        at=NOW,
+        at=last.at,
         run=RUN,
         workflow="checkout",
         code="digest",
@@ -135,6 +135,7 @@ def ended(segments: Sequence[p.Segment]) -> records.Ended:
         version=last.first + last.count,
         head=last.head.hex(),
         input=of_bytes("arguments", b"\x82\x80\xa0"),
+        actor="cleo",
     )
 
 
@@ -264,7 +265,33 @@ async def run_in_store(
 
 
 async def receipts_in_store(store: p.Store) -> None:
-    """The receipts of what the run did, and the decision by which the second, which was approved, was allowed."""
+    """The receipts of what the run did, its task, and the decision by which what was approved was allowed."""
+    said = [p.Said(who, "approved", "", NOW) for who in ("ann", "bob")]
+    task = p.Task(
+        tenant=TENANT,
+        id="task-1",
+        run=RUN,
+        generation=0,
+        root=ROOT.root,
+        position=MAIL.path[-1],
+        kind="approval",
+        status="requested",
+        version=1,
+        proposal=bytes.fromhex(PROPOSALS[MAIL]),
+        summary="mail",
+        details=b"\xa0",
+        tier="high",
+        two_person=True,
+        candidates=(),
+        starter="cleo",
+        policy="ff" * 32,
+        rule="r1",
+        created_at=NOW,
+        expires_at=None,
+    )
+    half = replace(task, version=2, answers=tuple(said[:1]))
+    whole = replace(task, version=3, answers=tuple(said), status="approved", closed_at=NOW)
+    await store.commit([p.PutTask(task), p.PutTask(half), p.PutTask(whole)])
     allowed = decided(MAIL, "allow", "approval", task="task-1")
     await store.commit([p.Note(TENANT, RUN, "decision", NOW, records.encode(allowed))])
     for promise, task in ((CHARGE, None), (MAIL, "task-1")):

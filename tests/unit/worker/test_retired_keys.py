@@ -69,7 +69,7 @@ class Ground:
 
 def broken(verdict: Verdict) -> str:
     """What is broken of signatures: the samples' receipts are not in the store."""
-    return " ".join(c.text for c in verdict.claims if c.state == "broken" and c.about not in ("receipts", "runs"))
+    return " ".join(c.text for c in verdict.claims if c.state == "broken" and c.about not in ("receipts", "tasks"))
 
 
 def chain(verdict: Verdict) -> str:

@@ -134,7 +134,9 @@ def _asked(entry: p.Entry, query: p.AuditQuery) -> bool:
 
 
 def _within(entry: p.Entry, span: p.Span | None) -> bool:
-    return span is not None and entry.run is not None and _in_time(entry, span.since, span.until)
+    if span is None or entry.run is None or span.kind not in (None, entry.kind):
+        return False
+    return _in_time(entry, span.since, span.until)
 
 
 def _in_time(entry: p.Entry, since: int | None, until: int | None) -> bool:

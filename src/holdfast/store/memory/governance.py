@@ -51,6 +51,10 @@ class Governance(Auditing):
         with self._transaction() as tables:
             return tables.tasks.get((tenant, id))
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+        with self._transaction() as tables:
+            return {id: tables.tasks[tenant, id] for id in ids if (tenant, id) in tables.tasks}
+
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
         with self._transaction() as tables:
             found = [
@@ -77,6 +81,11 @@ class Governance(Auditing):
         with self._transaction() as tables:
             file = tables.artefacts.get(key, {}).get((generation, name))
             return None if file is None else file.data
+
+    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+        with self._transaction() as tables:
+            kept = [file for key in sorted(set(keys)) for _, file in sorted(tables.artefacts.get(key, {}).items())]
+        return [replace(file, through=-1) for file in kept if file.artefact.name == p.EVIDENCE]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         with self._transaction() as tables:

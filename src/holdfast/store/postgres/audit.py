@@ -23,7 +23,7 @@ class Auditing(Sessions):
         return [p.Entry(*row) for row in await self._read("entries", *conditions, limit, behind)]
 
     async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
-        wanted = columns([(*span.key, span.since, span.until) for span in spans], 4)
+        wanted = columns([(*span.key, span.since, span.until, span.kind) for span in spans], 5)
         behind = 0 if after is None else after.sequence
         return [p.Entry(*row) for row in await self._read("told", *wanted, limit, behind)]
 

@@ -51,6 +51,10 @@ class Governance(Auditing):
         found = await self._read("task", tenant, id)
         return rows.task(found[0]["body"]) if found else None
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+        found = [rows.task(row["body"]) for row in await self._read("tasks_by_id", tenant, list(ids))]
+        return {task.id: task for task in found}
+
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
         clauses = rows.task_clauses(query, after)
         order = "created_at, id" if query.tenant is not None else "created_at, tenant, id"
@@ -83,6 +87,10 @@ class Governance(Auditing):
     async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
         found = await self._read("artefact", *key, generation, name)
         return found[0]["data"] if found else None
+
+    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+        found = await self._read("kept_evidence", *columns(dict.fromkeys(keys), 2), p.EVIDENCE)
+        return [p.File(p.Artefact(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("evidence_due", limit)]

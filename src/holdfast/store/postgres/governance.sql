@@ -124,6 +124,9 @@ SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = ANY ($2::text[
 -- name: task
 SELECT body FROM tasks WHERE tenant = $1 AND id = $2;
 
+-- name: tasks_by_id
+SELECT body FROM tasks WHERE tenant = $1 AND id = ANY ($2::text[]);
+
 -- name: entries
 -- Sealed entries by their position, then the others by their sequence, each from an index of its own. The entry $7 from
 -- which the page goes on may have been sealed since it was read: what counts is where it stands now.
@@ -161,11 +164,12 @@ ORDER BY number LIMIT $3;
 
 -- name: told
 -- The entries of runs, each with the times between which they are wanted, from an index.
-SELECT sequence, audit.tenant, audit.run, kind, at, body, position
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS given (tenant, run, since, until)
+SELECT sequence, audit.tenant, audit.run, audit.kind, at, body, position
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS given (tenant, run, since, until, kind)
 JOIN audit ON audit.tenant = given.tenant AND audit.run = given.run
-WHERE (since IS NULL OR at >= since) AND (until IS NULL OR at < until) AND sequence > $6
-ORDER BY sequence LIMIT $5;
+WHERE (since IS NULL OR at >= since) AND (until IS NULL OR at < until) AND (given.kind IS NULL OR audit.kind = given.kind)
+  AND sequence > $7
+ORDER BY sequence LIMIT $6;
 
 -- name: heads
 SELECT last.* FROM unnest($1::text[]) AS given (tenant) CROSS JOIN LATERAL (
@@ -299,6 +303,11 @@ WHERE tenant = $1 AND run = $2 ORDER BY at, generation, name;
 
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
+
+-- name: kept_evidence
+SELECT tenant, run, generation, name, sha256, size, at, data
+FROM unnest($1::text[], $2::text[]) AS given (tenant, run) JOIN artefacts USING (tenant, run)
+WHERE name = $3 ORDER BY tenant, run, generation;
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;

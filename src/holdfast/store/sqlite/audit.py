@@ -39,16 +39,19 @@ AND sequence > CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL
 TOLD: Final = f"""
 WITH spans AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS tenant, json_extract(value, '$[1]') AS run,
-           json_extract(value, '$[2]') AS since, json_extract(value, '$[3]') AS until
+           json_extract(value, '$[2]') AS since, json_extract(value, '$[3]') AS until,
+           json_extract(value, '$[4]') AS kind
     FROM json_each(?1)
 )
 {_ENTRY_COLUMNS} FROM spans CROSS JOIN audit INDEXED BY audit_of_run
 WHERE audit.tenant = spans.tenant AND audit.run = spans.run AND audit.position IS NOT NULL AND audit.sequence > ?2
   AND (spans.since IS NULL OR audit.at >= spans.since) AND (spans.until IS NULL OR audit.at < spans.until)
+  AND (spans.kind IS NULL OR audit.kind = spans.kind)
 UNION ALL
 {_ENTRY_COLUMNS} FROM audit INDEXED BY audit_unsealed CROSS JOIN spans
 WHERE audit.tenant = spans.tenant AND audit.run = spans.run AND audit.position IS NULL AND audit.sequence > ?2
   AND (spans.since IS NULL OR audit.at >= spans.since) AND (spans.until IS NULL OR audit.at < spans.until)
+  AND (spans.kind IS NULL OR audit.kind = spans.kind)
 ORDER BY 1 LIMIT ?3
 """  # noqa: S608  # the values are bound
 LAST: Final = 2**63 - 1
@@ -82,7 +85,7 @@ class Auditing(ABC):
         return sorted((p.Entry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
 
     async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
-        wanted = _json([[*span.key, span.since, span.until] for span in spans])
+        wanted = _json([[*span.key, span.since, span.until, span.kind] for span in spans])
         return [p.Entry(*row) for row in self._read(TOLD, (wanted, 0 if after is None else after.sequence, limit))]
 
     async def unsealed(self, limit: int) -> list[p.Entry]:

@@ -63,6 +63,10 @@ WHERE tenant = ?1 AND id = ?2 AND version = ?6 - 1;
 -- name: task
 SELECT body FROM tasks WHERE tenant = ? AND id = ?;
 
+-- name: tasks_by_id
+-- Ids come as a JSON array.
+SELECT body FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
+
 -- name: live_tasks
 -- Of the run's present generation.
 SELECT tasks.body FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
@@ -140,6 +144,12 @@ SELECT generation, name, sha256, size, at FROM artefacts WHERE tenant = ? AND ru
 
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND name = ?;
+
+-- name: kept_evidence
+-- Tenants and runs come as a JSON array of arrays.
+SELECT tenant, run, generation, name, CAST(sha256 AS BLOB), CAST(size AS INTEGER), at, CAST(data AS BLOB) FROM artefacts
+WHERE (tenant, run) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)) AND name = ?
+ORDER BY tenant, run, generation;
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at LIMIT ?;

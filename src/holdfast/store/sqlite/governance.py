@@ -47,6 +47,10 @@ class Governance(Auditing):
         found = self._read(GATE["task"], (tenant, id))
         return read_task(*found[0]) if found else None
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+        found = self._read(GATE["tasks_by_id"], (tenant, msgspec.json.encode(list(ids)).decode()))
+        return {task.id: task for task in (read_task(*row) for row in found)}
+
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
         where, values = where_equal(tenant=query.tenant, status=query.status, run=query.run)
         if after is not None:
@@ -65,6 +69,10 @@ class Governance(Auditing):
     async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
         found = self._read(GATE["artefact"], (*key, generation, name))
         return found[0][0] if found else None
+
+    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+        found = self._read(GATE["kept_evidence"], (msgspec.json.encode(list(keys)).decode(), p.EVIDENCE))
+        return [p.File(p.Artefact(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]

@@ -196,3 +196,18 @@ class Artefacts(Topic):
         assert await store.artefacts(key()) == []
         assert await keep(store, artefact(p.EVIDENCE), b"data", 1)
         assert await store.artefacts(p.Key(TENANT, "one")) == [artefact(p.EVIDENCE)]
+
+    @on_fresh_store
+    async def test_the_evidence_of_several_runs_is_read_together(self, store: p.Store) -> None:
+        """Of all generations, and no other file of them."""
+        for run, generation, data in (("two", 0, b"b"), ("one", 1, b"c"), ("one", 0, b"a"), ("three", 0, b"d")):
+            await keep(store, artefact(p.EVIDENCE, data, run=run, generation=generation), data)
+        await keep(store, artefact(), b"data")
+        found = await store.kept_evidence([key("two"), key("one"), key("nobody"), key("one")])
+        assert [(file.artefact.key.run, file.artefact.generation, file.data) for file in found] == [
+            ("one", 0, b"a"),
+            ("one", 1, b"c"),
+            ("two", 0, b"b"),
+        ]
+        assert found[0] == p.File(artefact(p.EVIDENCE, b"a"), b"a")
+        assert await store.kept_evidence([]) == []

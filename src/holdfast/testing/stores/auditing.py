@@ -292,6 +292,9 @@ class Auditing(Topic):
         assert _said(await store.told(spans, 2, first[-1])) == "eg"
         assert _said(await store.told([p.Span(p.Key(TENANT, "one"), NOW, NOW + 5)], 10)) == "a"
         assert await store.told([], 10) == []
+        await store.commit([note("h", kind="receipt")])
+        assert _said(await store.told([p.Span(p.Key(TENANT, "one"), kind="receipt")], 10)) == "h"
+        assert _said(await store.told([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
 
     @on_fresh_store
     async def test_only_the_last_key_seals(self, store: p.Store) -> None:
