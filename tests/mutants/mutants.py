@@ -359,8 +359,8 @@ MUTANTS: Final = (
     Mutant(
         "a-retired-key-goes-on-signing",
         "src/holdfast/gate/retirement.py",
-        "if block.number > bound.number:",
-        "if False:",
+        "if bound is None or block.number < bound.number:",
+        "if bound is None or block.number != bound.number:",
         (RETIRED,),
     ),
     Mutant(
