@@ -263,9 +263,8 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
         if run.evidence is None:
             raise Violation(f"run {run.key.run} has ended long ago, and there is no evidence of it (G9)")
         await _evidence_is_whole(simulation.store, run)
-    keys = {key.id: key.public for key in await simulation.store.signing_keys()}
     for tenant in simulation.tenants:
-        held = await check_evidence(simulation.store, tenant, keys)
+        held = await check_evidence(simulation.store, tenant)
         if held.problem is not None:
             raise Violation(f"the evidence of {tenant} is not what it must be (G9): {held.problem}")
     clock = VirtualClock(simulation.loop)

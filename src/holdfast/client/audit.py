@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -89,21 +89,21 @@ class Audit:
         await self._follow(tenant, check, advance)
         check.end()
         if check.problem is None:
-            await self._hold(tenant, check, {key.id: key.public for key in line})
+            await self._hold(tenant, check)
         if check.is_empty:
             raise InvalidRequest(
                 f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
             )
         return check.verdict(given)
 
-    async def _hold(self, tenant: str, check: AuditCheck, publics: Mapping[str, bytes]) -> None:
+    async def _hold(self, tenant: str, check: AuditCheck) -> None:
         """Hold what is done by, rows of the store, against the audit and the journals."""
         store = self._app.store
         for about, held in (
             (RECEIPTS, await check_receipts(store, tenant)),
             (TASKS, await check_tasks(store, tenant)),
             (RUNS, await check_runs(store, tenant)),
-            (EVIDENCE, await check_evidence(store, tenant, publics)),
+            (EVIDENCE, await check_evidence(store, tenant)),
         ):
             check.held(about, held.count, held.problem)
 

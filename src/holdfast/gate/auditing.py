@@ -23,7 +23,7 @@ _HELD: Final = {
     RECEIPTS: "all receipts ({}) are what the audit says, and none that it tells of is missing.",
     TASKS: "all tasks ({}) are what the audit says, and none that it tells of is missing.",
     RUNS: "the rows of all runs ({}) are what their journals say, and what the audit says of their ends.",
-    EVIDENCE: "all evidence that is kept ({}) is whole and signed, and no run that has ended lacks its own or its row.",
+    EVIDENCE: "all evidence that is kept ({}) has its hash, and no governed run that has ended is missing with it.",
 }
 
 

@@ -27,7 +27,7 @@ from holdfast.gate.reconciling import reconcile
 from holdfast.gate.retirement import beyond, retired_by, shown_bound
 from holdfast.gate.trust import Given, trust
 from holdfast.journal.codec import GENESIS, chain
-from holdfast.store.governance import Entry, File
+from holdfast.store.governance import Entry
 from holdfast.store.values import Segment
 
 __all__ = ["Claim", "Verdict", "verify_audit", "verify_bundle"]
@@ -53,30 +53,6 @@ def verify_bundle(
         findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {known}.")
         return findings.verdict(trusted=False)
     return _Bundle(files, manifest, findings).verify(Given.of(public_keys, retired))
-
-
-def kept_problem(file: File, publics: Mapping[str, bytes]) -> str | None:
-    """What is wrong with a bundle as it is kept, if anything: its hash, its files and its signature. Never raises.
-
-    ``publics`` are the keys in the store, by id. What it proves is for ``verify_bundle`` to say.
-    """
-    kept = file.artefact
-    if (len(file.data), hashlib.sha256(file.data).digest()) != (kept.size, kept.sha256):
-        return "was altered: its bytes do not give its hash."
-    try:
-        files = unpack(file.data)
-        manifest = _read(files, evidence.MANIFEST, evidence.Manifest)
-    except InvalidRequest as error:
-        return f"cannot be read: {error}"
-    hashes = {each.name: each.sha256 for each in manifest.files}
-    found = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name in hashes}
-    message = evidence.signed_message(files[evidence.MANIFEST], manifest.format)
-    is_ours = is_signed(publics.get(manifest.signer, b""), files.get(evidence.SIGNATURE, b""), message)
-    if found != hashes or len(files) != len(hashes) + 2 or not is_ours:
-        return "is not one that a key of this store signed."
-    if (manifest.run.tenant, manifest.run.id, manifest.run.generation) != (*kept.key, kept.generation):
-        return "is of another run."
-    return None
 
 
 class _Bundle:

@@ -132,10 +132,12 @@ class Archivist(Role):
 def portions(runs: Sequence[Run], events: int) -> Iterator[list[Run]]:
     """The runs in order, a few at a time where their journals are long: no more than so many events, or one run."""
     portion: list[Run] = []
+    count = 0
     for run in runs:
-        if portion and sum(each.version for each in portion) + run.version > events:
+        if portion and count + run.version > events:
             yield portion
-            portion = []
+            portion, count = [], 0
         portion.append(run)
+        count += run.version
     if portion:
         yield portion

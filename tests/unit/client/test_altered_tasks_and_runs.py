@@ -191,32 +191,17 @@ def test_a_journal_that_was_changed_is_named(books: Path) -> None:
 
 
 def test_evidence_that_was_changed_is_named(books: Path) -> None:
-    """Its bytes; its bytes and its hash; that of another run; and where the row shows another."""
+    """Its bytes, its hash, and where the row shows another."""
     with by_hand(books) as database:
-        first, second = database.execute("SELECT run, data FROM artefacts ORDER BY run LIMIT 2").fetchall()
-        run, data = first
-        forged = data[:-1] + b"\1"
-
-    def put(data: bytes, *, row: bool = True) -> None:
-        with by_hand(books) as database:
-            digest = hashlib.sha256(data).digest()
-            values = (data, digest, len(data), run)
-            database.execute("UPDATE artefacts SET data = ?, sha256 = ?, size = ? WHERE run = ?", values)
-            if row:
-                database.execute("UPDATE runs SET evidence = ? WHERE id = ?", (digest, run))
-
-    with by_hand(books) as database:
-        database.execute("UPDATE artefacts SET data = ? WHERE run = ?", (forged, run))
+        run, data, digest = database.execute("SELECT run, data, sha256 FROM artefacts ORDER BY run").fetchone()
+        database.execute("UPDATE artefacts SET data = ? WHERE run = ?", (data[:-1] + b"\1", run))
     assert f"run {run}: the evidence of generation 0 was altered" in broken(books, "evidence")
-    put(forged)
-    assert "cannot be read" in broken(books, "evidence")
-    put(second[1])
-    assert "is of another run" in broken(books, "evidence")
-    put(data.replace(b'"made_at": 1', b'"made_at": 2', 1) if b'"made_at": 1' in data else data[:-1])
-    assert broken(books, "evidence")
-    put(data)
-    assert verified(books)["evidence"].state == "consistent"
     with by_hand(books) as database:
+        other = hashlib.sha256(data[:-1] + b"\1").digest()
+        database.execute("UPDATE artefacts SET sha256 = ? WHERE run = ?", (other, run))
+    assert f"run {run}: the evidence that its row shows is not the one that is kept" in broken(books, "evidence")
+    with by_hand(books) as database:
+        database.execute("UPDATE artefacts SET data = ?, sha256 = ? WHERE run = ?", (data, digest, run))
         database.execute("UPDATE runs SET evidence = ? WHERE id = ?", (bytes(32), run))
     assert f"run {run}: the evidence that its row shows is not the one that is kept" in broken(books, "evidence")
 
