@@ -161,4 +161,4 @@ def verify(key_files: tuple[str, ...], head_file: str | None, tenant: str, store
             return await app.audit.verify(tenant=tenant, trusted=trusted, head=kept, advance=advance)
 
     verdict = session.on_store(session.url_of(store), work)
-    return verdicts.write(verdict, f"the audit of tenant {tenant}", {"tenant": tenant}, as_json)
+    return verdicts.write(verdict, f"the audit of tenant {tenant}", {"tenant": tenant}, as_json, keys=bool(key_files))

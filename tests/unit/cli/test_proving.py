@@ -276,7 +276,7 @@ def test_a_retired_key_is_marked_and_does_not_prove_what_it_may_have_signed_sinc
     assert "retired, not encrypted" in holdfast("keys", "list").stdout
     assert "a key that you trust vouches for it" in holdfast("verify", "old.zip", "--key", "old.pem").stdout
     result = holdfast("verify", "old.zip", "--key", "new.pem")
-    assert (result.exit_code, "nothing says who made it" in result.stdout) == (0, True)
+    assert (result.exit_code, result.stdout.endswith("nothing says who made it\n")) == (0, True)
     assert holdfast("evidence", RUN, "-o", "new.zip", "--anew", *TENANT_OPTION).exit_code == 0
     assert "a key that you trust vouches for it" in holdfast("verify", "new.zip", "--key", "new.pem").stdout
     assert holdfast("audit", "verify", "--key", "new.pem", *TENANT_OPTION).exit_code == 0

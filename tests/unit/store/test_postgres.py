@@ -647,6 +647,44 @@ def test_sealers_that_race_make_one_chain(url: str) -> None:
     asyncio.run(judge())
 
 
+class Counting:
+    """A connection that counts its statements."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.statements = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.statements += 1
+        return getattr(self._connection, name)
+
+
+def test_blocks_of_many_tenants_are_sealed_with_as_many_statements_as_one(url: str) -> None:
+    """A round trip for each tenant took minutes where there were thousands."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            counts = []
+            for tenants in (1, 60):
+                names = [f"t{number}" for number in range(tenants)]
+                await store.commit([note("a", tenant=name) for name in names])
+                at = {head.tenant: head.number + 1 for head in await store.heads(names)}
+                sealings = [
+                    p.Sealing(block(at.get(e.tenant, 1), at.get(e.tenant, 1), 1, tenant=e.tenant), (e.sequence,))
+                    for e in await store.unsealed(100)
+                ]
+                connection = await connect(url)
+                counting = Counting(connection)
+                async with connection.transaction():
+                    assert await seal_within(counting, sealings) == [True] * tenants
+                await connection.close()
+                counts.append(counting.statements)
+            assert counts[0] == counts[1] <= 7
+            assert await store.unsealed(1) == []
+
+    asyncio.run(judge())
+
+
 def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
     """It learns that the number is taken once the first has committed, and leaves nothing behind."""
 
@@ -872,6 +910,27 @@ class Explaining:
         plan = await self._connection.fetch(f"EXPLAIN {query}", *values)
         self.plans.append("\n".join(line[0] for line in plan))
         return await self._connection.fetch(query, *values)
+
+
+def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> None:
+    """Not through the whole audit in the order of its sequences, however few of its pages are wanted."""
+
+    async def judge() -> None:
+        async with opened(url):
+            connection = await connect(url)
+            explaining = Explaining(connection)
+            one = (["t"], ["r"])
+            await explaining.fetch(SQL["told"], *one, [None], [None], [None], 2000, 0)
+            await explaining.fetch(SQL["blocks_before"], ["t"], [1])
+            await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE)
+            await connection.close()
+            told, blocks, kept = explaining.plans
+            assert "audit_of_run" in told
+            assert "blocks_first" in blocks
+            assert "blocks_pkey" in blocks
+            assert "artefacts_pkey" in kept
+
+    asyncio.run(judge())
 
 
 def test_turns_find_their_runs_by_key_however_many_have_ended(url: str) -> None:

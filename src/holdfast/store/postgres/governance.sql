@@ -163,12 +163,17 @@ WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
 ORDER BY number LIMIT $3;
 
 -- name: told
--- The entries of runs, each with the times between which they are wanted, from an index.
-SELECT sequence, audit.tenant, audit.run, audit.kind, at, body, position
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS given (tenant, run, since, until, kind)
-JOIN audit ON audit.tenant = given.tenant AND audit.run = given.run
-WHERE (since IS NULL OR at >= since) AND (until IS NULL OR at < until) AND (given.kind IS NULL OR audit.kind = given.kind)
-  AND sequence > $7
+-- The entries of runs, each with the times between which they are wanted. Run by run from the index, whatever the planner
+-- thinks of reading the whole audit in the order of its sequences.
+SELECT found.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
+    AS given (tenant, run, since, until, kind)
+CROSS JOIN LATERAL (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE audit.tenant = given.tenant AND audit.run = given.run AND sequence > $7
+      AND (given.since IS NULL OR at >= given.since) AND (given.until IS NULL OR at < given.until)
+      AND (given.kind IS NULL OR audit.kind = given.kind)
+    ORDER BY sequence LIMIT $6
+) AS found
 ORDER BY sequence LIMIT $6;
 
 -- name: heads
@@ -183,13 +188,16 @@ SELECT DISTINCT ON (tenant)
 FROM blocks ORDER BY tenant, number DESC;
 
 -- name: blocks_before
--- The block at or before each place.
-SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
-WHERE (tenant, number) IN (
-    SELECT given.tenant, (
+-- The block at or before each place, each once.
+WITH near AS MATERIALIZED (
+    SELECT DISTINCT given.tenant, (
         SELECT number FROM blocks WHERE blocks.tenant = given.tenant AND first <= given.at ORDER BY first DESC LIMIT 1
-    ) FROM unnest($1::text[], $2::bigint[]) AS given (tenant, at)
+    ) AS number FROM unnest($1::text[], $2::bigint[]) AS given (tenant, at)
 )
+SELECT found.* FROM near CROSS JOIN LATERAL (
+    SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
+    WHERE blocks.tenant = near.tenant AND blocks.number = near.number OFFSET 0
+) AS found
 ORDER BY tenant, number;
 
 -- name: lock_chains
@@ -305,9 +313,11 @@ WHERE tenant = $1 AND run = $2 ORDER BY at, generation, name;
 SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
 
 -- name: kept_evidence
-SELECT tenant, run, generation, name, sha256, size, at, data
-FROM unnest($1::text[], $2::text[]) AS given (tenant, run) JOIN artefacts USING (tenant, run)
-WHERE name = $3 ORDER BY tenant, run, generation;
+SELECT found.* FROM unnest($1::text[], $2::text[]) AS given (tenant, run) CROSS JOIN LATERAL (
+    SELECT tenant, run, generation, name, sha256, size, at, data FROM artefacts
+    WHERE artefacts.tenant = given.tenant AND artefacts.run = given.run AND name = $3 OFFSET 0
+) AS found
+ORDER BY tenant, run, generation;
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;
