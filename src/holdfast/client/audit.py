@@ -83,11 +83,16 @@ class Audit:
         must not pass for a chain that is whole.
         """
         given = None if trusted is None else Given.of(keys.read_pem(trusted), keys.read_retired(trusted))
-        line = [keys.published(key) for key in await self._app.store.signing_keys()]
-        ends = {key.number: await self._app.store.chain_ends(key.number) for key in line if key.retirement}
-        check = AuditCheck(tenant, line, ends, () if head is None else _heads_of(tenant, head))
-        await self._follow(tenant, check, advance)
-        check.end()
+        kept = () if head is None else _heads_of(tenant, head)
+        line = await self._line()
+        while True:
+            ends = {key.number: await self._app.store.chain_ends(key.number) for key in line if key.retirement}
+            check = AuditCheck(tenant, line, ends, kept)
+            await self._follow(tenant, check, advance)
+            check.end()
+            if check.problem is None or (present := await self._line()) == line:
+                break
+            line = present  # it was rotated meanwhile: what the new key signed was strange to the old line
         if check.problem is None:
             await self._hold(tenant, check)
         if check.is_empty:
@@ -95,6 +100,9 @@ class Audit:
                 f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
             )
         return check.verdict(given)
+
+    async def _line(self) -> Sequence[keys.PublicKey]:
+        return [keys.published(key) for key in await self._app.store.signing_keys()]
 
     async def _hold(self, tenant: str, check: AuditCheck) -> None:
         """Hold what is done by, rows of the store, against the audit and the journals."""
@@ -152,7 +160,7 @@ class Audit:
 
         A line before each says its number and id, and whether it is retired.
         """
-        line = [keys.published(key) for key in await self._app.store.signing_keys()]
+        line = await self._line()
         return keys.key_file([(key, retired_by(line, key.id) is not None) for key in line])
 
     async def rotate_key(self, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> AuditKey:

@@ -96,13 +96,13 @@ async def gather_whole(store: Store, keychain: Keychain, clock: Clock, runs: Seq
     It is None where entries are not sealed yet, and an error where it cannot be made. What is read is read together:
     the store is asked as often for many runs as for one. Raises StoreUnavailable and KeyLocked.
     """
-    signing = await Signing.of(keychain)
     entries = await _entries(store, runs)
     whole = [run for run in runs if all(entry.position is not None for entry in entries[run.key])]
     sealed = {run.key: _sealed(entries[run.key]) for run in whole}
     tenants = [run.key.tenant for run in whole for _ in sealed[run.key]]
     blocks = await _blocks(store, tenants, [entry for run in whole for entry in sealed[run.key]])
     first = await store.journals([run.key for run in whole if not run.generation])
+    signing = await Signing.of(keychain)  # behind the blocks: whoever signed one of them is among the keys
     for run in runs:
         if run.key not in sealed:
             yield run, None

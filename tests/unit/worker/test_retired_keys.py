@@ -20,6 +20,7 @@ from holdfast.gate.keys import PublicKey, Signer
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.worker.archivist import Archivist
 from holdfast.worker.gathering import gather
 from holdfast.worker.sealer import Sealer
 from holdfast.worker.signing import Keychain
@@ -343,5 +344,43 @@ def test_a_rotation_looks_again_where_a_chain_goes_on_meanwhile() -> None:
             await Sealer(store, clock).seal()
             assert [end.number for end in await store.chain_ends(2)] == [3]
             assert (await app.audit.verify(tenant=TENANT, trusted=await app.audit.public_keys())).trusted
+
+    run_virtually(main())
+
+
+class _Rotated(MemoryStore):
+    """The key is rotated, and something is sealed by the new one, behind the first reading of the keys."""
+
+    waiting: list[p.Note]
+
+    async def signing_keys(self) -> list[p.SigningKey]:
+        found = await super().signing_keys()
+        waiting, self.waiting = self.waiting, []
+        if waiting:
+            clock = VirtualClock(asyncio.get_running_loop())
+            await Keychain(self, clock).rotate(lambda _: waiting[0])
+            await Sealer(self, clock).seal()
+        return found
+
+
+def test_a_rotation_while_evidence_is_made_or_an_audit_is_verified_breaks_neither() -> None:
+    """What the new key signed is not called strange because the keys were read before."""
+
+    async def main() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = _Rotated(clock.now)
+        store.waiting = []
+        async with Holdfast(store, worker=False, clock=clock) as app:
+            run = await run_in_store(store)
+            await Sealer(store, clock).seal()
+            store.waiting = [p.Note(TENANT, None, "operator", NOW, b'{"kind":"operator","at":1,"act":"x","who":"y"}')]
+            assert broken(await app.audit.verify(tenant=TENANT)) == ""
+            told = b'{"kind":"operator","at":1,"act":"x","who":"y","run":"order-1"}'
+            store.waiting = [p.Note(TENANT, RUN, "operator", NOW, told)]
+            await Archivist(store, clock).round()
+            await Archivist(store, clock).round()
+            data = await store.artefact(run.key, 0, p.EVIDENCE)
+            assert data is not None
+            assert broken(verify_evidence(data, trusted=await app.audit.public_keys())) == ""
 
     run_virtually(main())
