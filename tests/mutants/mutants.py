@@ -48,6 +48,7 @@ LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapse
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
 CHAIN: Final = Judge("chain", ("tests/unit/gate/test_chain.py",))
+RETIRED: Final = Judge("retired keys", ("tests/unit/worker/test_retired_keys.py",))
 BUNDLES: Final = Judge("bundles", ("tests/unit/gate/test_verifying.py",))
 FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
@@ -322,7 +323,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "evidence-is-made-once",
-        "src/holdfast/store/memory/governance.py",
+        "src/holdfast/store/memory/audit.py",
         "if run is not None and run.evidence is not None:",
         "if False:",
         (STEERED,),
@@ -354,6 +355,27 @@ MUTANTS: Final = (
         "if not is_signed(public, block.signature, message_of(block)):",
         "if not block.signature:",
         (BUNDLES,),
+    ),
+    Mutant(
+        "a-retired-key-goes-on-signing",
+        "src/holdfast/gate/retirement.py",
+        "if bound is None or block.number < bound.number:",
+        "if bound is None or block.number != bound.number:",
+        (RETIRED,),
+    ),
+    Mutant(
+        "any-end-is-believed",
+        "src/holdfast/gate/retirement.py",
+        "if root == by.heads else None",
+        "",
+        (RETIRED,),
+    ),
+    Mutant(
+        "a-forged-answer-is-acted-on",
+        "src/holdfast/worker/governor.py",
+        "if unwitnessed := gate.unwitnessed(promise):",
+        "if unwitnessed := []:",
+        (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
     ),
     Mutant(
         "an-empty-block-is-sealed",

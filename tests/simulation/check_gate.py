@@ -12,6 +12,8 @@ from typing import Any
 import cbor2
 
 from holdfast.client.accounting import check_receipts
+from holdfast.client.run_accounting import check_evidence, check_runs
+from holdfast.client.task_accounting import check_tasks
 from holdfast.gate import records
 from holdfast.gate.actions import ACTION
 from holdfast.gate.verifying import Verdict, verify_audit, verify_bundle
@@ -219,11 +221,12 @@ def _ends_are_told_once(simulation: Simulation, runs: list[p.Run], told: list[tu
 
 
 async def _receipts_are_accounted_for(simulation: Simulation) -> None:
-    """Every receipt is what the audit says of it, and whatever the audit tells of is there (G15)."""
+    """Every receipt and task is what the audit says of it, and is there; every row is what its journal says (G15)."""
     for tenant in simulation.tenants:
-        held = await check_receipts(simulation.store, tenant)
-        if held.problem is not None:
-            raise Violation(f"the receipts of {tenant} are not those of its audit (G15): {held.problem}")
+        for check in (check_receipts, check_tasks, check_runs):
+            held = await check(simulation.store, tenant)
+            if held.problem is not None:
+                raise Violation(f"what {tenant} has is not what its audit and journals say (G15): {held.problem}")
 
 
 async def _the_audit_is_whole(simulation: Simulation) -> None:
@@ -260,13 +263,16 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
         if run.evidence is None:
             raise Violation(f"run {run.key.run} has ended long ago, and there is no evidence of it (G9)")
         await _evidence_is_whole(simulation.store, run)
+    for tenant in simulation.tenants:
+        held = await check_evidence(simulation.store, tenant)
+        if held.problem is not None:
+            raise Violation(f"the evidence of {tenant} is not what it must be (G9): {held.problem}")
     clock = VirtualClock(simulation.loop)
     keychain = Keychain(simulation.store, clock)
     for run in governed[: 3 if simulation.steered else 1]:
         data = await simulation.store.artefact(run.key, run.generation, p.EVIDENCE)
         if simulation.source.random() < 0.3:  # or one with values, made now
-            made = await gather(simulation.store, keychain, clock, run, values=True)
-            data = None if made is None else made.data
+            data = (await gather(simulation.store, keychain, clock, run, values=True)).data
         publics = [key.public for key in await keychain.published()]
         verdict = None if data is None else verify_bundle(data, publics)
         if verdict is None or not verdict.good:

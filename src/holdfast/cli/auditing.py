@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
+from pathlib import Path
 from typing import Any, Final, assert_never
 
 import click
@@ -120,16 +121,44 @@ def _which(operated: records.Operated) -> str:
 
 
 @audit.command()
-@verdicts.trusted_keys
+@click.option("-o", "--output", "file", metavar="FILE", help="Where to write it; stdout by default.")
+@click.option("--all", "everything", is_flag=True, help="Of every tenant, a line for each.")
 @options.tenant
 @options.store
-def verify(key_files: tuple[str, ...], tenant: str, store: str | None, as_json: bool) -> int:
-    """Check every entry, block and signature of a tenant's audit, and its receipts; exit 1 where one is broken."""
+def head(file: str | None, everything: bool, tenant: str, store: str | None, as_json: bool) -> None:
+    """Write the head of a tenant's chain, to be kept elsewhere: `audit verify --head FILE` finds what was cut off."""
+
+    async def work(app: Holdfast) -> bytes:
+        return await app.audit.head(tenant=None if everything else tenant)
+
+    data = session.on_store(session.url_of(store), work)
+    if file is None:
+        click.echo(data.decode(), nl=False)
+        return
+    try:
+        Path(file).write_bytes(data)
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+    count = len(data.splitlines())
+    if as_json:
+        output.emit({"file": file, "heads": count})
+    else:
+        output.say(f"{file}: {count} {'head' if count == 1 else 'heads'}")
+
+
+@audit.command()
+@verdicts.trusted_keys
+@click.option("--head", "head_file", metavar="FILE", help="A head that was kept elsewhere: `audit head` writes it.")
+@options.tenant
+@options.store
+def verify(key_files: tuple[str, ...], head_file: str | None, tenant: str, store: str | None, as_json: bool) -> int:
+    """Check every entry, block and signature of a tenant's audit, and what it tells of; exit 1 where one is broken."""
     trusted = verdicts.public_keys(key_files)
+    kept = None if head_file is None else verdicts.content(head_file)
 
     async def work(app: Holdfast) -> Verdict:
         with output.progress("entries checked", quiet=as_json) as advance:
-            return await app.audit.verify(tenant=tenant, trusted=trusted, advance=advance)
+            return await app.audit.verify(tenant=tenant, trusted=trusted, head=kept, advance=advance)
 
     verdict = session.on_store(session.url_of(store), work)
-    return verdicts.write(verdict, f"the audit of tenant {tenant}", {"tenant": tenant}, as_json)
+    return verdicts.write(verdict, f"the audit of tenant {tenant}", {"tenant": tenant}, as_json, keys=bool(key_files))

@@ -25,6 +25,7 @@ def _record(key: AuditKey, *, signs: bool) -> dict[str, Any]:
         "id": key.id,
         "created_at": output.iso(key.created_at),
         "signs": signs,
+        "retired": key.retired,
         "encrypted": key.encrypted,
         "public": key.public.decode(),
     }
@@ -54,7 +55,10 @@ def list_keys(store: str | None, as_json: bool) -> None:
 
 
 def _state(record: dict[str, Any]) -> str:
-    words = ["signs now" if record["signs"] else "", "encrypted" if record["encrypted"] else "not encrypted"]
+    words = [
+        "signs now" if record["signs"] else "retired" if record["retired"] else "",
+        "encrypted" if record["encrypted"] else "not encrypted",
+    ]
     return ", ".join(word for word in words if word)
 
 
@@ -89,7 +93,10 @@ def export(file: str | None, store: str | None, as_json: bool) -> None:
 @options.tenant
 @options.store
 def rotate(who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
-    """Make a new key that signs from now on, endorsed by the present one; noted in the tenant's audit."""
+    """Make a new key that signs from now on, endorsed by the present one; noted in the tenant's audit.
+
+    The present key is retired: what it signs from now on is not trusted.
+    """
 
     async def work(app: Holdfast) -> AuditKey:
         return await app.audit.rotate_key(by=who, reason=reason, tenant=tenant)

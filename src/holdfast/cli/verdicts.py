@@ -26,23 +26,32 @@ _MARKS: Final = {
 }
 
 
+_GIVE: Final = ": give --key to know"
+
+
 def public_keys(files: Sequence[str]) -> bytes | None:
     """The keys in those files, as PEM; None where no file is named."""
     found = b""
     for name in files:
+        pem = content(name)
         try:
-            pem = Path(name).read_bytes()
             read_pem(pem)
-        except OSError as error:
-            raise click.UsageError(f"{name} cannot be read: {error.strerror or error}") from error
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}: {error}") from error
         found += pem + b"\n"
     return found or None
 
 
-def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool) -> int:
-    """Write what was found, and give the exit code."""
+def content(file: str) -> bytes:
+    """What is in a file."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool, *, keys: bool) -> int:
+    """Write what was found, and give the exit code. ``keys`` is whether any were given."""
     if as_json:
         claims = [{"state": claim.state, "about": claim.about, "text": claim.text} for claim in verdict.claims]
         output.emit({**about, "good": verdict.good, "trusted": verdict.trusted, "claims": claims})
@@ -54,5 +63,5 @@ def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool) 
     elif verdict.trusted:
         output.say(Cell("✓ ", "green"), f"{what} is good, and a key that you trust vouches for it")
     else:
-        output.say(Cell("○ ", "cyan"), f"{what} fits together, and nothing says who made it: give --key to know")
+        output.say(Cell("○ ", "cyan"), f"{what} fits together, and nothing says who made it{'' if keys else _GIVE}")
     return exits.GOOD if verdict.good else exits.NO

@@ -63,7 +63,7 @@ def _verify_file(file: str, key_files: tuple[str, ...], as_json: bool) -> int:
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror or error}") from error
     verdict = verify_evidence(data, trusted=verdicts.public_keys(key_files))
-    return verdicts.write(verdict, file, {"file": file}, as_json)
+    return verdicts.write(verdict, file, {"file": file}, as_json, keys=bool(key_files))
 
 
 def _write(verdict: Verdict, as_json: bool, *, verbose: bool) -> None:

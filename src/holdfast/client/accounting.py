@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,10 +18,12 @@ from holdfast.errors import StoreCorrupt
 from holdfast.gate import accounts as law
 from holdfast.gate import records as r
 from holdfast.store import protocol as p
-from holdfast.worker.gathering import entries_of
+from holdfast.worker.gathering import told_of
 from holdfast.worker.recording import ABANDONED
 
 PAGE: Final = 500
+BLOBS: Final = 16
+"""How many large results to read at a time: nobody knows how large they are."""
 MANY: Final = 1000
 """How many receipts, or keys, to look for in one reading of the whole."""
 
@@ -29,13 +31,13 @@ UNREADABLE: Final = (*r.UNREADABLE, StoreCorrupt)
 
 
 class Accounted(msgspec.Struct, frozen=True, gc=False):
-    """How many receipts were held against the audit, and the first thing that does not fit."""
+    """How many were held against the audit, and the first thing that does not fit."""
 
-    receipts: int
+    count: int
     problem: str | None
 
 
-class _Broken(Exception):
+class Broken(Exception):
     """Something does not fit, in a sentence."""
 
 
@@ -49,7 +51,7 @@ async def check_receipts(store: p.Store, tenant: str) -> Accounted:
         await check.filing()
         await check.entries()
         await check.receipts()
-    except _Broken as broken:
+    except Broken as broken:
         return Accounted(check.count, str(broken))
     return Accounted(check.count, None)
 
@@ -67,77 +69,92 @@ class _Check:
         """Each receipt is kept under what it says: by that it is looked for."""
         id = await self._store.misfiled(self._tenant)
         if id is not None:
-            raise _Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
+            raise Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
 
     # -- from the entries to the receipts --------------------------------------------------------------------------
 
     async def entries(self) -> None:
         """Whatever the audit tells of is there."""
-        async for entry, told in self._told(p.AuditQuery(self._tenant, kind="receipt")):
-            if not isinstance(told, r.Receipted):
-                continue
-            there = await self._receipt(told.receipt)
-            _judge(law.contradiction(told, there))
-            if not law.holds_key(told, there):
-                self._keys[told.key] = told.receipt
-                if len(self._keys) >= MANY:
-                    await self._find_keys()
-            if told.state == "succeeded" and told.reverses is not None:
-                await self._reversed(entry, told, told.reverses)
+        last: p.Entry | None = None
+        while page := await self._store.entries(p.AuditQuery(self._tenant, kind="receipt"), PAGE, last):
+            told = [(entry, record) async for entry, record in self._read_all(page) if isinstance(record, r.Receipted)]
+            wanted = [id for _, record in told for id in (record.receipt, record.reverses) if id is not None]
+            there = await self._receipts(wanted)
+            for entry, record in told:
+                await self._is_there(entry, record, there)
+            last = page[-1]
         await self._find_keys()
 
-    async def _reversed(self, entry: p.Entry, told: r.Receipted, id: str) -> None:
+    async def _is_there(self, entry: p.Entry, told: r.Receipted, found: Mapping[str, p.Receipt]) -> None:
+        there = found.get(told.receipt)
+        _judge(law.contradiction(told, there))
+        if not law.holds_key(told, there):
+            self._keys[told.key] = told.receipt
+            if len(self._keys) >= MANY:
+                await self._find_keys()
+        if told.state == "succeeded" and told.reverses is not None:
+            await self._reversed(entry, told, found.get(told.reverses))
+
+    async def _reversed(self, entry: p.Entry, told: r.Receipted, there: p.Receipt | None) -> None:
         """What was taken back shows it; but one that succeeded only later never was."""
-        there = await self._receipt(id)
         if there is None or not law.is_unmarked(there, told):
             return
         async for before, other in self._told(p.AuditQuery(self._tenant, kind="receipt")):
             if before.sequence == entry.sequence:
                 return
-            if isinstance(other, r.Receipted) and (other.receipt, other.state) == (id, "succeeded"):
-                raise _Broken(law.unmarked(there))
+            if isinstance(other, r.Receipted) and (other.receipt, other.state) == (there.id, "succeeded"):
+                raise Broken(law.unmarked(there))
 
     async def _find_keys(self) -> None:
         """Somebody has each of these keys. One that changes hands is moved in the listing, so it is read twice."""
         for _ in range(2):
+            if not self._keys:
+                return
             async for page in self._pages():
                 for receipt in page:
                     self._keys.pop(receipt.key, None)
                 if not self._keys:
                     return
         for id in self._keys.values():
-            raise _Broken(law.lost_key(id))
+            raise Broken(law.lost_key(id))
 
     # -- from the receipts to the entries --------------------------------------------------------------------------
 
     async def receipts(self) -> None:
         """Whatever is there the audit tells of."""
         async for page in self._pages():
-            by_run: defaultdict[str, list[p.Receipt]] = defaultdict(list)
-            for receipt in page:
-                await self._alone(receipt)
-                by_run[receipt.run].append(receipt)
-            for run, group in by_run.items():
-                await self._hear_run(run, group)
+            await self._alone(page)
+            await self._hear_runs(page)
             self.count += len(page)
         await self._hear_all()
 
-    async def _alone(self, receipt: p.Receipt) -> None:
-        """What can be said of a receipt without the audit."""
-        if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
-            raise _Broken(f"receipt {receipt.id}: it is marked as abandoned, and what is known of it does not say so.")
-        if receipt.result_blob is not None:
-            _judge(law.blob_problem(receipt, await self._store.blob(self._tenant, receipt.result_blob)))
-        if receipt.reversed_by is not None:
-            _judge(law.reversal(receipt, await self._receipt(receipt.reversed_by)))
+    async def _alone(self, page: Sequence[p.Receipt]) -> None:
+        """What can be said of receipts without the audit."""
+        takers = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
+        for receipt in page:
+            if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
+                raise Broken(
+                    f"receipt {receipt.id}: it is marked as abandoned, and what is known of it does not say so."
+                )
+            if receipt.reversed_by is not None:
+                _judge(law.reversal(receipt, takers.get(receipt.reversed_by)))
+        large = [receipt for receipt in page if receipt.result_blob is not None]
+        for at in range(0, len(large), BLOBS):
+            some = large[at : at + BLOBS]
+            blobs = await self._store.blobs(self._tenant, [each.result_blob for each in some if each.result_blob])
+            for receipt in some:
+                _judge(law.blob_problem(receipt, blobs.get(receipt.result_blob or b"")))
 
-    async def _hear_run(self, run: str, group: Sequence[p.Receipt]) -> None:
+    async def _hear_runs(self, page: Sequence[p.Receipt]) -> None:
         """Most are told in entries of their own run, of these times; what is not is put aside."""
-        times = [at for each in group for at in (each.opened_at, each.closed_at) if at is not None]
-        query = p.AuditQuery(self._tenant, run, None, min(times), max(times) + 1)
-        told = law.Accounts(map(law.Account, group))
-        async for _, record in self._told(query):
-            told.hear(record)
+        times: defaultdict[str, list[int]] = defaultdict(list)
+        for each in page:
+            times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
+        spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
+        told = law.Accounts(map(law.Account, page))
+        async for entry in told_of(self._store, spans):
+            await self._breathe()
+            told.hear(read(entry))
         self._open += told.open
         if len(self._open) >= MANY:
             await self._hear_all()
@@ -157,14 +174,16 @@ class _Check:
 
     async def _told(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.Entry, r.Record]]:
         """Entries with what they say."""
-        async for entry in entries_of(self._store, query):
+        last: p.Entry | None = None
+        while page := await self._store.entries(query, PAGE, last):
+            async for read in self._read_all(page):
+                yield read
+            last = page[-1]
+
+    async def _read_all(self, page: Sequence[p.Entry]) -> AsyncIterator[tuple[p.Entry, r.Record]]:
+        for entry in page:
             await self._breathe()
-            try:
-                record = r.decode(entry.body)
-            except r.UNREADABLE:
-                place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
-                raise _Broken(f"entry {place} cannot be read: what it says of receipts is not known.") from None
-            yield entry, record
+            yield entry, read(entry)
 
     async def _breathe(self) -> None:
         """Let others on: a worker may run beside this, and reading from a file waits for nothing."""
@@ -172,11 +191,20 @@ class _Check:
         if self._read % 100 == 0:
             await asyncio.sleep(0)
 
+    async def _receipts(self, ids: Sequence[str]) -> dict[str, p.Receipt]:
+        """Those receipts that are there, by id."""
+        if not ids:
+            return {}
+        try:
+            return await self._store.receipts_by_id(self._tenant, list(dict.fromkeys(ids)))
+        except UNREADABLE:
+            return {id: found for id in dict.fromkeys(ids) if (found := await self._receipt(id)) is not None}
+
     async def _receipt(self, id: str) -> p.Receipt | None:
         try:
             return await self._store.receipt(self._tenant, id)
         except UNREADABLE:
-            raise _Broken(f"receipt {id}: it was altered, and cannot be read.") from None
+            raise Broken(f"receipt {id}: it was altered, and cannot be read.") from None
 
     async def _pages(self) -> AsyncIterator[list[p.Receipt]]:
         """The receipts, oldest first."""
@@ -189,7 +217,7 @@ class _Check:
                     size = 1
                     continue
                 place = "the first receipt" if last is None else f"the receipt behind {last.id}"
-                raise _Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
+                raise Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
             if page:
                 yield page
             if len(page) < size:
@@ -197,6 +225,15 @@ class _Check:
             last = page[-1]
 
 
+def read(entry: p.Entry) -> r.Record:
+    """What an entry says. Raises Broken."""
+    try:
+        return r.decode(entry.body)
+    except r.UNREADABLE:
+        place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
+        raise Broken(f"entry {place} cannot be read: what it says is not known.") from None
+
+
 def _judge(problem: str | None) -> None:
     if problem is not None:
-        raise _Broken(problem)
+        raise Broken(problem)

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.client.accounting import check_receipts
+from holdfast.client.run_accounting import check_evidence, check_runs
+from holdfast.client.sealed_entries import LARGEST_BLOCK, SealedEntries
+from holdfast.client.task_accounting import check_tasks
 from holdfast.errors import InvalidRequest
-from holdfast.gate import keys
-from holdfast.gate.auditing import AuditCheck
-from holdfast.gate.chain import covered
+from holdfast.gate import heads, keys
+from holdfast.gate.auditing import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditCheck
 from holdfast.gate.claims import Verdict
 from holdfast.gate.records import Operated
+from holdfast.gate.retirement import retired_by
+from holdfast.gate.trust import Given
 from holdfast.store import protocol as p
 from holdfast.worker.births import DEFAULT_TENANT
 from holdfast.worker.gathering import entries_of
@@ -24,9 +28,7 @@ from holdfast.worker.signing import Keychain
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
-_PAGE: Final = 50
-_LARGEST_BLOCK: Final = 100_000
-"""No block is as large; a damaged one may say that it is."""
+_BLOCKS: Final = 200
 
 
 class AuditKey(msgspec.Struct, frozen=True):
@@ -37,6 +39,7 @@ class AuditKey(msgspec.Struct, frozen=True):
     created_at: int
     public: bytes  # its public half, as PEM
     encrypted: bool  # whether its private half is
+    retired: bool = False  # whether a later key says how far it counts
 
 
 class Audit:
@@ -66,49 +69,68 @@ class Audit:
         *,
         tenant: str = DEFAULT_TENANT,
         trusted: bytes | None = None,
+        head: bytes | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Verdict:
-        """Check every entry, block and signature of a tenant's chain, and its receipts against the entries.
+        """Check every entry, block and signature of a tenant's chain; then its receipts, tasks, runs and evidence.
 
         The first that is broken is named. Workers may go on meanwhile.
 
         ``trusted`` are public keys as PEM: where one of them vouches for the chain, what is found is proved.
-        ``advance`` is told how many entries more have been checked. Raises InvalidRequest where the keys cannot be
-        read, and for a tenant that has no audit: a mistyped name must not pass for a chain that is whole.
+        ``head`` is what the method of that name gave earlier and was kept elsewhere: that the chain was cut off or
+        rewritten since is found by it. ``advance`` is told how many entries more have been checked. Raises
+        InvalidRequest where the keys or the head cannot be read, and for a tenant that has no audit: a mistyped name
+        must not pass for a chain that is whole.
         """
-        given = None if trusted is None else keys.read_pem(trusted)
-        check = AuditCheck(tenant, [keys.published(key) for key in await self._app.store.signing_keys()])
-        await self._follow(tenant, check, advance)
+        given = None if trusted is None else Given.of(keys.read_pem(trusted), keys.read_retired(trusted))
+        kept = () if head is None else _heads_of(tenant, head)
+        line = await self._line()
+        while True:
+            ends = {key.number: await self._app.store.chain_ends(key.number) for key in line if key.retirement}
+            check = AuditCheck(tenant, line, ends, kept)
+            await self._follow(tenant, check, advance)
+            check.end()
+            if check.problem is None or (present := await self._line()) == line:
+                break
+            line = present  # it was rotated meanwhile: what the new key signed was strange to the old line
         if check.problem is None:
-            held = await check_receipts(self._app.store, tenant)
-            check.receipts(held.receipts, held.problem)
+            await self._hold(tenant, check)
         if check.is_empty:
             raise InvalidRequest(
                 f"tenant {tenant!r} has no audit: nothing was ever noted there, or all of it is gone; check the name."
             )
         return check.verdict(given)
 
+    async def _line(self) -> Sequence[keys.PublicKey]:
+        return [keys.published(key) for key in await self._app.store.signing_keys()]
+
+    async def _hold(self, tenant: str, check: AuditCheck) -> None:
+        """Hold what is done by, rows of the store, against the audit and the journals."""
+        store = self._app.store
+        for about, held in (
+            (RECEIPTS, await check_receipts(store, tenant)),
+            (TASKS, await check_tasks(store, tenant)),
+            (RUNS, await check_runs(store, tenant)),
+            (EVIDENCE, await check_evidence(store, tenant)),
+        ):
+            check.held(about, held.count, held.problem)
+
     async def _follow(self, tenant: str, check: AuditCheck, advance: Callable[[int], None]) -> None:
         """Take the chain block by block, and then what is behind it."""
-        store, query = self._app.store, p.AuditQuery(tenant)
-        last: p.Entry | None = None
+        store, sealed = self._app.store, SealedEntries(self._app.store, tenant)
         number = 0
         looked_again = False
         while True:
-            page = await store.blocks(tenant, number, _PAGE)
+            page = await store.blocks(tenant, number, _BLOCKS)
             for block in page:
-                # One more than it holds: a second entry at its last position must not pass between it and the next.
-                found = await store.entries(query, min(max(0, block.count), _LARGEST_BLOCK) + 1, last)
-                entries = [
-                    entry for entry in found if entry.position is not None and entry.position < covered(block).stop
-                ]
+                entries = await sealed.of(block)
                 if not check.step(block, entries):
                     return
                 advance(len(entries))
-                last, number, looked_again = entries[-1], block.number + 1, False
+                number, looked_again = block.number + 1, False
             if page:
                 continue
-            tail = await store.entries(query, _LARGEST_BLOCK, last)
+            tail = await store.entries(p.AuditQuery(tenant), LARGEST_BLOCK, sealed.last)
             if not looked_again and any(entry.position is not None for entry in tail):
                 looked_again = True  # they may have been sealed since we looked for blocks
                 continue
@@ -116,16 +138,35 @@ class Audit:
                 check.tail(entry)
             return
 
+    async def head(self, *, tenant: str | None = DEFAULT_TENANT) -> bytes:
+        """The head of a tenant's chain, or with None those of all tenants, to be kept elsewhere: a line of JSON each.
+
+        Raises InvalidRequest where nothing is sealed so far.
+        """
+        found = await self._app.store.heads(None if tenant is None else [tenant])
+        if not found:
+            whose = "there" if tenant is None else f"in the audit of tenant {tenant!r}"
+            raise InvalidRequest(f"nothing is sealed {whose} so far: a worker seals what is noted within a second.")
+        return heads.write(found)
+
     async def keys(self) -> Sequence[AuditKey]:
         """The keys that sign, oldest first; the last one signs now. A worker makes the first."""
-        return [_shown(key) for key in await self._app.store.signing_keys()]
+        found = await self._app.store.signing_keys()
+        line = [keys.published(key) for key in found]
+        return [_shown(key, retired_by(line, key.id) is not None) for key in found]
 
     async def public_keys(self) -> bytes:
-        """Their public halves in one PEM file, for those who check evidence. Nothing in it is secret."""
-        return b"".join(f"key {key.number}: {key.id}\n".encode() + key.public for key in await self.keys())
+        """Their public halves in one PEM file, for those who check evidence. Nothing in it is secret.
+
+        A line before each says its number and id, and whether it is retired.
+        """
+        line = await self._line()
+        return keys.key_file([(key, retired_by(line, key.id) is not None) for key in line])
 
     async def rotate_key(self, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> AuditKey:
         """Make a new key that signs from now on, endorsed by the present one; the tenant's audit notes who did it.
+
+        The present one is retired: what it signs from now on is not trusted.
 
         Raises KeyLocked.
         """
@@ -136,12 +177,19 @@ class Audit:
 
         key = await Keychain(self._app.store, self._app.clock).rotate(told)
         self._app.wake_sealer()
-        return _shown(key)
+        return _shown(key, is_retired=False)
 
 
-def _shown(key: p.SigningKey) -> AuditKey:
+def _heads_of(tenant: str, data: bytes) -> Sequence[p.Block]:
+    found = [block for block in heads.read(data) if block.tenant == tenant]
+    if not found:
+        raise InvalidRequest(f"there is no head of tenant {tenant!r} in it.")
+    return found
+
+
+def _shown(key: p.SigningKey, is_retired: bool) -> AuditKey:
     encrypted = key.private is not None and b"ENCRYPTED" in key.private.partition(b"\n")[0]
-    return AuditKey(key.number, key.id, key.created_at, keys.to_pem(key.public), encrypted)
+    return AuditKey(key.number, key.id, key.created_at, keys.to_pem(key.public), encrypted, is_retired)
 
 
 def _microseconds(moment: datetime | None) -> int | None:

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.client.hints import command
 from holdfast.errors import RunNotFound, StoreCorrupt
 from holdfast.gate.claims import Verdict
-from holdfast.gate.keys import read_pem
+from holdfast.gate.keys import read_pem, read_retired
 from holdfast.gate.verifying import verify_bundle
 from holdfast.store import protocol as p
 from holdfast.worker.gathering import gather
@@ -42,9 +42,12 @@ def verify_evidence(data: bytes, *, trusted: bytes | None = None) -> Verdict:
     """Check a bundle of evidence. It needs no store, no network and no worker, only the file.
 
     ``trusted`` are public keys as PEM: where one of them vouches for the bundle, what is found is proved, and without
-    one it only fits together. Raises InvalidRequest where the PEM cannot be read.
+    one it only fits together. What a key signed that is retired by its own line in the PEM is not proved. Raises
+    InvalidRequest where the PEM cannot be read.
     """
-    return verify_bundle(data, None if trusted is None else read_pem(trusted))
+    if trusted is None:
+        return verify_bundle(data)
+    return verify_bundle(data, read_pem(trusted), read_retired(trusted))
 
 
 async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: int | None, anew: bool) -> Evidence:
@@ -94,7 +97,6 @@ async def _made(app: Holdfast, key: p.Key, generation: int | None, *, values: bo
     for _ in range(_ROUNDS):
         if not await sealer.seal():
             break
-    made = await gather(app.store, keychain, app.clock, found[0], generation=generation, values=values, whole=False)
-    assert made is not None  # only a whole one may be refused
+    made = await gather(app.store, keychain, app.clock, found[0], generation=generation, values=values)
     ended = found[0].standing in p.ENDED
     return Evidence(made.data, made.generation, stored=False, ended=ended, unsealed=made.unsealed)

@@ -103,8 +103,13 @@ class SyncAudit:
     ) -> Iterator[p.Entry]:
         return self._loop.each(self._audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until))
 
-    def verify(self, *, tenant: str = DEFAULT_TENANT, trusted: bytes | None = None) -> Verdict:
-        return self._loop.call(self._audit.verify(tenant=tenant, trusted=trusted))
+    def verify(
+        self, *, tenant: str = DEFAULT_TENANT, trusted: bytes | None = None, head: bytes | None = None
+    ) -> Verdict:
+        return self._loop.call(self._audit.verify(tenant=tenant, trusted=trusted, head=head))
+
+    def head(self, *, tenant: str | None = DEFAULT_TENANT) -> bytes:
+        return self._loop.call(self._audit.head(tenant=tenant))
 
     def keys(self) -> Sequence[AuditKey]:
         return self._loop.call(self._audit.keys())

@@ -53,21 +53,24 @@ async def _verify(store: Store, run: Run) -> Verdict:
         async for entry in check_chain(store, run):
             ledger.append(entry.event, entry.timestamp, entry.sequence)
             if isinstance(entry.event, e.ExecutionStarted):
-                _check_root(run, entry.event)
+                check_root(run, entry.event)
     except LawBroken as broken:
         return Verdict(run.key, ledger.version, str(broken), broken.law)
     except HoldfastError as error:
         return Verdict(run.key, ledger.version, str(error))
     if ledger.version != run.version:
         return Verdict(run.key, ledger.version, f"the row says {run.version} events, the journal has {ledger.version}")
-    if not _agrees(run.standing, ledger.status):
+    if not agrees(run.standing, ledger.status):
         detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
         return Verdict(run.key, ledger.version, detail, "INV-4")
     return Verdict(run.key, ledger.version)
 
 
-def _check_root(run: Run, started: e.ExecutionStarted) -> None:
-    """Ids of runs are unique in the store; so promise ids are unique if each root follows from its run's id."""
+def check_root(run: Run, started: e.ExecutionStarted) -> None:
+    """Ids of runs are unique in the store; so promise ids are unique if each root follows from its run's id.
+
+    Raises LawBroken.
+    """
     derived = PromiseId.of_run(started.component_digest, started.parent_id, started.idempotency_key)
     expected = idempotency_key(run.key, lineage_of(started.idempotency_key))
     if derived.root != run.root or started.idempotency_key != expected:
@@ -77,6 +80,7 @@ def _check_root(run: Run, started: e.ExecutionStarted) -> None:
 _ENDS: dict[type, Standing] = {Completed: "completed", Failed: "failed", Cancelled: "cancelled"}
 
 
-def _agrees(standing: Standing, status: Status) -> bool:
+def agrees(standing: Standing, status: Status) -> bool:
+    """Whether a row's standing is that of its journal."""
     expected = _ENDS.get(type(status))
     return standing == expected if expected is not None else standing not in ENDED

@@ -34,6 +34,7 @@ from msgspec.structs import replace
 from holdfast.gate import merkle
 from holdfast.gate.keys import Signer, is_signed
 from holdfast.gate.merkle import DIGEST_BYTES
+from holdfast.gate.retirement import Bound, beyond
 from holdfast.journal.cbor import canonical
 from holdfast.store.governance import Block, Entry
 
@@ -147,7 +148,7 @@ def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     if block.count < 1 or (block.form == CHAIN and len(shown.digests) != block.count):
         return f"{name} says that it holds {block.count} entries, and it does not carry as many digests."
     try:
-        head = _head(shown)
+        head = head_of(shown)
     except ValueError:
         head = b""
     if head != block.head:
@@ -160,7 +161,7 @@ def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     return None
 
 
-def _head(shown: Excerpt) -> bytes:
+def head_of(shown: Excerpt) -> bytes:
     """The head that follows from what is shown. Raises ValueError where none does."""
     block = shown.block
     if block.form == CHAIN:
@@ -184,11 +185,12 @@ def check_entry(shown: Excerpt, entry: Entry) -> str | None:
 class Walk:
     """Follows one tenant's chain from its beginning, block by block, and says where it breaks."""
 
-    def __init__(self, tenant: str, publics: Mapping[str, bytes]) -> None:
+    def __init__(self, tenant: str, publics: Mapping[str, bytes], bounds: Mapping[str, Bound] | None = None) -> None:
         self.last: Block | None = None
         self.position = 0
         self._tenant = tenant
         self._publics = publics
+        self._bounds = bounds or {}
 
     def step(self, block: Block, entries: Sequence[Entry]) -> str | None:
         """Take the next block and all of its entries; gives what is wrong with them, if anything."""
@@ -208,9 +210,10 @@ class Walk:
         return None
 
     def _content(self, shown: Excerpt, entries: Sequence[Entry]) -> str | None:
-        if problem := check_block(shown, self._publics):
-            return problem
         block = shown.block
+        problem = check_block(shown, self._publics) or beyond(block, self._bounds.get(block.signer))
+        if problem is not None:
+            return problem
         for offset in range(block.count):
             at = block.first + offset
             if offset >= len(entries) or entries[offset].position != at:
@@ -221,6 +224,17 @@ class Walk:
             return f"block {block.number} holds {block.count} entries, and {len(entries)} are said to be in it."
         self.last = block
         self.position = block.first + block.count
+        return None
+
+    def end(self) -> str | None:
+        """What is wrong where the chain ends after what was taken: a key says that it had come further."""
+        reached = 0 if self.last is None else self.last.number
+        for bound in self._bounds.values():
+            if bound.number > reached:
+                return (
+                    f"the chain was cut off: it ends with block {reached}, and key {bound.by.number} ({bound.by.id}) "
+                    f"says that it had come to block {bound.number}."
+                )
         return None
 
 

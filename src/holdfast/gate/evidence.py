@@ -12,8 +12,9 @@ The bundle is a zip (see ``bundles``) of:
 - ``summary.html``: all that for people;
 - with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads.
 
-The same inputs give the same bytes. Bundles of the first format, which earlier versions made, differ only in that their
-blocks carry the digests of all their entries, and say nothing of their form.
+The same inputs give the same bytes. A bundle is of the third format where one of its keys says how far those before it
+count, and else of the second, which knows no such thing. Bundles of the first, which earlier versions made, differ only
+in that their blocks carry the digests of all their entries, and say nothing of their form.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from holdfast.gate.facts import Cost, RunLine
 from holdfast.gate.keys import PublicKey, Signer
 from holdfast.gate.merkle import DIGEST_BYTES
 from holdfast.gate.outline import outline
-from holdfast.store.governance import Block, Entry
+from holdfast.gate.retirement import ShownEnd, prove
+from holdfast.store.governance import Block, ChainEnd, Entry
 from holdfast.store.rows import Run
 from holdfast.store.values import ENDED, Segment
 
-FORMAT: Final = "holdfast.evidence.2"
-READABLE: Final = ("holdfast.evidence.1", FORMAT)
+FIRST_FORMAT: Final = "holdfast.evidence.1"
+SECOND_FORMAT: Final = "holdfast.evidence.2"
+FORMAT: Final = "holdfast.evidence.3"
+READABLE: Final = (FIRST_FORMAT, SECOND_FORMAT, FORMAT)
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "manifest.sig"
 
@@ -97,14 +101,31 @@ class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     hashes: list[str] = []
 
 
-class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A public key; its bytes and its endorsement are hexadecimal."""
+class EndLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The last block of the tenant's chain when a key was made, its place among all ends, and the hashes that lead from
+    it to their root, hexadecimal."""
+
+    number: int
+    head: str
+    place: int
+    hashes: list[str]
+
+
+class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A public key; its bytes, its endorsement and its word on the keys before it are hexadecimal.
+
+    ``end`` is told where a block was signed by one of those.
+    """
 
     number: int
     id: str
     public: str
     created_at: int
     endorsement: str
+    chains: int = 0
+    heads: str = ""
+    retirement: str = ""
+    end: EndLine | None = None
 
 
 class Journal(msgspec.Struct, frozen=True, gc=False):
@@ -115,7 +136,10 @@ class Journal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Inputs(msgspec.Struct, frozen=True, gc=False):
-    """What a bundle is made of. ``entries`` are sealed, by position; ``blocks`` hold them all."""
+    """What a bundle is made of. ``entries`` are sealed, by position; ``blocks`` hold them all.
+
+    ``ends`` are those that came with the keys that retired a signer of these blocks, by the key's number.
+    """
 
     run: Run
     generation: int
@@ -124,6 +148,7 @@ class Inputs(msgspec.Struct, frozen=True, gc=False):
     blocks: list[Block]
     blobs: Mapping[bytes, bytes] = {}
     values: bool = False
+    ends: Mapping[int, Sequence[ChainEnd]] = {}
 
 
 def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
@@ -137,14 +162,15 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
         "journal.json": _json(journals),
         "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
         "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
-        "keys.json": _json([_key_line(key) for key in keys]),
+        "keys.json": _json([_key_line(key, inputs) for key in keys]),
         "costs.json": _json(spent),
         "summary.html": summary.page(facts, told, journals, spent).encode(),
         **_values(inputs),
     }
     lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
-    manifest = _json(Manifest(FORMAT, made_at, signer.id, inputs.values, facts, lines))
-    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest, FORMAT))})
+    format = FORMAT if any(key.retirement for key in keys) else SECOND_FORMAT
+    manifest = _json(Manifest(format, made_at, signer.id, inputs.values, facts, lines))
+    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest, format))})
 
 
 def signed_message(manifest: bytes, format: str) -> bytes:
@@ -290,10 +316,43 @@ def excerpt_of(line: BlockLine) -> Excerpt:
     return Excerpt(block, dict(zip(positions, digests, strict=True)), hashes)
 
 
-def _key_line(key: PublicKey) -> KeyLine:
-    return KeyLine(key.number, key.id, key.public.hex(), key.created_at, key.endorsement.hex())
+def _key_line(key: PublicKey, inputs: Inputs) -> KeyLine:
+    shown = prove(inputs.ends.get(key.number, ()), inputs.run.key.tenant)
+    return KeyLine(
+        key.number,
+        key.id,
+        key.public.hex(),
+        key.created_at,
+        key.endorsement.hex(),
+        key.chains,
+        key.heads.hex(),
+        key.retirement.hex(),
+        None if shown is None else _end_line(shown),
+    )
+
+
+def _end_line(shown: ShownEnd) -> EndLine:
+    hashes = [each.hex() for each in shown.hashes]
+    return EndLine(shown.end.number, shown.end.head.hex(), shown.place, hashes)
 
 
 def key_of(line: KeyLine) -> PublicKey:
     """The key that a line tells. Raises ValueError."""
-    return PublicKey(line.number, line.id, bytes.fromhex(line.public), line.created_at, bytes.fromhex(line.endorsement))
+    return PublicKey(
+        line.number,
+        line.id,
+        bytes.fromhex(line.public),
+        line.created_at,
+        bytes.fromhex(line.endorsement),
+        line.chains,
+        bytes.fromhex(line.heads),
+        bytes.fromhex(line.retirement),
+    )
+
+
+def end_of(line: KeyLine, tenant: str) -> ShownEnd | None:
+    """The end that a line of keys shows. Raises ValueError."""
+    if line.end is None:
+        return None
+    end = ChainEnd(tenant, line.end.number, bytes.fromhex(line.end.head))
+    return ShownEnd(end, line.end.place, [bytes.fromhex(each) for each in line.end.hashes])

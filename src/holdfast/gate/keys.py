@@ -1,7 +1,8 @@
 """The keys that sign the audit: Ed25519, numbered from 1, each endorsed by the one before it.
 
 A key's id is the first half of the hash of its public bytes. Who knows any one public key can follow the endorsements
-from it to all later ones, and to no earlier one. The private half is PKCS8 PEM, encrypted where there was a passphrase
+from it to all later ones, and to no earlier one. How far a key counts that a later one has retired is in
+``retirement``. The private half is PKCS8 PEM, encrypted where there was a passphrase
 when the key was made.
 """
 
@@ -25,6 +26,7 @@ PASSPHRASE_VARIABLE: Final = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105  # a name, 
 FIRST_NUMBER: Final = 1
 
 _ENDORSEMENT: Final = "holdfast.audit.key.1"
+_RETIRED: Final = re.compile(rb"^key \d+: ([0-9a-f]{32}) \(retired\)\s*$", re.MULTILINE)
 _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", re.DOTALL)
 
 
@@ -36,6 +38,9 @@ class PublicKey(msgspec.Struct, frozen=True, gc=False):
     public: bytes
     created_at: int
     endorsement: bytes = b""
+    chains: int = 0
+    heads: bytes = b""
+    retirement: bytes = b""
 
 
 class Signer:
@@ -98,7 +103,8 @@ def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
 
 def published(key: SigningKey) -> PublicKey:
     """The key without its private half."""
-    return PublicKey(key.number, key.id, key.public, key.created_at, key.endorsement)
+    said = (key.chains, key.heads, key.retirement)
+    return PublicKey(key.number, key.id, key.public, key.created_at, key.endorsement, *said)
 
 
 def check_line(line: Sequence[PublicKey]) -> str | None:
@@ -142,6 +148,21 @@ def to_pem(public: bytes) -> bytes:
     """A public key as others read it."""
     key = Ed25519PublicKey.from_public_bytes(public)
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def key_file(line: Sequence[tuple[PublicKey, bool]]) -> bytes:
+    """The public keys as others keep them, each with whether it is retired: PEM, with a line of text before each."""
+    parts = [
+        f"key {key.number}: {key.id}{' (retired)' if is_retired else ''}\n".encode() + to_pem(key.public)
+        for key, is_retired in line
+    ]
+    return b"".join(parts)
+
+
+def read_retired(text: bytes) -> set[bytes]:
+    """Those of the public keys in a PEM file that it says are retired. Raises InvalidRequest."""
+    ids = {id.decode() for id in _RETIRED.findall(text)}
+    return {public for public in read_pem(text) if key_id(public) in ids}
 
 
 def read_pem(text: bytes) -> list[bytes]:

@@ -62,6 +62,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False, tag="approval", tag_field="ki
     reason: str = ""
     delegated_to: str | None = None
     expires_at: int | None = None
+    terms: str = ""  # where it was made: the hash of what is asked, of whom, and by which rule
+    answer: Metadata | None = None  # what a person said that the act gave
 
 
 class Receipted(msgspec.Struct, frozen=True, gc=False, tag="receipt", tag_field="kind", omit_defaults=True):

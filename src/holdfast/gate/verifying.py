@@ -21,10 +21,11 @@ from holdfast.gate.bundles import unpack
 from holdfast.gate.chain import CHAIN, Excerpt, check_block, check_entry, covered
 from holdfast.gate.claims import Claim, Findings, Verdict
 from holdfast.gate.facts import Cost
-from holdfast.gate.keys import is_signed, key_id
+from holdfast.gate.keys import PublicKey, is_signed, key_id
 from holdfast.gate.outline import JournalLine, outline
 from holdfast.gate.reconciling import reconcile
-from holdfast.gate.trust import trust
+from holdfast.gate.retirement import beyond, retired_by, shown_bound
+from holdfast.gate.trust import Given, trust
 from holdfast.journal.codec import GENESIS, chain
 from holdfast.store.governance import Entry
 from holdfast.store.values import Segment
@@ -35,8 +36,11 @@ _UNREADABLE: Final = (ValueError, TypeError, OverflowError, RecursionError, msgs
 """What bytes that nobody vouches for may do to whoever reads them."""
 
 
-def verify_bundle(data: bytes, public_keys: Collection[bytes] | None = None) -> Verdict:
-    """Check a bundle. ``public_keys`` are raw public keys that the reader trusts. Never raises."""
+def verify_bundle(
+    data: bytes, public_keys: Collection[bytes] | None = None, retired: Collection[bytes] = ()
+) -> Verdict:
+    """Check a bundle. ``public_keys`` are raw public keys that the reader trusts, ``retired`` those of them that are
+    known to be. Never raises."""
     findings = Findings()
     try:
         files = unpack(data)
@@ -48,7 +52,7 @@ def verify_bundle(data: bytes, public_keys: Collection[bytes] | None = None) -> 
         known = " and ".join(evidence.READABLE)
         findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {known}.")
         return findings.verdict(trusted=False)
-    return _Bundle(files, manifest, findings).verify(public_keys)
+    return _Bundle(files, manifest, findings).verify(Given.of(public_keys, retired))
 
 
 class _Bundle:
@@ -59,18 +63,20 @@ class _Bundle:
         self._manifest = manifest
         self._findings = findings
 
-    def verify(self, given: Collection[bytes] | None) -> Verdict:
+    def verify(self, given: Given | None) -> Verdict:
         findings = self._findings
         self._hashes()
         try:
-            line = [evidence.key_of(key) for key in self._list("keys.json", evidence.KeyLine)]
+            lines = self._keys()
+            line = [evidence.key_of(key) for key in lines]
             blocks = self._blocks()
             entries = [evidence.entry_of(entry) for entry in self._entry_lines()]
             told = [(entry.position or 0, _record(entry)) for entry in entries]
             journals = self._list("journal.json", JournalLine)
             publics = {key_id(key.public): key.public for key in line}
-            self._signature(publics)
+            self._signature(line, publics)
             self._chain(blocks, entries, publics)
+            self._retired(blocks, line, lines)
             self._whose(entries, told)
             self._journals(journals, told)
             reconcile(self._manifest.run, journals, told, findings)
@@ -78,8 +84,8 @@ class _Bundle:
         except (InvalidRequest, *_UNREADABLE) as error:
             findings.broken("bundle", f"it cannot be read to its end: {error}")
             return findings.verdict(trusted=False)
-        signers = {self._manifest.signer, *(shown.block.signer for shown in blocks)}
-        return findings.verdict(trusted=trust(line, signers, given, findings))
+        earlier = {shown.block.signer for shown in blocks}
+        return findings.verdict(trusted=trust(line, self._manifest.signer, earlier, given, findings))
 
     def _list(self, name: str, kind: Any) -> Any:
         return _read(self._files, name, list[kind])
@@ -88,9 +94,15 @@ class _Bundle:
         lines = self._files.get("entries.jsonl", b"").splitlines()
         return [msgspec.json.decode(line, type=evidence.EntryLine) for line in lines]
 
+    def _keys(self) -> list[evidence.KeyLine]:
+        lines: list[evidence.KeyLine] = self._list("keys.json", evidence.KeyLine)
+        if self._manifest.format != evidence.FORMAT and any(key.retirement or key.end for key in lines):
+            raise InvalidRequest(f"a bundle of format {self._manifest.format} says nothing of retired keys.")
+        return lines
+
     def _blocks(self) -> list[Excerpt]:
         lines = self._list("blocks.json", evidence.BlockLine)
-        if self._manifest.format != evidence.FORMAT and any(line.form != CHAIN for line in lines):
+        if self._manifest.format == evidence.FIRST_FORMAT and any(line.form != CHAIN for line in lines):
             raise InvalidRequest(f"a bundle of format {self._manifest.format} has no blocks of another form.")
         return [evidence.excerpt_of(line) for line in lines]
 
@@ -112,7 +124,7 @@ class _Bundle:
         if not bad:
             self._findings.proved("files", f"all files ({len(listed)}) are those of the manifest.")
 
-    def _signature(self, publics: Mapping[str, bytes]) -> None:
+    def _signature(self, line: Sequence[PublicKey], publics: Mapping[str, bytes]) -> None:
         signer = self._manifest.signer
         signature = self._files.get(evidence.SIGNATURE, b"")
         message = evidence.signed_message(self._files[evidence.MANIFEST], self._manifest.format)
@@ -121,6 +133,8 @@ class _Bundle:
             problem = f"the manifest is signed by key {signer}, which is not in the bundle."
         elif not is_signed(publics[signer], signature, message):
             problem = f"the manifest was altered: its signature is not one of key {signer}."
+        elif line[-1].id != signer:
+            problem = f"the manifest is signed by key {signer}, which key {line[-1].id} in the same bundle has retired."
         made = summary.clock(self._manifest.made_at)
         self._findings.judge("manifest", problem, f"the manifest was signed by key {signer}, at {made} by its clock.")
 
@@ -138,6 +152,19 @@ class _Bundle:
         if not problems:
             findings.proved("blocks", f"all blocks ({len(blocks)}) follow from their digests and are signed.")
         self._inclusion(blocks, entries)
+
+    def _retired(self, blocks: Sequence[Excerpt], line: Sequence[PublicKey], lines: Sequence[evidence.KeyLine]) -> None:
+        """No block is by a key that was retired before. For one before that the manifest's signer vouches."""
+        tenant = self._manifest.run.tenant
+        ends = {key.number: evidence.end_of(key, tenant) for key in lines}
+        for block in (shown.block for shown in blocks):
+            by = retired_by(line, block.signer)
+            if by is None:
+                continue
+            bound = shown_bound(by, ends.get(by.number))
+            problem = f"the end that key {by.number} signed for was altered." if bound is None else beyond(block, bound)
+            if problem is not None:
+                self._findings.broken("blocks", problem)
 
     def _inclusion(self, blocks: Sequence[Excerpt], entries: Sequence[Entry]) -> None:
         problems: list[str] = []

@@ -8,6 +8,7 @@ The laws, judged with the others by ``holdfast.testing.stores``:
   Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
   other without a gap. One that has an id is written once, however often it is noted.
+- Only the last signing key seals. Adding the next one notes how far each chain had come: nothing is sealed between.
 - The evidence of a run that is there has all its entries that are sealed: sealing another makes it due again, and
   evidence that lacks one is not kept. What is told of a run that was pruned does not reach its evidence any more.
 - Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs. A governed run is pruned only when
@@ -16,6 +17,8 @@ The laws, judged with the others by ``holdfast.testing.stores``:
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -139,8 +142,36 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     form: int = 1
 
 
+class Sealing(msgspec.Struct, frozen=True, gc=False):
+    """A block, and the sequences of the entries that take its positions, in order."""
+
+    block: Block
+    sequences: tuple[int, ...]
+
+
+def holding(blocks: Sequence[Block], places: Sequence[tuple[str, int]]) -> list[Block]:
+    """Those of the blocks that hold one of these entries, each of which is named by tenant and position.
+
+    ``blocks`` are those at or before the places.
+    """
+    wanted: dict[str, list[int]] = {}
+    for tenant, at in sorted(places):
+        wanted.setdefault(tenant, []).append(at)
+    found = []
+    for block in blocks:
+        here = wanted.get(block.tenant, [])
+        index = bisect_left(here, block.first)
+        if index < len(here) and here[index] < block.first + block.count:
+            found.append(block)
+    return found
+
+
 class SigningKey(msgspec.Struct, frozen=True, gc=False):
-    """A key of the audit. ``private`` is None where it is kept elsewhere. Each is endorsed by the one before it."""
+    """A key of the audit. ``private`` is None where it is kept elsewhere. Each is endorsed by the one before it.
+
+    ``retirement`` is its signature over how far the keys before it count: over ``heads``, the root of a tree over the
+    last blocks of so many ``chains``. Keys that earlier versions made have none.
+    """
 
     number: int
     id: str
@@ -148,6 +179,17 @@ class SigningKey(msgspec.Struct, frozen=True, gc=False):
     private: bytes | None
     created_at: int
     endorsement: bytes = b""
+    chains: int = 0
+    heads: bytes = b""
+    retirement: bytes = b""
+
+
+class ChainEnd(msgspec.Struct, frozen=True, gc=False):
+    """The last block of a tenant's chain when a key was added: blocks behind it are not signed by the keys before."""
+
+    tenant: str
+    number: int
+    head: bytes
 
 
 class Artefact(msgspec.Struct, frozen=True, gc=False):
@@ -202,6 +244,15 @@ class AuditQuery(msgspec.Struct, frozen=True, gc=False):
     kind: str | None = None
     since: int | None = None
     until: int | None = None
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """Which entries to read: those of a run, from ``since`` on and before ``until``, of one kind or of all."""
+
+    key: Key
+    since: int | None = None
+    until: int | None = None
+    kind: str | None = None
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------

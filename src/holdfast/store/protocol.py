@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits
+from holdfast.store.audit import Auditing
 from holdfast.store.changes import (
     Advance,
     Advanced,
@@ -54,6 +55,7 @@ from holdfast.store.governance import (
     AuditQuery,
     Block,
     CancelTask,
+    ChainEnd,
     Closed,
     CloseReceipt,
     Entry,
@@ -68,7 +70,9 @@ from holdfast.store.governance import (
     ReceiptQuery,
     ReceiptState,
     Said,
+    Sealing,
     SigningKey,
+    Span,
     Taken,
     Task,
     Tasked,
@@ -105,6 +109,7 @@ __all__ = [
     "Block",
     "CancelTask",
     "Cap",
+    "ChainEnd",
     "Change",
     "Claim",
     "CloseReceipt",
@@ -147,8 +152,10 @@ __all__ = [
     "Retired",
     "Run",
     "Said",
+    "Sealing",
     "Segment",
     "SigningKey",
+    "Span",
     "Standing",
     "Start",
     "Started",
@@ -169,7 +176,7 @@ __all__ = [
 ]
 
 
-class Store(Protocol):
+class Store(Auditing, Protocol):
     """Where runs live."""
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -241,6 +248,10 @@ class Store(Protocol):
         """The whole journals (of the present generation) and inboxes of those runs."""
         ...
 
+    async def journals(self, keys: Sequence[Key]) -> dict[Key, list[Segment]]:
+        """The whole journals (of the present generation) alone; of runs that are not there, nothing."""
+        ...
+
     async def messages(self, keys: Sequence[Key]) -> dict[Key, list[Received]]:
         """The inboxes alone."""
         ...
@@ -251,6 +262,10 @@ class Store(Protocol):
 
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         """A blob's bytes."""
+        ...
+
+    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The bytes of those blobs that exist, by digest."""
         ...
 
     async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
@@ -300,6 +315,10 @@ class Store(Protocol):
         """A receipt by its id."""
         ...
 
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Receipt]:
+        """Those receipts of a tenant that exist, by id."""
+        ...
+
     async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
         ...
@@ -308,41 +327,18 @@ class Store(Protocol):
         """A task by its id."""
         ...
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Task]:
+        """Those tasks of a tenant that exist, by id."""
+        ...
+
     async def tasks(self, query: TaskQuery, limit: int, after: Task | None = None) -> list[Task]:
         """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
         ...
 
-    async def entries(self, query: AuditQuery, limit: int, after: Entry | None = None) -> list[Entry]:
-        """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
-        ...
-
-    async def unsealed(self, limit: int) -> list[Entry]:
-        """Entries of all tenants that are not sealed yet, by sequence."""
-        ...
-
-    async def blocks(self, tenant: str, first: int, limit: int) -> list[Block]:
-        """Blocks from number ``first`` on; a negative ``first`` gives the last ``-first`` blocks. In order."""
-        ...
-
-    async def seal(self, block: Block, sequences: Sequence[int]) -> bool:
-        """Append a block and give these entries their positions, in this order.
-
-        The runs that they name have no evidence any more: what they had lacks these entries, and is due again.
-
-        False, and nothing done, where the number is taken or one of the entries is sealed already.
-        """
-        ...
-
-    async def signing_keys(self) -> list[SigningKey]:
-        """The keys of the audit, in order; the last one signs."""
-        ...
-
-    async def add_signing_key(self, key: SigningKey, also: Note | None = None) -> bool:
-        """Add the next key, and an entry of the audit with it. False, and nothing done, where its number is taken."""
-        ...
-
     async def keep_artefacts(self, files: Sequence[File]) -> list[bool]:
         """Keep files of runs, each instead of one of the same generation and name. Evidence shows in the run's row.
+
+        No two are of the same run, generation and name.
 
         Gives for each whether it was kept: evidence is not where an entry of the run was sealed behind the last one
         that it has.
@@ -355,6 +351,10 @@ class Store(Protocol):
 
     async def artefact(self, key: Key, generation: int, name: str) -> bytes | None:
         """A file's bytes."""
+        ...
+
+    async def kept_evidence(self, keys: Sequence[Key]) -> list[File]:
+        """The evidence that is kept of these runs, of all generations; by tenant, run and generation."""
         ...
 
     async def evidence_due(self, limit: int) -> list[Run]:

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.gate import records as r
 from holdfast.gate import tasks
 from holdfast.gate.policy import Ruling
+from holdfast.gate.task_accounts import REQUESTED, terms
 from holdfast.journal.cbor import canonical
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
@@ -181,5 +182,13 @@ def _told(task: p.Task, verdict: str, now: int, who: str | None = None, reason: 
         reason,
         task.delegated_to,
         task.expires_at,
+        terms(task) if verdict == REQUESTED else "",
+        _given(task) if verdict == tasks.HAPPENED else None,
     )
     return note(task.tenant, task.run, record)
+
+
+def _given(task: p.Task) -> r.Metadata | None:
+    """What the last answer says that the act gave."""
+    value = task.answers[-1].value
+    return None if value is None else r.of_bytes("result", value)

@@ -133,7 +133,9 @@ class Gatehouse:
         "passing",
         "probed",
         "receipts",
+        "refuted",
         "unsure",
+        "witnessed",
         "writes",
     )
 
@@ -151,6 +153,8 @@ class Gatehouse:
         self.again: dict[PromiseId, Invoke] = {}  # calls to be judged once more
         self.looking: set[PromiseId] = set()  # calls to be judged once more when the store has been looked at
         self.looked: set[str] = set()  # tasks whose receipt was looked for
+        self.witnessed: set[tuple[str, int]] = set()  # answered tasks, by id and version, that the audit tells of
+        self.refuted: dict[PromiseId, str] = {}  # calls with an answer that it does not tell of, and what is wrong
         self.unsure: set[PromiseId] = set()  # calls whose receipt was closed elsewhere: what is known here is old
 
     def learn(self, receipts: Sequence[p.Receipt], tasks: Sequence[p.Task]) -> None:
@@ -175,6 +179,12 @@ class Gatehouse:
         receipt = self.receipts.get(promise)
         about = task.kind == "outcome" and receipt is not None and is_about(task, receipt)
         return (about, task.created_at, task.version)
+
+    def unwitnessed(self, promise: PromiseId) -> list[p.Task]:
+        """The call's answered tasks of which it is not known that the audit tells the answer."""
+        asked = (self.outcomes.get(promise), self.approvals.get(promise))
+        answered = [task for task in asked if task is not None and task.status in ("approved", "rejected")]
+        return [task for task in answered if (task.id, task.version) not in self.witnessed]
 
     def known(self, promise: PromiseId) -> Known:
         """What is known of a call before it is judged."""
@@ -244,7 +254,7 @@ class Gatehouse:
 
     def forget(self, promise: PromiseId) -> None:
         """The call is settled."""
-        for known in (self.receipts, self.approvals, self.outcomes, self.again):
+        for known in (self.receipts, self.approvals, self.outcomes, self.again, self.refuted):
             known.pop(promise, None)
         self.probed.discard(promise)
         self.counted.discard(promise)

@@ -11,11 +11,12 @@ import itertools
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import cbor2
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.gate import judging as j
 from holdfast.gate import tasks
 from holdfast.gate.actions import ACTION, Action
@@ -36,6 +37,8 @@ from holdfast.worker.held import Held
 from holdfast.worker.settling import Floor, Settler
 
 log = logging.getLogger("holdfast.gate")
+
+_REMEDY: Final = "find out who changed it (`holdfast audit verify`), mend it or restore a backup, then resume the run."
 
 
 class Governor:
@@ -105,6 +108,11 @@ class Governor:
         if held.live.ended:  # nobody would wait for it
             return None
         if promise in gate.cleared or promise in gate.meeting or promise in gate.passing or promise in gate.looking:
+            return None
+        if (problem := gate.refuted.pop(promise, None)) is not None:
+            raise StoreCorrupt(f"{problem} Nothing is done because of it: {_REMEDY}")
+        if unwitnessed := gate.unwitnessed(promise):
+            self._settler.witness(held, request, unwitnessed)
             return None
         asked = gate.outcomes.get(promise)
         if asked is not None and promise not in gate.receipts and asked.id not in gate.looked:

@@ -13,7 +13,7 @@ from typing import Final
 
 from holdfast.gate import records
 from holdfast.gate.chain import make_block
-from holdfast.store.protocol import Entry, Store
+from holdfast.store.protocol import Entry, Sealing, Store
 from holdfast.worker.clock import Clock
 from holdfast.worker.patience import TROUBLE
 from holdfast.worker.role import Role
@@ -23,6 +23,8 @@ log = logging.getLogger("holdfast.sealer")
 
 BLOCK_LIMIT: Final = 1000
 LOOK_LIMIT: Final = 5000
+BREATH: Final = 50
+"""After so many blocks others on this loop have their turn."""
 SPACING_SECONDS: Final = 0.25
 """Entries gather for so long: a block per entry would cost a commit for each."""
 IDLE_SECONDS: Final = 3.0
@@ -70,29 +72,44 @@ class Sealer(Role):
         return SPACING_SECONDS if found else IDLE_SECONDS
 
     async def seal(self) -> int:
-        """Seal what is there now; gives how many entries were found. Makes the first key. Raises KeyLocked."""
+        """Seal what is there now; gives how many entries were found. Makes the first key. Raises KeyLocked.
+
+        It asks the store as often for a thousand tenants as for one.
+        """
         if not self._has_key:
             self._has_key = bool(await self._keychain.line())
         found = await self._store.unsealed(LOOK_LIMIT)
+        if not found:
+            return 0
+        sealings = await self._blocks(found)
+        # What is refused, because another sealer was faster or the key is not the last one any more, is looked at in
+        # the next round.
+        sealed = await self._store.seal(sealings)
+        done = {
+            sequence for each, is_done in zip(sealings, sealed, strict=True) if is_done for sequence in each.sequences
+        }
+        if any(entry.kind == _END and entry.sequence in done for entry in found):
+            for role in self._ended:
+                role.wake()
+        return len(found)
+
+    async def _blocks(self, found: Sequence[Entry]) -> list[Sealing]:
+        """The blocks that seal these entries, each chained to the one before it."""
+        signer = await self._keychain.signer()
         tenants: dict[str, list[Entry]] = {}
         for entry in found:
             tenants.setdefault(entry.tenant, []).append(entry)
-        for entries in tenants.values():
+        heads = {head.tenant: head for head in await self._store.heads(list(tenants))}
+        sealings: list[Sealing] = []
+        for tenant, entries in tenants.items():
+            last = heads.get(tenant)
             for at in range(0, len(entries), BLOCK_LIMIT):
-                if not await self._seal(entries[at : at + BLOCK_LIMIT]):
-                    break  # another sealer is at this tenant: what it leaves is looked at in the next round
-        return len(found)
-
-    async def _seal(self, entries: list[Entry]) -> bool:
-        signer = await self._keychain.signer()
-        last = await self._store.blocks(entries[0].tenant, -1, 1)
-        block = make_block(last[0] if last else None, entries, self._clock.now(), signer)
-        if not await self._store.seal(block, [entry.sequence for entry in entries]):
-            return False
-        if any(entry.kind == _END for entry in entries):
-            for role in self._ended:
-                role.wake()
-        return True
+                held = entries[at : at + BLOCK_LIMIT]
+                last = make_block(last, held, self._clock.now(), signer)
+                sealings.append(Sealing(last, tuple(entry.sequence for entry in held)))
+                if len(sealings) % BREATH == 0:
+                    await asyncio.sleep(0)  # a worker has more to do than to sign
+        return sealings
 
     def _complain(self, trouble: str) -> None:
         if trouble != self._complaint:

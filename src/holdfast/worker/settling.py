@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.gate import tasks
+from holdfast.gate.task_accounts import task_problem
 from holdfast.journal.payload import Err, Ok
 from holdfast.kernel.arrivals import Settled
 from holdfast.kernel.requests import Invoke
@@ -15,6 +16,7 @@ from holdfast.store import protocol as p
 from holdfast.worker import asking, recording
 from holdfast.worker.clock import Clock
 from holdfast.worker.gatehouse import Clearance
+from holdfast.worker.gathering import asked_of
 from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Outcome
@@ -72,6 +74,27 @@ class Settler:
             gate.receipts[promise] = present
         if found is not None:
             held.learn(found)
+        gate.looking.discard(promise)
+        gate.again[promise] = request
+        self.floor.stir(held)
+
+    def witness(self, held: Held, request: Invoke, answered: list[p.Task]) -> None:
+        """Judge the call once more when it is known that the audit tells of these answers, or that it does not."""
+        if not held.dropped:
+            held.gate_of_run().looking.add(request.promise_id)
+            self.background(self._witness(held, request, answered))
+
+    async def _witness(self, held: Held, request: Invoke, answered: list[p.Task]) -> None:
+        """An answer and its entry are one commit: what was read of the one, the other tells."""
+        gate, promise = held.gate_of_run(), request.promise_id
+        told = await patiently(partial(asked_of, self._store, [held.key]))
+        if held.dropped or promise not in gate.looking:
+            return
+        for task in answered:
+            if (problem := task_problem(task, told.get(task.id, ()))) is not None:
+                gate.refuted[promise] = problem
+            else:
+                gate.witnessed.add((task.id, task.version))
         gate.looking.discard(promise)
         gate.again[promise] = request
         self.floor.stir(held)

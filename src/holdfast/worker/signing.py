@@ -12,6 +12,7 @@ from collections.abc import Callable
 from holdfast.errors import StoreCorrupt
 from holdfast.gate import keys
 from holdfast.gate.keys import PublicKey, Signer
+from holdfast.gate.retirement import check_word, end_of, retire
 from holdfast.store.protocol import Note, SigningKey, Store
 from holdfast.worker.clock import Clock
 
@@ -51,22 +52,34 @@ class Keychain:
         """The public halves."""
         return [keys.published(key) for key in await self.line()]
 
+    async def present(self) -> tuple[list[PublicKey], Signer]:
+        """The public halves, and the key that signs, of one moment. Raises as ``signer`` does."""
+        line = await self.line()
+        return [keys.published(key) for key in line], self._open(line[-1])
+
     async def rotate(self, told: Callable[[SigningKey], Note]) -> SigningKey:
         """Add the next key, endorsed by the present one, with what the audit is told of it; it signs from now on.
 
-        Raises KeyLocked, or as ``line`` does.
+        It says how far the chains of all tenants have come: the keys before it are retired, and sign nothing behind
+        that. Where one goes on meanwhile, it looks again. Raises KeyLocked, or as ``line`` does.
         """
+        following: SigningKey | None = None
         while True:
             present = (await self.line())[-1]
-            following = keys.generate(self._clock.now(), self._passphrase(), (present, self._open(present)))
-            if await self._store.add_signing_key(following, told(following)):
-                return following
+            if following is None or following.number != present.number + 1:
+                following = keys.generate(self._clock.now(), self._passphrase(), (present, self._open(present)))
+                signer = keys.unlock(following, self._passphrase())
+            ends = [end_of(head) for head in await self._store.heads()]
+            said = retire(following, signer, ends)
+            if await self._store.add_signing_key(said, told(said), ends):
+                return said
 
     def _check(self, found: list[SigningKey]) -> None:
         """Hold the keys against each other; those that were found right before are not looked at again."""
         line = [keys.published(key) for key in found]
         if line != self._checked:
-            if (problem := keys.check_line(line)) is not None:
+            problems = (keys.check_line(line), *(check_word(key) for key in line))
+            if (problem := next((each for each in problems if each is not None), None)) is not None:
                 raise StoreCorrupt(
                     f"the signing keys in the store are not in order: {problem} Nothing is signed until they are: find "
                     "out who wrote that key, delete its row from signing_keys, or restore the table from a backup."

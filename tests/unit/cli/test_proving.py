@@ -264,6 +264,43 @@ def test_keys_are_listed_rotated_and_the_rotation_is_in_the_audit(holdfast: Invo
     assert holdfast("keys", "export").stdout.count("BEGIN PUBLIC KEY") == 2
 
 
+def test_a_retired_key_is_marked_and_does_not_prove_what_it_may_have_signed_since(holdfast: Invoke) -> None:
+    """Who has the keys of after the rotation is told that the old evidence may be new."""
+    holdfast("keys", "export", "-o", "old.pem")
+    assert holdfast("evidence", RUN, "-o", "old.zip", *TENANT_OPTION).exit_code == 0
+    assert holdfast("keys", "rotate", "--as", "ann").exit_code == 0
+    holdfast("keys", "export", "-o", "new.pem")
+    assert "(retired)" in Path("new.pem").read_text()
+    first, second = lines(holdfast("keys", "list", "--json"))
+    assert (first["retired"], second["retired"]) == (True, False)
+    assert "retired, not encrypted" in holdfast("keys", "list").stdout
+    assert "a key that you trust vouches for it" in holdfast("verify", "old.zip", "--key", "old.pem").stdout
+    result = holdfast("verify", "old.zip", "--key", "new.pem")
+    assert (result.exit_code, result.stdout.endswith("nothing says who made it\n")) == (0, True)
+    assert holdfast("evidence", RUN, "-o", "new.zip", "--anew", *TENANT_OPTION).exit_code == 0
+    assert "a key that you trust vouches for it" in holdfast("verify", "new.zip", "--key", "new.pem").stdout
+    assert holdfast("audit", "verify", "--key", "new.pem", *TENANT_OPTION).exit_code == 0
+
+
+def test_a_head_is_kept_and_held_against_the_chain(holdfast: Invoke, url: str) -> None:
+    """In a file or on stdout, of one tenant or of all; what was cut off since is found by it."""
+    assert holdfast("audit", "head", "-o", "head.json", *TENANT_OPTION).stdout == "head.json: 1 head\n"
+    assert holdfast("audit", "head", *TENANT_OPTION).stdout == Path("head.json").read_text()
+    (told,) = lines(holdfast("audit", "head", "--all", "-o", "all.json", "--json"))
+    assert (told["file"], told["heads"]) == ("all.json", len(Path("all.json").read_text().splitlines()))
+    for file in ("head.json", "all.json"):
+        assert holdfast("audit", "verify", "--head", file, *TENANT_OPTION).exit_code == 0
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
+        (first,) = database.execute("SELECT first FROM blocks WHERE tenant = 'acme' ORDER BY number DESC").fetchone()
+        database.execute("DELETE FROM blocks WHERE tenant = 'acme' AND first = ?", (first,))
+        database.execute("DELETE FROM audit WHERE tenant = 'acme' AND position >= ?", (first,))
+    database.close()
+    result = holdfast("audit", "verify", "--head", "head.json", *TENANT_OPTION)
+    assert (result.exit_code, "was kept: its end was cut off" in " ".join(result.stdout.split())) == (1, True)
+    assert holdfast("audit", "verify", "--head", "nowhere.json").exit_code == 2
+    assert holdfast("audit", "head", "-o", "no/where", *TENANT_OPTION).exit_code == 2
+
+
 def test_a_locked_key_is_told(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever lacks the passphrase can look and verify, and cannot sign."""
     monkeypatch.setenv("HOLDFAST_KEY_PASSPHRASE", "sesame")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Cost, Happened, Holdfast, OutcomeUnknown, Receipt, RunFailed, action, workflow
-from holdfast.client import accounting
+from holdfast.client import accounting, run_accounting, sealed_entries, task_accounting
 from holdfast.client.accounting import check_receipts
 from holdfast.gate import records as r
 from holdfast.gate.claims import Claim
@@ -21,6 +22,9 @@ from holdfast.journal.blobs import THRESHOLD_BYTES
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.worker import gathering
+from holdfast.worker.sealer import Sealer
 from tests.unit.worker.ground import asked, policy_of
 
 POLICY = policy_of({"when": 'action.operation == "wire"', "effect": "needs_approval", "tier": "med"}, {})
@@ -452,8 +456,12 @@ def test_nothing_is_said_of_receipts_where_the_chain_is_broken(books: Path) -> N
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_little_is_read_at_a_time(books: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """However small the pages are, and however few receipts are looked for at once, it comes to the same."""
-    monkeypatch.setattr(accounting, "PAGE", size)
-    monkeypatch.setattr(accounting, "MANY", size)
+    for name in ("PAGE", "BLOBS", "MANY"):
+        monkeypatch.setattr(accounting, name, size)
+    for module in (task_accounting, run_accounting):
+        monkeypatch.setattr(module, "PAGE", size)
+    monkeypatch.setattr(gathering, "TOLD_PAGE", size)
+    monkeypatch.setattr(sealed_entries, "PAGE", size)
     assert verified(books).state == "consistent"
     with by_hand(books) as database:
         database.execute("DELETE FROM receipts WHERE run = 'open'")
@@ -602,6 +610,58 @@ def test_what_moves_between_two_reads_is_not_called_broken(
                 assert held.problem is None, (late, pause)
 
     asyncio.run(main())
+
+
+class Counted:
+    """A store that counts how often it is asked."""
+
+    def __init__(self, store: p.Store) -> None:
+        self._store = store
+        self.asked: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked[name] += 1
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("count", [1, 500, 2000])
+def test_receipts_are_looked_up_by_the_page(count: int) -> None:
+    """Each of a run of its own. Looked up one by one, ten thousand took a round trip for each, and more."""
+
+    async def main() -> Counter[str]:
+        changes: list[p.Change] = []
+        for number in range(count):
+            receipt = replace(_receipt(f"r-{number}", f"k-{number}", number, NOW + number), run=f"run-{number}")
+            changes += [*_opening(receipt), *_closing(receipt, "succeeded")]
+        counted = Counted(await filled(changes))
+        assert await check_receipts(counted, "default") == accounting.Accounted(count, None)  # type: ignore[arg-type]
+        return counted.asked
+
+    asked = asyncio.run(main())
+    pages = -(-count // accounting.PAGE) + 1
+    assert max(asked.values()) <= pages
+    assert sum(asked.values()) <= 4 * pages + 1
+
+
+@pytest.mark.parametrize("blocks", [1, 300])
+def test_the_entries_of_small_blocks_are_read_by_the_page(blocks: int) -> None:
+    """A quiet tenant has a block for every entry."""
+
+    async def main() -> Counter[str]:
+        store = await filled()
+        sealer = Sealer(store, VirtualClock(asyncio.get_running_loop()))
+        for number in range(blocks):
+            told = r.Operated(NOW + number, "pause", "ann")
+            await store.commit([p.Note("default", None, "operator", told.at, r.encode(told))])
+            await sealer.seal()
+        counted = Counted(store)
+        async with Holdfast(counted, worker=False) as app:  # type: ignore[arg-type]  # forwarded by name
+            counted.asked.clear()
+            assert (await app.audit.verify()).good
+        return counted.asked
+
+    asked = run_virtually(main())
+    assert max(asked.values()) <= 6
 
 
 # -- what no engine makes ----------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ def asked(who: str, status: str, verdict: str = "approved") -> records.Asked:
 def ended(segments: Sequence[p.Segment]) -> records.Ended:
     last = segments[-1]
     return records.Ended(
-        at=NOW,
+        at=last.at,
         run=RUN,
         workflow="checkout",
         code="digest",
@@ -135,6 +135,7 @@ def ended(segments: Sequence[p.Segment]) -> records.Ended:
         version=last.first + last.count,
         head=last.head.hex(),
         input=of_bytes("arguments", b"\x82\x80\xa0"),
+        actor="cleo",
     )
 
 
@@ -233,11 +234,13 @@ def bundle(
     return build(replace(inputs() if given is None else given, **changed), line, signer, NOW + 20)
 
 
-async def run_in_store(store: p.Store, segments: Sequence[p.Segment] | None = None, name: str = RUN) -> p.Run:
+async def run_in_store(
+    store: p.Store, segments: Sequence[p.Segment] | None = None, name: str = RUN, tenant: str = TENANT
+) -> p.Run:
     """The run, ended, with its journal and its audit entries (not sealed) in a store."""
     segments = journal() if segments is None else segments
     start = p.Start(
-        key=p.Key(TENANT, name),
+        key=p.Key(tenant, name),
         workflow="checkout",
         fingerprint=b"",
         root=ROOT.root,
@@ -256,13 +259,39 @@ async def run_in_store(store: p.Store, segments: Sequence[p.Segment] | None = No
         )
         assert isinstance(answer, p.Advanced)
     for record in story():
-        await store.commit([p.Note(TENANT, name, records.kind_of(record), record.at, records.encode(record))])
+        await store.commit([p.Note(tenant, name, records.kind_of(record), record.at, records.encode(record))])
     (run,) = await store.get([start.key])
     return run
 
 
 async def receipts_in_store(store: p.Store) -> None:
-    """The receipts of what the run did, and the decision by which the second, which was approved, was allowed."""
+    """The receipts of what the run did, its task, and the decision by which what was approved was allowed."""
+    said = [p.Said(who, "approved", "", NOW) for who in ("ann", "bob")]
+    task = p.Task(
+        tenant=TENANT,
+        id="task-1",
+        run=RUN,
+        generation=0,
+        root=ROOT.root,
+        position=MAIL.path[-1],
+        kind="approval",
+        status="requested",
+        version=1,
+        proposal=bytes.fromhex(PROPOSALS[MAIL]),
+        summary="mail",
+        details=b"\xa0",
+        tier="high",
+        two_person=True,
+        candidates=(),
+        starter="cleo",
+        policy="ff" * 32,
+        rule="r1",
+        created_at=NOW,
+        expires_at=None,
+    )
+    half = replace(task, version=2, answers=tuple(said[:1]))
+    whole = replace(task, version=3, answers=tuple(said), status="approved", closed_at=NOW)
+    await store.commit([p.PutTask(task), p.PutTask(half), p.PutTask(whole)])
     allowed = decided(MAIL, "allow", "approval", task="task-1")
     await store.commit([p.Note(TENANT, RUN, "decision", NOW, records.encode(allowed))])
     for promise, task in ((CHARGE, None), (MAIL, "task-1")):

@@ -488,7 +488,7 @@ def test_a_bundle_of_the_first_format_is_proved() -> None:
 def of_first_format(**changed: object) -> bytes:
     """A bundle of the first format, with some inputs changed and signed all the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evidence, "FORMAT", evidence.READABLE[0])
+        patch.setattr(evidence, "SECOND_FORMAT", evidence.FIRST_FORMAT)
         return bundle(inputs(of_first_form=3), **changed)
 
 

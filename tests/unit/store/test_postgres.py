@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
+from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import connect
-from holdfast.store.postgres.governance import seal
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
 from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
 from holdfast.testing.stores.artefacts import artefact, governed_end, keep
-from holdfast.testing.stores.gate_samples import block, note, noted, receipt, task
+from holdfast.testing.stores.gate_samples import block, note, noted, receipt, seal, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -299,14 +299,17 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
     async def judge() -> None:
         async with opened(url) as (store,):
             (entry,) = await noted(store, "a")
-            assert await store.seal(first, [entry.sequence])
+            assert await seal(store, first, [entry.sequence])
         other = await connect(url)
         await other.execute("ALTER TABLE blocks DROP COLUMN form")
-        await other.execute("DELETE FROM holdfast_schema WHERE number = 6")
+        await other.execute("DROP INDEX blocks_first")
+        await other.execute("DROP TABLE chain_ends")
+        await other.execute("ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement")
+        await other.execute("DELETE FROM holdfast_schema WHERE number >= 6")
         await other.close()
         async with opened(url) as (store,):
             (entry,) = await noted(store, "b")
-            assert await store.seal(second, [entry.sequence])
+            assert await seal(store, second, [entry.sequence])
             assert await store.blocks(TENANT, 1, 10) == [first, second]
 
     asyncio.run(judge())
@@ -624,22 +627,60 @@ def test_sealers_that_race_make_one_chain(url: str) -> None:
         async with opened(url, url, url) as stores:
             await noted(stores[0], *(str(number) for number in range(60)))
 
-            async def seal(store: PostgresStore) -> int:
+            async def work(store: PostgresStore) -> int:
                 refused = 0
                 while entries := await store.unsealed(7):
                     last = await store.blocks(TENANT, -1, 1)
                     number, first = (last[0].number + 1, last[0].first + last[0].count) if last else (1, 1)
                     made = block(number, first, len(entries))
-                    refused += not await store.seal(made, [entry.sequence for entry in entries])
+                    refused += not await seal(store, made, [entry.sequence for entry in entries])
                 return refused
 
-            refusals = await asyncio.gather(*(seal(store) for store in stores for _ in range(2)))
+            refusals = await asyncio.gather(*(work(store) for store in stores for _ in range(2)))
             chain = await stores[0].blocks(TENANT, 1, 100)
             assert [made.number for made in chain] == list(range(1, len(chain) + 1))
             assert sum(made.count for made in chain) == 60
             entries = await stores[0].entries(p.AuditQuery(TENANT), 100)
             assert [entry.position for entry in entries] == list(range(1, 61))
             assert sum(refusals) > 0
+
+    asyncio.run(judge())
+
+
+class Counting:
+    """A connection that counts its statements."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.statements = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.statements += 1
+        return getattr(self._connection, name)
+
+
+def test_blocks_of_many_tenants_are_sealed_with_as_many_statements_as_one(url: str) -> None:
+    """A round trip for each tenant took minutes where there were thousands."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            counts = []
+            for tenants in (1, 60):
+                names = [f"t{number}" for number in range(tenants)]
+                await store.commit([note("a", tenant=name) for name in names])
+                at = {head.tenant: head.number + 1 for head in await store.heads(names)}
+                sealings = [
+                    p.Sealing(block(at.get(e.tenant, 1), at.get(e.tenant, 1), 1, tenant=e.tenant), (e.sequence,))
+                    for e in await store.unsealed(100)
+                ]
+                connection = await connect(url)
+                counting = Counting(connection)
+                async with connection.transaction():
+                    assert await seal_within(counting, sealings) == [True] * tenants
+                await connection.close()
+                counts.append(counting.statements)
+            assert counts[0] == counts[1] <= 7
+            assert await store.unsealed(1) == []
 
     asyncio.run(judge())
 
@@ -653,7 +694,7 @@ def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
             other = await connect(url)
             async with other.transaction():
                 await other.execute("INSERT INTO blocks VALUES ('acme', 1, 1, 1, '', '', '', 0, '', '')")
-                sealing = asyncio.create_task(store.seal(block(1, 1, 2), [one.sequence, two.sequence]))
+                sealing = asyncio.create_task(seal(store, block(1, 1, 2), [one.sequence, two.sequence]))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await sealing is False
@@ -671,7 +712,7 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
             (entry,) = await noted(store, "late")
             other = await connect(url)
             async with other.transaction():
-                await seal(other, block(), [entry.sequence])
+                await seal_within(other, [p.Sealing(block(), (entry.sequence,))])
                 keeping = asyncio.create_task(keep(store, artefact(p.EVIDENCE), b"data"))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
@@ -711,10 +752,10 @@ def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
             (entry,) = await noted(store, "late")
             other = await connect(url)
             async with other.transaction():
-                await other.fetch(SQL["lock_chain"], TENANT)
+                await other.fetch(SQL["share_chains"])
                 kept = (*key(), 0, p.EVIDENCE, b"hash", 4, NOW, b"data", True, -1)
-                assert await other.fetch(SQL["keep_artefact"], *kept)
-                sealing = asyncio.create_task(store.seal(block(), [entry.sequence]))
+                assert await other.fetch(SQL["keep_artefacts"], *([value] for value in kept))
+                sealing = asyncio.create_task(seal(store, block(), [entry.sequence]))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await sealing is True
@@ -869,6 +910,27 @@ class Explaining:
         plan = await self._connection.fetch(f"EXPLAIN {query}", *values)
         self.plans.append("\n".join(line[0] for line in plan))
         return await self._connection.fetch(query, *values)
+
+
+def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> None:
+    """Not through the whole audit in the order of its sequences, however few of its pages are wanted."""
+
+    async def judge() -> None:
+        async with opened(url):
+            connection = await connect(url)
+            explaining = Explaining(connection)
+            one = (["t"], ["r"])
+            await explaining.fetch(SQL["told"], *one, [None], [None], [None], 2000, 0)
+            await explaining.fetch(SQL["blocks_before"], ["t"], [1])
+            await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE)
+            await connection.close()
+            told, blocks, kept = explaining.plans
+            assert "audit_of_run" in told
+            assert "blocks_first" in blocks
+            assert "blocks_pkey" in blocks
+            assert "artefacts_pkey" in kept
+
+    asyncio.run(judge())
 
 
 def test_turns_find_their_runs_by_key_however_many_have_ended(url: str) -> None:

@@ -29,7 +29,7 @@ from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.sql import GATE, SQL
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
-from holdfast.testing.stores.gate_samples import block, noted, receipt
+from holdfast.testing.stores.gate_samples import block, noted, receipt, seal
 from holdfast.testing.stores.samples import NOW, TENANT, begun, commit, deliver, key, leased, row, start, worker
 
 NEWEST = len(load_migrations("holdfast.store.sqlite"))
@@ -192,6 +192,16 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
     assert user_version(path) == NEWEST
 
 
+BEFORE_RETIREMENT = """
+DROP INDEX blocks_first;
+DROP TABLE chain_ends;
+ALTER TABLE signing_keys DROP COLUMN chains;
+ALTER TABLE signing_keys DROP COLUMN heads;
+ALTER TABLE signing_keys DROP COLUMN retirement;
+"""
+"""What makes a file of the sixth schema of one of the seventh."""
+
+
 def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
     """A receipt that nobody waits for any more told so by the end of its error; now it has a field for that."""
     said = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
@@ -210,6 +220,7 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
+        connection.executescript(BEFORE_RETIREMENT)
         connection.execute("PRAGMA user_version = 3")
     on_store(path, after)
     assert user_version(path) == NEWEST
@@ -221,17 +232,39 @@ def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
 
     async def before(store: SqliteStore) -> None:
         (entry,) = await noted(store, "a")
-        assert await store.seal(first, [entry.sequence])
+        assert await seal(store, first, [entry.sequence])
 
     async def after(store: SqliteStore) -> None:
         (entry,) = await noted(store, "b")
-        assert await store.seal(second, [entry.sequence])
+        assert await seal(store, second, [entry.sequence])
         assert await store.blocks(TENANT, 1, 10) == [first, second]
 
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
+        connection.executescript(BEFORE_RETIREMENT)
         connection.execute("PRAGMA user_version = 5")
+    on_store(path, after)
+    assert user_version(path) == NEWEST
+
+
+def test_a_file_of_the_sixth_schema_is_brought_up_to_date(path: str) -> None:
+    """Its keys say nothing of the ones before them; a new one does."""
+    old = p.SigningKey(1, "key 1", b"public", b"private", NOW)
+    new = p.SigningKey(2, "key 2", b"public", b"private", NOW, b"endorsed", 1, b"heads", b"signed")
+
+    async def before(store: SqliteStore) -> None:
+        assert await store.add_signing_key(old)
+
+    async def after(store: SqliteStore) -> None:
+        assert await store.signing_keys() == [old]
+        assert await store.add_signing_key(new, None, [p.ChainEnd(TENANT, 1, b"head")])
+        assert await store.signing_keys() == [old, new]
+
+    on_store(path, before)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(BEFORE_RETIREMENT)
+        connection.execute("PRAGMA user_version = 6")
     on_store(path, after)
     assert user_version(path) == NEWEST
 
@@ -241,6 +274,8 @@ def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
     [
         ("unsuccessful_receipts", "receipts_of_run"),
         ("receipt", "receipts_by_id"),
+        ("receipts_by_id", "receipts_by_id"),
+        ("blocks_before", "blocks_first"),
         ("live_tasks", "tasks_of_run"),
         ("unsealed", "audit_unsealed"),
         ("evidence_due", "runs_evidence_due"),

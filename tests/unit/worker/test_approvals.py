@@ -250,7 +250,7 @@ def test_an_answer_at_the_last_moment_leaves_no_refusal(virtual: Ground, monkeyp
     def overtaken(task: p.Task, now: int, refused: p.Note) -> p.PutTask:
         said = answer(task, "bob", "approved", "", task.created_at)
         with pytest.raises(StopIteration):  # it is answered, with no wait in between
-            virtual.store.commit([p.PutTask(said)]).send(None)
+            virtual.store.commit([worker_asking.put(said, "approved", task.created_at, "bob")]).send(None)
         return closing(task, now, refused)
 
     async def main(ground: Ground) -> list[str]:

@@ -1,24 +1,19 @@
-"""What the gate keeps, read and sealed: receipts, tasks, the audit, keys, artefacts."""
+"""What the gate keeps beside the audit: receipts, tasks, artefacts."""
 
 from __future__ import annotations
 
 import heapq
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.gating import note
+from holdfast.store.memory.audit import Auditing
 from holdfast.store.memory.tables import Tables
 
 
-class Governance(ABC):
+class Governance(Auditing):
     """The operations of the memory store that belong to the gate."""
-
-    @abstractmethod
-    def _transaction(self) -> AbstractContextManager[Tables]: ...
 
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
         found = {}
@@ -33,6 +28,11 @@ class Governance(ABC):
     async def receipt(self, tenant: str, id: str) -> p.Receipt | None:
         with self._transaction() as tables:
             return next((r for r in tables.receipts.values() if (r.tenant, r.id) == (tenant, id)), None)
+
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Receipt]:
+        wanted = set(ids)
+        with self._transaction() as tables:
+            return {r.id: r for r in tables.receipts.values() if r.tenant == tenant and r.id in wanted}
 
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         with self._transaction() as tables:
@@ -51,6 +51,10 @@ class Governance(ABC):
         with self._transaction() as tables:
             return tables.tasks.get((tenant, id))
 
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+        with self._transaction() as tables:
+            return {id: tables.tasks[tenant, id] for id in ids if (tenant, id) in tables.tasks}
+
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
         with self._transaction() as tables:
             found = [
@@ -63,59 +67,10 @@ class Governance(ABC):
             ]
         return heapq.nsmallest(limit, found, key=_making)
 
-    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
-        with self._transaction() as tables:
-            found = [entry for entry in tables.audit if _asked(entry, query)]
-            if after is not None:
-                # It may have been sealed since it was read: what counts is where it stands now.
-                place = _place(tables.audit[after.sequence - 1])
-                found = [entry for entry in found if _place(entry) > place]
-        return heapq.nsmallest(limit, found, key=_place)
-
-    async def unsealed(self, limit: int) -> list[p.Entry]:
-        with self._transaction() as tables:
-            return [entry for entry in tables.audit if entry.position is None][:limit]
-
-    async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
-        with self._transaction() as tables:
-            chain = tables.blocks.get(tenant, [])
-            wanted = chain[first:] if first < 0 else [block for block in chain if block.number >= first]
-            return wanted[:limit]
-
-    async def seal(self, block: p.Block, sequences: Sequence[int]) -> bool:
-        with self._transaction() as tables:
-            chain = tables.blocks.setdefault(block.tenant, [])
-            if chain and not _follows(block, chain[-1]):
-                return False
-            found = [tables.audit[sequence - 1] for sequence in sequences if 0 < sequence <= len(tables.audit)]
-            free = [entry for entry in found if entry.tenant == block.tenant and entry.position is None]
-            if len({entry.sequence for entry in free}) != len(sequences):
-                return False
-            chain.append(block)
-            for position, entry in enumerate(free, block.first):
-                tables.audit[entry.sequence - 1] = replace(entry, position=position)
-            for name in dict.fromkeys(entry.run for entry in free if entry.run is not None):
-                run = tables.runs.get(p.Key(block.tenant, name))
-                if run is not None and run.evidence is not None:
-                    tables.put(replace(run, evidence=None))
-            return True
-
-    async def signing_keys(self) -> list[p.SigningKey]:
-        with self._transaction() as tables:
-            return [key for _, key in sorted(tables.signing_keys.items())]
-
-    async def add_signing_key(self, key: p.SigningKey, also: p.Note | None = None) -> bool:
-        with self._transaction() as tables:
-            if key.number in tables.signing_keys:
-                return False
-            tables.signing_keys[key.number] = key
-            if also is not None:
-                note(tables, also)
-            return True
-
     async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
         with self._transaction() as tables:
-            return [_keep(tables, file) for file in files]
+            sealed = _sealed_through(tables, files)
+            return [_keep(tables, file, sealed.get(file.artefact.key, -1)) for file in files]
 
     async def artefacts(self, key: p.Key) -> list[p.Artefact]:
         with self._transaction() as tables:
@@ -126,6 +81,11 @@ class Governance(ABC):
         with self._transaction() as tables:
             file = tables.artefacts.get(key, {}).get((generation, name))
             return None if file is None else file.data
+
+    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+        with self._transaction() as tables:
+            kept = [file for key in sorted(set(keys)) for _, file in sorted(tables.artefacts.get(key, {}).items())]
+        return [replace(file, through=-1) for file in kept if file.artefact.name == p.EVIDENCE]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         with self._transaction() as tables:
@@ -150,25 +110,26 @@ def lacks_evidence(run: p.Run) -> bool:
     return run.governed and run.evidence is None
 
 
-def _lacks(entry: p.Entry, key: p.Key, through: int) -> bool:
-    """Whether evidence of this run that ends at this position lacks a sealed entry."""
-    return (entry.tenant, entry.run) == key and entry.position is not None and entry.position > through
+def _sealed_through(tables: Tables, files: Sequence[p.File]) -> dict[p.Key, int]:
+    """The position of the last sealed entry of each run that has one."""
+    found: dict[p.Key, int] = {}
+    wanted = {file.artefact.key for file in files}
+    for entry in tables.audit:
+        if entry.position is not None and entry.run is not None and (key := p.Key(entry.tenant, entry.run)) in wanted:
+            found[key] = max(entry.position, found.get(key, -1))
+    return found
 
 
-def _keep(tables: Tables, file: p.File) -> bool:
+def _keep(tables: Tables, file: p.File, sealed_through: int) -> bool:
     artefact = file.artefact
     is_evidence = artefact.name == p.EVIDENCE
-    if is_evidence and any(_lacks(entry, artefact.key, file.through) for entry in tables.audit):
+    if is_evidence and sealed_through > file.through:
         return False
     tables.keep(file)
     run = tables.runs.get(artefact.key)
     if is_evidence and run is not None and run.generation == artefact.generation:
         tables.put(replace(run, evidence=artefact.sha256))
     return True
-
-
-def _follows(block: p.Block, last: p.Block) -> bool:
-    return (block.number, block.first) == (last.number + 1, last.first + last.count)
 
 
 def _lives(tables: Tables, key: p.Key, task: p.Task) -> bool:
@@ -183,18 +144,3 @@ def _opening(receipt: p.Receipt) -> tuple[int, str, str]:
 
 def _making(task: p.Task) -> tuple[int, str, str]:
     return (task.created_at, task.tenant, task.id)
-
-
-def _place(entry: p.Entry) -> tuple[bool, int]:
-    """Sealed entries come first."""
-    return (entry.position is None, entry.sequence if entry.position is None else entry.position)
-
-
-def _asked(entry: p.Entry, query: p.AuditQuery) -> bool:
-    return (
-        entry.tenant == query.tenant
-        and query.run in (None, entry.run)
-        and query.kind in (None, entry.kind)
-        and (query.since is None or entry.at >= query.since)
-        and (query.until is None or entry.at < query.until)
-    )

@@ -175,6 +175,11 @@ class MemoryStore(Governance):
                 if key in tables.runs
             }
 
+    async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
+        with self._transaction() as tables:
+            there = [key for key in keys if key in tables.runs]
+            return {key: list(tables.segments[key].get(tables.runs[key].generation, [])) for key in there}
+
     async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
         with self._transaction() as tables:
             return {key: _inbox(tables, key) for key in keys}
@@ -187,6 +192,10 @@ class MemoryStore(Governance):
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         with self._transaction() as tables:
             return tables.blobs.get((tenant, digest))
+
+    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        with self._transaction() as tables:
+            return {each: tables.blobs[tenant, each] for each in digests if (tenant, each) in tables.blobs}
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         with self._transaction() as tables:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from holdfast.store.protocol import (
     EVIDENCE,
     Block,
+    ChainEnd,
     Entry,
     File,
     Key,
@@ -66,6 +67,7 @@ class Tables:
     noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
+    chain_ends: dict[int, list[ChainEnd]] = field(default_factory=dict)  # by the number of the key they came with
     artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
     ready: dict[Key, None] = field(default_factory=dict)

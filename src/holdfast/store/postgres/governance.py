@@ -1,4 +1,4 @@
-"""What the gate keeps, read and sealed: receipts, tasks, the audit, keys, artefacts."""
+"""What the gate keeps beside the audit: receipts, tasks, artefacts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec.structs import astuple
 
 from holdfast.store import protocol as p
 from holdfast.store.postgres import rows
-from holdfast.store.postgres.sessions import Sessions
+from holdfast.store.postgres.audit import Auditing
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 
-_PAGE: Final = 500
+_PAGE: Final = 2000
 _LOOKED_FOR: Final = ("tenant", "key", "id", "run", "root", "position", "state", "token", "opened_at")
 
 
-class Governance(Sessions):
+class Governance(Auditing):
     """The operations of the PostgreSQL store that belong to the gate."""
 
     # -- receipts and tasks
@@ -36,6 +36,10 @@ class Governance(Sessions):
         found = await self._read("receipt", tenant, id)
         return rows.receipt(found[0]) if found else None
 
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Receipt]:
+        found = [rows.receipt(row) for row in await self._read("receipts_by_id", tenant, list(ids))]
+        return {receipt.id: receipt for receipt in found}
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         clauses = rows.receipt_clauses(query, after)
         # With the tenant fixed, naming it in the order would hide that there is an index of just that order.
@@ -46,6 +50,10 @@ class Governance(Sessions):
     async def task(self, tenant: str, id: str) -> p.Task | None:
         found = await self._read("task", tenant, id)
         return rows.task(found[0]["body"]) if found else None
+
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+        found = [rows.task(row["body"]) for row in await self._read("tasks_by_id", tenant, list(ids))]
+        return {task.id: task for task in found}
 
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
         clauses = rows.task_clauses(query, after)
@@ -58,51 +66,18 @@ class Governance(Sessions):
             found: list[Any] = await connection.fetch(statement, *clauses.values)
             return found
 
-    # -- the audit
-
-    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
-        behind = None if after is None else after.sequence
-        conditions = (query.tenant, query.run, query.kind, query.since, query.until)
-        return [p.Entry(*row) for row in await self._read("entries", *conditions, limit, behind)]
-
-    async def unsealed(self, limit: int) -> list[p.Entry]:
-        return [p.Entry(*row) for row in await self._read("unsealed", limit)]
-
-    async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
-        return [p.Block(*row) for row in await self._read("blocks", tenant, first, limit)]
-
-    async def seal(self, block: p.Block, sequences: Sequence[int]) -> bool:
-        async def attempt() -> bool:
-            try:
-                async with self._transaction() as connection:
-                    await seal(connection, block, sequences)
-            except _NotSealed:
-                return False
-            return True
-
-        return await self._retried(attempt)
-
-    async def signing_keys(self) -> list[p.SigningKey]:
-        return [p.SigningKey(*row) for row in await self._read("signing_keys")]
-
-    async def add_signing_key(self, key: p.SigningKey, also: p.Note | None = None) -> bool:
-        values = (key.number, key.id, key.public, key.private, key.created_at, key.endorsement)
-        noted = (None,) * 5 if also is None else (also.tenant, also.run, also.kind, also.at, also.body)
-        return bool(await self._read("add_signing_key", *values, *noted))
-
     # -- artefacts
 
     async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
-        # In an order that all share, of chains and of runs: two transactions must not wait for each other.
-        tenants = sorted({file.artefact.key.tenant for file in files if file.artefact.name == p.EVIDENCE})
-        order = sorted(range(len(files)), key=lambda index: files[index].artefact.key)
+        if not files:
+            return []
 
         async def attempt() -> list[bool]:
             async with self._transaction() as connection:
-                for tenant in tenants:
-                    await connection.fetch(SQL["lock_chain"], tenant)
-                kept = {i: bool(await connection.fetch(SQL["keep_artefact"], *_kept(files[i]))) for i in order}
-                return [kept[index] for index in range(len(files))]
+                await connection.fetch(SQL["share_chains"])
+                kept = await connection.fetch(SQL["keep_artefacts"], *columns(map(_kept, files), 10))
+                places = {tuple(row) for row in kept}
+                return [(*each.key, each.generation, each.name) in places for each in (f.artefact for f in files)]
 
         return await self._retried(attempt)
 
@@ -112,6 +87,10 @@ class Governance(Sessions):
     async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
         found = await self._read("artefact", *key, generation, name)
         return found[0]["data"] if found else None
+
+    async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
+        found = await self._read("kept_evidence", *columns(dict.fromkeys(keys), 2), p.EVIDENCE)
+        return [p.File(p.Artefact(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("evidence_due", limit)]
@@ -143,20 +122,3 @@ def _kept(file: p.File) -> tuple[Any, ...]:
     """The parameters of what keeps a file."""
     key, *told = astuple(file.artefact)
     return (*key, *told, file.data, file.artefact.name == p.EVIDENCE, file.through)
-
-
-class _NotSealed(Exception):
-    """Somebody else has sealed first. It rolls back what was done."""
-
-
-async def seal(connection: Any, block: p.Block, sequences: Sequence[int]) -> None:
-    """Within a transaction that is rolled back where this raises."""
-    await connection.fetch(SQL["lock_chain"], block.tenant)
-    if not await connection.fetch(SQL["add_block"], *astuple(block)):
-        raise _NotSealed
-    sealed = await connection.fetch(SQL["seal"], block.tenant, block.first, list(sequences))
-    if len(sealed) != len(sequences):
-        raise _NotSealed
-    runs = sorted({(block.tenant, run) for (run,) in sealed if run is not None})
-    if runs:
-        await connection.execute(SQL["make_due"], *columns(runs, 2))

@@ -118,8 +118,14 @@ ORDER BY since, tenant, id;
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2;
 
+-- name: receipts_by_id
+SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = ANY ($2::text[]);
+
 -- name: task
 SELECT body FROM tasks WHERE tenant = $1 AND id = $2;
+
+-- name: tasks_by_id
+SELECT body FROM tasks WHERE tenant = $1 AND id = ANY ($2::text[]);
 
 -- name: entries
 -- Sealed entries by their position, then the others by their sequence, each from an index of its own. The entry $7 from
@@ -156,34 +162,84 @@ WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
 ) END
 ORDER BY number LIMIT $3;
 
--- name: add_block
--- Nothing happens where the number is taken or the block does not follow the last.
-WITH last AS (
-    SELECT number, first + count AS following FROM blocks WHERE tenant = $1 ORDER BY number DESC LIMIT 1
+-- name: told
+-- The entries of runs, each with the times between which they are wanted. Run by run from the index, whatever the planner
+-- thinks of reading the whole audit in the order of its sequences.
+SELECT found.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
+    AS given (tenant, run, since, until, kind)
+CROSS JOIN LATERAL (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE audit.tenant = given.tenant AND audit.run = given.run AND sequence > $7
+      AND (given.since IS NULL OR at >= given.since) AND (given.until IS NULL OR at < given.until)
+      AND (given.kind IS NULL OR audit.kind = given.kind)
+    ORDER BY sequence LIMIT $6
+) AS found
+ORDER BY sequence LIMIT $6;
+
+-- name: heads
+SELECT last.* FROM unnest($1::text[]) AS given (tenant) CROSS JOIN LATERAL (
+    SELECT tenant, number, first, count, previous, head, ''::bytea AS digests, sealed_at, signer, signature, form
+    FROM blocks WHERE blocks.tenant = given.tenant ORDER BY number DESC LIMIT 1
+) AS last ORDER BY tenant;
+
+-- name: all_heads
+SELECT DISTINCT ON (tenant)
+    tenant, number, first, count, previous, head, ''::bytea AS digests, sealed_at, signer, signature, form
+FROM blocks ORDER BY tenant, number DESC;
+
+-- name: blocks_before
+-- The block at or before each place, each once.
+WITH near AS MATERIALIZED (
+    SELECT DISTINCT given.tenant, (
+        SELECT number FROM blocks WHERE blocks.tenant = given.tenant AND first <= given.at ORDER BY first DESC LIMIT 1
+    ) AS number FROM unnest($1::text[], $2::bigint[]) AS given (tenant, at)
 )
+SELECT found.* FROM near CROSS JOIN LATERAL (
+    SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
+    WHERE blocks.tenant = near.tenant AND blocks.number = near.number OFFSET 0
+) AS found
+ORDER BY tenant, number;
+
+-- name: lock_chains
+-- Who seals, who adds a key and who keeps evidence come one after the other: none would see the other's work before it is
+-- committed. One lock for the chains of all tenants, for a lock of each would not fit into the server's table of locks.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast chains ' || current_schema(), 0));
+
+-- name: share_chains
+-- Any number may keep evidence at the same time.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('holdfast chains ' || current_schema(), 0));
+
+-- name: ends
+-- Where the chains of these tenants end.
+SELECT last.* FROM unnest($1::text[]) AS given (tenant) CROSS JOIN LATERAL (
+    SELECT tenant, number, first + count AS following
+    FROM blocks WHERE blocks.tenant = given.tenant ORDER BY number DESC LIMIT 1
+) AS last;
+
+-- name: last_signer
+SELECT id FROM signing_keys ORDER BY number DESC LIMIT 1;
+
+-- name: sealable
+SELECT sequence, tenant FROM audit WHERE sequence = ANY ($1::bigint[]) AND position IS NULL;
+
+-- name: add_blocks
 INSERT INTO blocks (tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form)
-SELECT $1, $2::bigint, $3::bigint, $4, $5, $6, $7, $8, $9, $10, $11
-WHERE NOT EXISTS (SELECT FROM last WHERE number <> $2 - 1 OR following <> $3)
+SELECT * FROM unnest(
+    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bigint[], $9::text[],
+    $10::bytea[], $11::integer[]
+)
 ON CONFLICT DO NOTHING
 RETURNING number;
 
--- name: lock_chain
--- Who seals a tenant's entries and who keeps evidence of them come one after the other: neither would see the other's work
--- before it is committed.
-SELECT pg_advisory_xact_lock(hashtextextended('holdfast chain ' || current_schema() || '/' || $1, 0));
-
 -- name: seal
--- The entries take positions from $2 on, in the order given. Two that seal the same ones lock them in one order.
-WITH given AS (
-    SELECT * FROM unnest($3::bigint[]) WITH ORDINALITY AS given (sequence, ordinal)
-), locked AS (
-    SELECT given.*, audit.position FROM given JOIN audit USING (sequence)
-    WHERE audit.tenant = $1
-    ORDER BY given.sequence FOR NO KEY UPDATE OF audit
+-- The entries take these positions. Gives the runs that they name.
+WITH sealed AS (
+    UPDATE audit SET position = given.position
+    FROM unnest($1::bigint[], $2::bigint[]) AS given (position, sequence)
+    WHERE audit.sequence = given.sequence
+    RETURNING audit.tenant, audit.run
 )
-UPDATE audit SET position = $2::bigint + locked.ordinal - 1
-FROM locked WHERE audit.sequence = locked.sequence AND locked.position IS NULL
-RETURNING audit.run;
+SELECT DISTINCT tenant, run FROM sealed WHERE run IS NOT NULL;
 
 -- name: make_due
 WITH proved AS (
@@ -194,34 +250,60 @@ WITH proved AS (
 UPDATE runs SET evidence = NULL FROM proved WHERE runs.tenant = proved.tenant AND runs.id = proved.id;
 
 -- name: signing_keys
-SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
+SELECT number, id, public, private, created_at, endorsement, chains, heads, retirement FROM signing_keys ORDER BY number;
+
+-- name: gone_on
+-- A chain that has a block behind the number given for its tenant.
+SELECT tenant FROM (SELECT tenant, max(number) AS number FROM blocks GROUP BY tenant) AS last
+LEFT JOIN unnest($1::text[], $2::bigint[]) AS given (tenant, reached) USING (tenant)
+WHERE number > coalesce(reached, 0) LIMIT 1;
 
 -- name: add_signing_key
--- With an entry of the audit where its body ($11) is given.
+-- With an entry of the audit where its body ($14) is given.
 WITH added AS (
-    INSERT INTO signing_keys (number, id, public, private, created_at, endorsement)
-    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING number
+    INSERT INTO signing_keys (number, id, public, private, created_at, endorsement, chains, heads, retirement)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING number
 ), noted AS (
     INSERT INTO audit (tenant, run, kind, at, body)
-    SELECT $7, $8, $9, $10, $11 FROM added WHERE $11::bytea IS NOT NULL
+    SELECT $10, $11, $12, $13, $14 FROM added WHERE $14::bytea IS NOT NULL
 )
 SELECT number FROM added;
 
--- name: keep_artefact
+-- name: add_chain_ends
+INSERT INTO chain_ends (key_number, tenant, number, head)
+SELECT $1, tenant, number, head FROM unnest($2::text[], $3::bigint[], $4::bytea[]) AS given (tenant, number, head);
+
+-- name: chain_ends
+SELECT tenant, number, head FROM chain_ends WHERE key_number = $1 ORDER BY tenant;
+
+-- name: keep_artefacts
 -- $9: it is the evidence of its generation, of the entries up to $10, and shows in the run's row while that generation is the
--- present one. Nothing happens where an entry of the run was sealed behind.
-WITH kept AS (
+-- present one. Nothing happens to one where an entry of the run was sealed behind. Rows of runs are locked in the order that
+-- all share.
+WITH given AS (
+    SELECT * FROM unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[],
+        $9::boolean[], $10::bigint[]
+    ) AS given (tenant, run, generation, name, sha256, size, at, data, is_evidence, through)
+), wanted AS (
+    SELECT * FROM given WHERE NOT (is_evidence AND EXISTS (
+        SELECT FROM audit WHERE audit.tenant = given.tenant AND audit.run = given.run AND position > through
+    ))
+), kept AS (
     INSERT INTO artefacts (tenant, run, generation, name, sha256, size, at, data)
-    SELECT $1, $2, $3::bigint, $4, $5::bytea, $6::bigint, $7::bigint, $8::bytea
-    WHERE NOT ($9 AND EXISTS (SELECT FROM audit WHERE tenant = $1 AND run = $2 AND position > $10))
+    SELECT tenant, run, generation, name, sha256, size, at, data FROM wanted ORDER BY tenant, run, generation, name
     ON CONFLICT (tenant, run, generation, name) DO UPDATE
     SET sha256 = excluded.sha256, size = excluded.size, at = excluded.at, data = excluded.data
-    RETURNING tenant, run, generation
+    RETURNING tenant, run, generation, name
+), locked AS (
+    SELECT runs.tenant, runs.id, wanted.sha256
+    FROM runs JOIN wanted ON runs.tenant = wanted.tenant AND runs.id = wanted.run AND runs.generation = wanted.generation
+    WHERE is_evidence
+    ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs
 ), shown AS (
-    UPDATE runs SET evidence = $5 FROM kept
-    WHERE $9 AND runs.tenant = kept.tenant AND runs.id = kept.run AND runs.generation = kept.generation
+    UPDATE runs SET evidence = locked.sha256 FROM locked WHERE runs.tenant = locked.tenant AND runs.id = locked.id
 )
-SELECT run FROM kept;
+SELECT tenant, run, generation, name FROM kept;
 
 -- name: artefacts
 SELECT tenant, run, generation, name, sha256, size, at FROM artefacts
@@ -229,6 +311,13 @@ WHERE tenant = $1 AND run = $2 ORDER BY at, generation, name;
 
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = $1 AND run = $2 AND generation = $3 AND name = $4;
+
+-- name: kept_evidence
+SELECT found.* FROM unnest($1::text[], $2::text[]) AS given (tenant, run) CROSS JOIN LATERAL (
+    SELECT tenant, run, generation, name, sha256, size, at, data FROM artefacts
+    WHERE artefacts.tenant = given.tenant AND artefacts.run = given.run AND name = $3 OFFSET 0
+) AS found
+ORDER BY tenant, run, generation;
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;

@@ -411,6 +411,9 @@ ORDER BY inbox.tenant, inbox.run, position;
 -- name: blob
 SELECT data FROM blobs WHERE tenant = $1 AND digest = $2;
 
+-- name: blobs
+SELECT digest, data FROM blobs WHERE tenant = $1 AND digest = ANY ($2::bytea[]);
+
 -- name: work_of
 SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
 WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
@@ -473,7 +476,7 @@ SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
            'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
-           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'artefacts'
+           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts'
        ]) AS name)::bigint;
 
 -- name: surroundings

@@ -155,6 +155,12 @@ class PostgresStore(Governance):
             loaded[p.Key(tenant, run)].messages.append(rows.received(message))
         return loaded
 
+    async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
+        found: dict[p.Key, list[p.Segment]] = {}
+        for tenant, run, *segment in await self._read("journals", *columns(dict.fromkeys(keys), 2)):
+            found.setdefault(p.Key(tenant, run), []).append(rows.segment(segment))
+        return found
+
     async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
         found: dict[p.Key, list[p.Received]] = {key: [] for key in keys}
         for tenant, run, *message in await self._read("messages", *columns(found, 2)):
@@ -168,6 +174,9 @@ class PostgresStore(Governance):
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         found = await self._read("blob", tenant, digest)
         return found[0][0] if found else None
+
+    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {row["digest"]: row["data"] for row in await self._read("blobs", tenant, list(digests))}
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         clauses = rows.run_clauses(query, after)

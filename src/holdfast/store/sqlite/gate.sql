@@ -33,6 +33,10 @@ SELECT body, reversed_by FROM receipts WHERE tenant = ? AND key = ?;
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
 
+-- name: receipts_by_id
+-- Ids come as a JSON array.
+SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
+
 -- name: misfiled
 -- One whose columns are not what its body says.
 SELECT id FROM receipts
@@ -59,6 +63,10 @@ WHERE tenant = ?1 AND id = ?2 AND version = ?6 - 1;
 -- name: task
 SELECT body FROM tasks WHERE tenant = ? AND id = ?;
 
+-- name: tasks_by_id
+-- Ids come as a JSON array.
+SELECT body FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
+
 -- name: live_tasks
 -- Of the run's present generation.
 SELECT tasks.body FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
@@ -69,6 +77,16 @@ ORDER BY tasks.created_at, tasks.id;
 -- name: unsealed
 SELECT sequence, tenant, run, kind, at, CAST(body AS BLOB), position FROM audit INDEXED BY audit_unsealed
 WHERE position IS NULL ORDER BY sequence LIMIT ?;
+
+-- name: blocks_before
+-- The block at or before each place: a JSON array of tenants and positions.
+SELECT json_extract(value, '$[0]'), (
+    SELECT number FROM blocks WHERE tenant = json_extract(value, '$[0]') AND first <= json_extract(value, '$[1]')
+    ORDER BY first DESC LIMIT 1
+) FROM json_each(?);
+
+-- name: last_signer
+SELECT id FROM signing_keys ORDER BY number DESC LIMIT 1;
 
 -- name: last_block
 SELECT number, first + count FROM blocks WHERE tenant = ? ORDER BY number DESC LIMIT 1;
@@ -92,11 +110,23 @@ WHERE tenant = ?1 AND evidence IS NOT NULL
   AND id IN (SELECT run FROM audit WHERE sequence IN (SELECT value FROM json_each(?2)));
 
 -- name: signing_keys
-SELECT number, id, public, private, created_at, endorsement FROM signing_keys ORDER BY number;
+SELECT number, id, public, private, created_at, endorsement, chains, heads, retirement FROM signing_keys ORDER BY number;
+
+-- name: gone_on
+-- A chain that has a block behind the number given for its tenant, in a JSON object.
+SELECT tenant FROM blocks GROUP BY tenant
+HAVING max(number) > coalesce((SELECT value FROM json_each(?1) WHERE key = tenant), 0) LIMIT 1;
 
 -- name: add_signing_key
-INSERT INTO signing_keys (number, id, public, private, created_at, endorsement) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO signing_keys (number, id, public, private, created_at, endorsement, chains, heads, retirement)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
+
+-- name: add_chain_end
+INSERT INTO chain_ends (key_number, tenant, number, head) VALUES (?, ?, ?, ?);
+
+-- name: chain_ends
+SELECT tenant, number, head FROM chain_ends WHERE key_number = ? ORDER BY tenant;
 
 -- name: sealed_behind
 SELECT 1 FROM audit WHERE tenant = ? AND run = ? AND position > ? LIMIT 1;
@@ -114,6 +144,12 @@ SELECT generation, name, sha256, size, at FROM artefacts WHERE tenant = ? AND ru
 
 -- name: artefact
 SELECT data FROM artefacts WHERE tenant = ? AND run = ? AND generation = ? AND name = ?;
+
+-- name: kept_evidence
+-- Tenants and runs come as a JSON array of arrays.
+SELECT tenant, run, generation, name, CAST(sha256 AS BLOB), CAST(size AS INTEGER), at, CAST(data AS BLOB) FROM artefacts
+WHERE (tenant, run) IN (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)) AND name = ?
+ORDER BY tenant, run, generation;
 
 -- name: evidence_due
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at LIMIT ?;

@@ -243,6 +243,13 @@ class SqliteStore(Governance):
             )
         return loaded
 
+    async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
+        journals = {}
+        for run in await self.get(keys):
+            found = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
+            journals[run.key] = [rows.segment(row) for row in found]
+        return journals
+
     def _inbox(self, key: p.Key) -> list[p.Received]:
         return [
             p.Received(position, p.Message(kind, body, at))
@@ -258,6 +265,10 @@ class SqliteStore(Governance):
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         found = self._read(SQL["blob"], (tenant, digest))
         return found[0][0] if found else None
+
+    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        found = ((each, await self.blob(tenant, each)) for each in digests)
+        return {digest: data async for digest, data in found if data is not None}
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)

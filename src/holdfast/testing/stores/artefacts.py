@@ -7,7 +7,7 @@ import hashlib
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.testing.stores.gate_samples import block, note, noted
+from holdfast.testing.stores.gate_samples import block, note, noted, seal
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -97,7 +97,7 @@ class Artefacts(Topic):
             await governed_end(store, name)
         await store.commit([note("late", run="two")])
         (entry,) = await store.unsealed(10)
-        assert await store.seal(block(), [entry.sequence])
+        assert await seal(store, block(), [entry.sequence])
         files = [p.File(artefact(p.EVIDENCE, run=name), b"data") for name in ("three", "two", "one")]
         other = p.Artefact(p.Key("bolt", "one"), 0, p.EVIDENCE, b"hash", 4, NOW)
         files += [p.File(artefact(run="two"), b"data"), p.File(other, b"data", 7)]
@@ -160,11 +160,11 @@ class Artefacts(Topic):
             await keep(store, artefact(p.EVIDENCE, run=name), b"data")
         await store.commit([note("a", run="two"), note("b", run=None), note("c", tenant="bolt"), note("d"), note("e")])
         two, nobody, other, *mine = await store.unsealed(10)
-        assert await store.seal(block(1, 1, 2), [two.sequence, nobody.sequence])
-        assert await store.seal(block(tenant="bolt"), [other.sequence])
-        assert not await store.seal(block(9, 9, 2), [entry.sequence for entry in mine])
+        assert await seal(store, block(1, 1, 2), [two.sequence, nobody.sequence])
+        assert await seal(store, block(tenant="bolt"), [other.sequence])
+        assert not await seal(store, block(9, 9, 2), [entry.sequence for entry in mine])
         assert await due(store) == ["two"]
-        assert await store.seal(block(2, 3, 2), [entry.sequence for entry in mine])
+        assert await seal(store, block(2, 3, 2), [entry.sequence for entry in mine])
         assert [run.evidence for run in await store.get([key(), key("two")])] == [None, None]
         assert await due(store) == ["one", "two"]
         assert await store.artefact(key(), 0, p.EVIDENCE) == b"data"
@@ -176,8 +176,8 @@ class Artefacts(Topic):
         assert await keep(store, artefact(p.EVIDENCE, b"old"), b"old")
         await store.commit([note("a"), note("b"), note("c", run="two"), note("d", tenant="bolt"), note("e")])
         a, b, c, d, _ = await store.unsealed(10)
-        assert await store.seal(block(1, 1, 3), [entry.sequence for entry in (a, b, c)])
-        assert await store.seal(block(1, 9, 1, tenant="bolt"), [d.sequence])
+        assert await seal(store, block(1, 1, 3), [entry.sequence for entry in (a, b, c)])
+        assert await seal(store, block(1, 9, 1, tenant="bolt"), [d.sequence])
         for through in (-1, 1):
             assert not await keep(store, artefact(p.EVIDENCE, b"new"), b"new", through)
         assert (await row(store)).evidence is None
@@ -191,8 +191,23 @@ class Artefacts(Topic):
     async def test_evidence_without_a_run_is_kept_likewise(self, store: p.Store) -> None:
         """The run may be gone meanwhile: what would be kept must not lack anything either."""
         (entry,) = await noted(store, "a")
-        await store.seal(block(), [entry.sequence])
+        await seal(store, block(), [entry.sequence])
         assert not await keep(store, artefact(p.EVIDENCE), b"data")
         assert await store.artefacts(key()) == []
         assert await keep(store, artefact(p.EVIDENCE), b"data", 1)
         assert await store.artefacts(p.Key(TENANT, "one")) == [artefact(p.EVIDENCE)]
+
+    @on_fresh_store
+    async def test_the_evidence_of_several_runs_is_read_together(self, store: p.Store) -> None:
+        """Of all generations, and no other file of them."""
+        for run, generation, data in (("two", 0, b"b"), ("one", 1, b"c"), ("one", 0, b"a"), ("three", 0, b"d")):
+            await keep(store, artefact(p.EVIDENCE, data, run=run, generation=generation), data)
+        await keep(store, artefact(), b"data")
+        found = await store.kept_evidence([key("two"), key("one"), key("nobody"), key("one")])
+        assert [(file.artefact.key.run, file.artefact.generation, file.data) for file in found] == [
+            ("one", 0, b"a"),
+            ("one", 1, b"c"),
+            ("two", 0, b"b"),
+        ]
+        assert found[0] == p.File(artefact(p.EVIDENCE, b"a"), b"a")
+        assert await store.kept_evidence([]) == []

@@ -60,3 +60,11 @@ class Blobs(Topic):
         await advanced(store, turn(await leased(store), blobs={b"\x00\xff": data, b"empty": b""}))
         assert await store.blob("acme", b"\x00\xff") == data
         assert await store.blob("acme", b"empty") == b""
+
+    @on_fresh_store
+    async def test_blobs_are_read_together(self, store: p.Store) -> None:
+        """Those of the tenant that exist."""
+        await begun(store, start(blobs={b"d1": b"one", b"d2": b"two", b"d3": b"three"}))
+        assert await store.blobs("acme", [b"d3", b"nothing", b"d1"]) == {b"d1": b"one", b"d3": b"three"}
+        assert await store.blobs("bolt", [b"d1"]) == {}
+        assert await store.blobs("acme", []) == {}

@@ -154,7 +154,7 @@ class Concurrency(Topic):
         async with handles(store) as shared:
             for at, (name, entry) in enumerate(zip(names, entries, strict=True)):
                 keeping = keep(shared[1], artefact(p.EVIDENCE, run=name), b"data")
-                sealing = shared[2].seal(gate_samples.block(at + 1, at + 1), [entry.sequence])
+                sealing = gate_samples.seal(shared[2], gate_samples.block(at + 1, at + 1), [entry.sequence])
                 await asyncio.gather(*((keeping, sealing) if at % 2 else (sealing, keeping)))
         assert [run.key.run for run in await store.evidence_due(100)] == sorted(names)
 

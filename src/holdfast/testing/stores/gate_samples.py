@@ -117,6 +117,12 @@ async def noted(store: p.Store, *bodies: str, tenant: str = TENANT) -> list[p.En
     return [entry for entry in await store.unsealed(1000) if entry.tenant == tenant]
 
 
+async def seal(store: p.Store, block: p.Block, sequences: Sequence[int]) -> bool:
+    """Seal one block."""
+    (sealed,) = await store.seal([p.Sealing(block, tuple(sequences))])
+    return sealed
+
+
 async def bodies(store: p.Store, tenant: str = TENANT) -> list[str]:
     """What a tenant's audit says, in order."""
     return [entry.body.decode() for entry in await store.entries(p.AuditQuery(tenant), 1000)]

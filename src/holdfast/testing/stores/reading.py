@@ -69,3 +69,13 @@ class Reading(Topic):
         run = await begun(store, change)
         assert (run.key, run.workflow, run.attributes, run.owner) == (p.Key(odd, odd), odd, {odd: odd}, odd)
         assert await store.find(p.Query(tenant=odd, workflow=odd), 10) == [run]
+
+    @on_fresh_store
+    async def test_journals_are_read_together(self, store: p.Store) -> None:
+        """Those of the present generation, of the runs that exist, without blobs and inboxes."""
+        run = await begun(store, start(owner="ann", blobs={b"d1": b"one"}))
+        await advanced(store, turn(run))
+        await begun(store, start("two"))
+        found = await store.journals([key("two"), key("one"), key("nobody")])
+        assert found == {key("one"): [segment(), segment(2, 1)], key("two"): [segment()]}
+        assert await store.journals([]) == {}

@@ -290,3 +290,12 @@ class Receipts(Topic):
         assert await keys(p.ReceiptQuery(connector="mail")) == "c"
         assert await keys(p.ReceiptQuery(TENANT, "one", "pending", "bank")) == "a"
         assert await keys(p.ReceiptQuery(TENANT, "two", "failed")) == ""
+
+    @on_fresh_store
+    async def test_receipts_are_read_together_by_id(self, store: p.Store) -> None:
+        """Those of the tenant that exist."""
+        a, b = await opened(store, receipt("a")), await opened(store, receipt("b"))
+        await opened(store, receipt("c", tenant="bolt"))
+        ids = [b.id, "nobody", a.id, "receipt of c"]
+        assert await store.receipts_by_id(TENANT, ids) == {a.id: a, b.id: b}
+        assert await store.receipts_by_id(TENANT, []) == {}

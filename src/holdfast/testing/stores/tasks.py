@@ -238,3 +238,11 @@ class Tasks(Topic):
         assert await ids(p.TaskQuery(run="two")) == "b"
         assert await ids(p.TaskQuery(TENANT, "requested", "one")) == "a"
         assert await ids(p.TaskQuery(TENANT, "requested", "two")) == ""
+
+    @on_fresh_store
+    async def test_tasks_are_read_together_by_id(self, store: p.Store) -> None:
+        """Those of the tenant that exist."""
+        a, b = task("a"), task("b")
+        await store.commit([p.PutTask(a), p.PutTask(b), p.PutTask(task("c", tenant="bolt"))])
+        assert await store.tasks_by_id(TENANT, ["b", "nobody", "a", "c"]) == {"a": a, "b": b}
+        assert await store.tasks_by_id(TENANT, []) == {}

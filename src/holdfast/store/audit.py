@@ -1,0 +1,65 @@
+"""The part of the store's protocol that is the audit: its entries, blocks and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.store.governance import AuditQuery, Block, ChainEnd, Entry, Note, Sealing, SigningKey, Span
+
+
+class Auditing(Protocol):
+    """Where the audit lives."""
+
+    async def entries(self, query: AuditQuery, limit: int, after: Entry | None = None) -> list[Entry]:
+        """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
+        ...
+
+    async def told(self, spans: Sequence[Span], limit: int, after: Entry | None = None) -> list[Entry]:
+        """A page of the entries of several runs, sealed or not, by sequence, beginning behind ``after``.
+
+        A run is asked for once.
+        """
+        ...
+
+    async def unsealed(self, limit: int) -> list[Entry]:
+        """Entries of all tenants that are not sealed yet, by sequence."""
+        ...
+
+    async def blocks(self, tenant: str, first: int, limit: int) -> list[Block]:
+        """Blocks from number ``first`` on; a negative ``first`` gives the last ``-first`` blocks. In order."""
+        ...
+
+    async def heads(self, tenants: Sequence[str] | None = None) -> list[Block]:
+        """The last blocks of these tenants, or of all, without their digests; a tenant without a block has none."""
+        ...
+
+    async def holders(self, places: Sequence[tuple[str, int]]) -> list[Block]:
+        """The blocks that hold these entries, which are named by tenant and position; by tenant and number."""
+        ...
+
+    async def seal(self, sealings: Sequence[Sealing]) -> list[bool]:
+        """Append blocks and give their entries their positions, in one transaction; each is answered on its own.
+
+        The runs that the entries name have no evidence any more: what they had lacks these entries, and is due again.
+
+        False, and nothing done of it, where the number is taken, one of the entries is sealed already, or another key
+        than the last one signed.
+        """
+        ...
+
+    async def signing_keys(self) -> list[SigningKey]:
+        """The keys of the audit, in order; the last one signs."""
+        ...
+
+    async def add_signing_key(self, key: SigningKey, also: Note | None = None, ends: Sequence[ChainEnd] = ()) -> bool:
+        """Add the next key, with the ends of all chains, and an entry of the audit with it.
+
+        False, and nothing done, where its number is taken, or where it has a ``retirement`` and a chain has gone on
+        behind its end.
+        """
+        ...
+
+    async def chain_ends(self, number: int) -> list[ChainEnd]:
+        """The ends that came with the key of this number."""
+        ...

@@ -1,0 +1,168 @@
+"""The audit, read and sealed: entries, blocks and the keys that sign them."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.store import protocol as p
+from holdfast.store.governance import holding
+from holdfast.store.sqlite.gating import note
+from holdfast.store.sqlite.sql import GATE
+
+# SQLite keeps whatever type it was given. Read as what it must be, what somebody altered is named and breaks nothing.
+_ENTRY_COLUMNS: Final = """
+SELECT audit.sequence, CAST(audit.tenant AS TEXT), CAST(audit.run AS TEXT), CAST(audit.kind AS TEXT),
+       CAST(audit.at AS INTEGER), CAST(audit.body AS BLOB), CAST(audit.position AS INTEGER) AS position
+"""
+ENTRY: Final = f"{_ENTRY_COLUMNS} FROM audit"
+BLOCK: Final = """
+SELECT tenant, CAST(number AS INTEGER), CAST(first AS INTEGER), CAST(count AS INTEGER), CAST(previous AS BLOB),
+       CAST(head AS BLOB), CAST(digests AS BLOB), CAST(sealed_at AS INTEGER), CAST(signer AS TEXT),
+       CAST(signature AS BLOB), CAST(form AS INTEGER)
+FROM blocks
+"""
+HEAD: Final = BLOCK.replace("CAST(digests AS BLOB)", "x''")
+SEALED_BEHIND: Final = """
+position IS NOT NULL AND position > coalesce((SELECT position FROM audit WHERE sequence = ?), ?)
+"""
+OTHERS_BEHIND: Final = """
+position IS NULL
+AND sequence > CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL THEN ? ELSE 0 END
+"""
+# Sealed entries of a run are in an index; the others are few, and are all looked at.
+TOLD: Final = f"""
+WITH spans AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS tenant, json_extract(value, '$[1]') AS run,
+           json_extract(value, '$[2]') AS since, json_extract(value, '$[3]') AS until,
+           json_extract(value, '$[4]') AS kind
+    FROM json_each(?1)
+)
+{_ENTRY_COLUMNS} FROM spans CROSS JOIN audit INDEXED BY audit_of_run
+WHERE audit.tenant = spans.tenant AND audit.run = spans.run AND audit.position IS NOT NULL AND audit.sequence > ?2
+  AND (spans.since IS NULL OR audit.at >= spans.since) AND (spans.until IS NULL OR audit.at < spans.until)
+  AND (spans.kind IS NULL OR audit.kind = spans.kind)
+UNION ALL
+{_ENTRY_COLUMNS} FROM audit INDEXED BY audit_unsealed CROSS JOIN spans
+WHERE audit.tenant = spans.tenant AND audit.run = spans.run AND audit.position IS NULL AND audit.sequence > ?2
+  AND (spans.since IS NULL OR audit.at >= spans.since) AND (spans.until IS NULL OR audit.at < spans.until)
+  AND (spans.kind IS NULL OR audit.kind = spans.kind)
+ORDER BY 1 LIMIT ?3
+"""  # noqa: S608  # the values are bound
+LAST: Final = 2**63 - 1
+
+
+class Auditing(ABC):
+    """The operations of the SQLite store on the audit."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractAsyncContextManager[sqlite3.Connection]: ...
+
+    @abstractmethod
+    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+
+    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+        where, values = where_equal(tenant=query.tenant, run=query.run, kind=query.kind)
+        for clause, bound in (("at >= ?", query.since), ("at < ?", query.until)):
+            if bound is not None:
+                where += f" AND {clause}"
+                values.append(bound)
+        # One statement, so that none is missed that is sealed meanwhile. ``after`` may have been sealed since it was
+        # read: what counts is where it stands now.
+        sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEHIND} ORDER BY audit.position LIMIT ?"
+        others = f"{ENTRY} WHERE {where} AND {OTHERS_BEHIND} ORDER BY sequence LIMIT ?"
+        sequence, else_behind = (0, -1) if after is None else (after.sequence, LAST)
+        found = self._read(
+            f"SELECT * FROM ({sealed}) UNION ALL SELECT * FROM ({others})",  # noqa: S608  # values are bound
+            (*values, sequence, else_behind, limit, *values, sequence, sequence, limit),
+        )
+        # Each half comes in its order. What an altered position reads as is no place to sort it to.
+        return sorted((p.Entry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
+
+    async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+        wanted = _json([[*span.key, span.since, span.until, span.kind] for span in spans])
+        return [p.Entry(*row) for row in self._read(TOLD, (wanted, 0 if after is None else after.sequence, limit))]
+
+    async def unsealed(self, limit: int) -> list[p.Entry]:
+        return [p.Entry(*row) for row in self._read(GATE["unsealed"], (limit,))]
+
+    async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
+        if first < 0:
+            found = self._read(f"{BLOCK} WHERE tenant = ? ORDER BY number DESC LIMIT ?", (tenant, -first))[::-1][:limit]
+        else:
+            found = self._read(
+                f"{BLOCK} WHERE tenant = ? AND number >= ? ORDER BY number LIMIT ?", (tenant, first, limit)
+            )
+        return [p.Block(*row) for row in found]
+
+    async def heads(self, tenants: Sequence[str] | None = None) -> list[p.Block]:
+        if tenants is None:
+            last = "(SELECT tenant, max(number) FROM blocks GROUP BY tenant)"
+            found = self._read(f"{HEAD} WHERE (tenant, number) IN {last} ORDER BY tenant")
+        else:
+            last = "SELECT value, (SELECT max(number) FROM blocks WHERE tenant = value) FROM json_each(?)"
+            found = self._read(f"{HEAD} WHERE (tenant, number) IN ({last}) ORDER BY tenant", (_json(list(tenants)),))
+        return [p.Block(*row) for row in found]
+
+    async def holders(self, places: Sequence[tuple[str, int]]) -> list[p.Block]:
+        near = f"WHERE (tenant, number) IN ({GATE['blocks_before']}) ORDER BY tenant, number"
+        found = [p.Block(*row) for row in self._read(f"{BLOCK} {near}", (_json(places),))]
+        return holding(found, places)
+
+    async def seal(self, sealings: Sequence[p.Sealing]) -> list[bool]:
+        async with self._transaction() as connection:
+            signer = connection.execute(GATE["last_signer"]).fetchone()
+            return [
+                (signer is None or signer[0] == sealing.block.signer) and _seal(connection, sealing)
+                for sealing in sealings
+            ]
+
+    async def signing_keys(self) -> list[p.SigningKey]:
+        return [p.SigningKey(*row) for row in self._read(GATE["signing_keys"])]
+
+    async def add_signing_key(
+        self, key: p.SigningKey, also: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
+    ) -> bool:
+        async with self._transaction() as connection:
+            reached = _json({end.tenant: end.number for end in ends})
+            if key.retirement and connection.execute(GATE["gone_on"], (reached,)).fetchone():
+                return False
+            added = connection.execute(GATE["add_signing_key"], msgspec.structs.astuple(key)).rowcount == 1
+            if added:
+                connection.executemany(GATE["add_chain_end"], [(key.number, *msgspec.structs.astuple(e)) for e in ends])
+            if added and also is not None:
+                note(connection.cursor(), also)
+        return added
+
+    async def chain_ends(self, number: int) -> list[p.ChainEnd]:
+        return [p.ChainEnd(*row) for row in self._read(GATE["chain_ends"], (number,))]
+
+
+def _seal(connection: sqlite3.Connection, sealing: p.Sealing) -> bool:
+    block = sealing.block
+    last = connection.execute(GATE["last_block"], (block.tenant,)).fetchone()
+    if last is not None and (block.number, block.first) != (last[0] + 1, last[1]):
+        return False
+    wanted = _json(sealing.sequences)
+    (free,) = connection.execute(GATE["count_sealable"], (wanted, block.tenant)).fetchone()
+    if free != len(sealing.sequences):
+        return False
+    connection.execute(GATE["add_block"], msgspec.structs.astuple(block))
+    connection.executemany(GATE["seal"], enumerate(sealing.sequences, block.first))
+    connection.execute(GATE["make_due"], (block.tenant, wanted))
+    return True
+
+
+def where_equal(**conditions: str | None) -> tuple[str, list[Any]]:
+    """The clause of the conditions that are given, by column, and its parameters."""
+    given = {column: value for column, value in conditions.items() if value is not None}
+    return " AND ".join(["1", *(f"{column} = ?" for column in given)]), list(given.values())
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,162 @@
+"""An answer that no entry of the audit tells is no answer: nothing is done because of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import Holdfast
+from holdfast.gate.tasks import answer
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from holdfast.worker import messages
+from tests.unit.worker.ground import Ground, asked, asking, kill, line_of, rested
+from tests.unit.worker.paying import ALL, DONE, careful, paying
+
+
+@pytest.fixture(autouse=True)
+def nothing_done() -> None:
+    DONE.clear()
+
+
+def forge(ground: Ground, task: p.Task) -> None:
+    """Write a task's row by hand."""
+    assert isinstance(ground.store, MemoryStore)
+    ground.store._tables.tasks[task.tenant, task.id] = task
+
+
+async def tell(app: Holdfast, task: p.Task) -> None:
+    """Put a message into the run's inbox by hand."""
+    key = p.Key(task.tenant, task.run)
+    await line_of(app)._store.commit([p.Deliver(key, messages.answered(task, 1))])
+    app.delivered(key)
+
+
+async def parked(app: Holdfast, run: str) -> str:
+    """Wait until the run is parked; gives why."""
+    while (pause := (await app.run(run).info()).pause) is None:
+        await app.changed(0.05)
+    return pause
+
+
+def approved(task: p.Task, who: str = "mallory") -> p.Task:
+    return answer(replace(task, candidates=()), who, "approved", "", task.created_at)
+
+
+def rejected(task: p.Task) -> p.Task:
+    return answer(task, "mallory", "rejected", "", task.created_at)
+
+
+@pytest.mark.parametrize("forged", [approved, rejected])
+@pytest.mark.parametrize("way", ["row", "message", "both"])
+def test_a_forged_answer_parks_the_run_and_does_nothing(
+    virtual: Ground, way: str, forged: Callable[[p.Task], p.Task]
+) -> None:
+    """Whether the row was changed and another worker takes the run, or the run is told so."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking()) as app:
+            await app.start(careful, "a-1", id="one")
+            task = await asked(app, "one")
+            await rested(app, "one")
+            if way in ("row", "both"):
+                forge(ground, forged(task))
+            if way == "row":
+                kill(app)
+            else:
+                await tell(app, forged(task))
+                why = await parked(app, "one")
+        if way == "row":
+            async with ground.engine(*ALL, policy=asking()) as app:
+                await stir(app, task)
+                why = await parked(app, "one")
+        assert why.startswith(f"store_corrupt: task {task.id} differs from what the audit says of it in its status")
+        assert "holdfast audit verify" in why
+        assert DONE == []
+
+    virtual.play(main)
+    assert DONE == []
+
+
+async def stir(app: Holdfast, task: p.Task) -> None:
+    """Have the run's call judged once more."""
+    root, position = task.root, task.position
+    key = p.Key(task.tenant, task.run)
+    message = messages.stirred(_Place(root, position), 1)  # type: ignore[arg-type]  # only its place is read
+    await line_of(app)._store.commit([p.Deliver(key, message)])
+    app.delivered(key)
+
+
+class _Place:
+    def __init__(self, root: bytes, position: int) -> None:
+        self.root = root
+        self.position = position
+
+
+def test_once_the_row_is_mended_the_run_goes_on(virtual: Ground) -> None:
+    """It waits for a person again, whose answer counts."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(*ALL, policy=asking()) as app:
+            run = await app.start(paying, "a-1", id="one")
+            task = await asked(app, "one")
+            await rested(app, "one")
+            forge(ground, approved(task))
+            await stir(app, task)
+            await parked(app, "one")
+            assert not (await app.audit.verify()).good
+            forge(ground, task)
+            await run.resume(by="ann")
+            await rested(app, "one")
+            assert DONE == []
+            await app.tasks.approve(task.id, by="bob")
+            assert (await app.audit.verify()).good
+            return await run.result(30)
+
+    assert virtual.play(main) == ["paid 1"]
+
+
+def test_an_approval_by_somebody_who_was_not_asked_is_none(virtual: Ground) -> None:
+    """With the candidates changed by hand the engine takes their answer, and notes it. It does not act on it."""
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(*ALL, policy=asking(candidates=["bob"])) as app:
+            await app.start(paying, "a-1", id="one")
+            task = await asked(app, "one")
+            await rested(app, "one")
+            forge(ground, replace(task, candidates=("mallory",)))
+            await app.tasks.approve(task.id, by="mallory")
+            return await parked(app, "one")
+
+    assert "differs from what the audit says of it in its terms." in virtual.play(main)
+    assert DONE == []
+
+
+def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the answered call alone; a run that asks nobody reads nothing of the audit."""
+    reads: list[p.Key] = []
+    told = MemoryStore.told
+
+    async def counting(
+        store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None
+    ) -> list[p.Entry]:
+        reads.extend(span.key for span in spans)
+        return await told(store, spans, limit, after)
+
+    monkeypatch.setattr(MemoryStore, "told", counting)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking()) as app:
+            run = await app.start(paying, "a-1", 2, id="asking")
+            for _ in range(2):
+                await app.tasks.approve((await asked(app, run.id)).id, by="bob")
+                await asyncio.sleep(1)
+            await run.result(30)
+        async with ground.engine(*ALL) as app:
+            await (await app.start(paying, "a-1", 2, id="free")).result(30)
+
+    virtual.play(main)
+    assert [key.run for key in reads] == ["asking", "asking"]
