@@ -7,6 +7,7 @@ class with its smallest seed. The exit status says whether all laws held.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections import defaultdict
@@ -22,12 +23,14 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)
     parser.add_argument("--shrink", action="store_true", help="shrink one of each class of faults")
+    parser.add_argument("--whole", action="store_true", help="on the whole engine, with crashes, not by hand")
     given = parser.parse_args()
+    logging.disable(logging.CRITICAL)  # workers say that they are dying; that is the point
     if given.program is not None:
-        return _one(play(read(given.program), given.seed), shrink=False)
+        return _one(play(read(given.program), given.seed, whole=given.whole), shrink=False)
     if given.count == 1:
-        return _one(play(program(given.seed), given.seed), shrink=True)
-    return _many(given.seed, given.count, shrink=given.shrink)
+        return _one(play(program(given.seed), given.seed, whole=given.whole), shrink=True)
+    return _many(given.seed, given.count, shrink=given.shrink, whole=given.whole)
 
 
 def _one(broken: Broken | None, *, shrink: bool) -> int:
@@ -40,11 +43,11 @@ def _one(broken: Broken | None, *, shrink: bool) -> int:
     return 1
 
 
-def _many(seed: int, count: int, *, shrink: bool) -> int:
+def _many(seed: int, count: int, *, shrink: bool, whole: bool) -> int:
     faults: dict[str, list[tuple[int, int]]] = defaultdict(list)
     began = time.monotonic()
     for number in range(seed, seed + count):
-        if (broken := play(program(number), number)) is not None:
+        if (broken := play(program(number), number, whole=whole)) is not None:
             faults[broken.violation.kind].append((size(broken.tree), number))
     for kind, found in sorted(faults.items()):
         smallest = ", ".join(f"{number} ({nodes} nodes)" for nodes, number in sorted(found)[:4])
@@ -53,7 +56,7 @@ def _many(seed: int, count: int, *, shrink: bool) -> int:
     if shrink:
         for found in faults.values():
             number = min(found)[1]
-            if (broken := play(program(number), number)) is not None:
+            if (broken := play(program(number), number, whole=whole)) is not None:
                 print(f"\nseed {number}:\n{shrunk(broken).shown()}")
     return 1 if faults else 0
 

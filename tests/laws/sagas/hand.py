@@ -10,8 +10,6 @@ import random
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from holdfast import Holdfast
 from holdfast.errors import AuthorError, EngineError, HoldfastError
 from holdfast.journal import events as e
@@ -31,6 +29,7 @@ from holdfast.worker.held import Held, Warm
 from holdfast.worker.sealing import unseal
 from holdfast.worker.turns import Plan
 from holdfast.worker.watchdog import Watchdog
+from tests.laws.sagas.lives import Life, origin_of
 from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, do, plain, play, undo
 from tests.laws.sagas.violation import Violation
 
@@ -38,14 +37,6 @@ T = TypeVar("T")
 
 WORKER: Final = "hand"
 STEPS: Final = {step.name: step for step in (do, plain, undo)}
-
-
-class Life(msgspec.Struct):
-    """One generation of a run: how it came about, its journal, and what its program saw."""
-
-    origin: str  # start, continue or retry
-    entries: list[e.Entry]
-    notes: list[Note]
 
 
 class Waiting:
@@ -269,8 +260,7 @@ class Hand:
         """Every generation of a run so far, oldest first."""
         found: list[Life] = []
         for generation in sorted(self.store._tables.segments[key]):
-            retried = (key, generation) in self.retried
-            origin = "start" if generation == 0 else "retry" if retried else "continue"
+            origin = origin_of(generation, (key, generation) in self.retried)
             notes = self.ended.get((key, generation))
             found.append(
                 Life(origin, self.journal(key, generation), self.traces[key].notes if notes is None else notes)

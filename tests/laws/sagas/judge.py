@@ -14,7 +14,7 @@ import cbor2
 from holdfast.journal import events as e
 from holdfast.journal.payload import CONTINUED, Err, Ok
 from holdfast.journal.promise import PromiseId
-from tests.laws.sagas.hand import Life
+from tests.laws.sagas.lives import Life
 from tests.laws.sagas.play import Note, do, key_of, undo
 from tests.laws.sagas.violation import Violation
 

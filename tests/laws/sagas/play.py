@@ -43,6 +43,10 @@ class World:
         self.attempts: Counter[str] = Counter()
         self._numbers = itertools.count(1)
 
+    async def perform(self, name: str, *args: Any) -> str:
+        """Do one attempt of a step of this name."""
+        return self.undo(*args) if name == "undo" else self.do(*args)
+
     def do(self, key: str, fails: int) -> str:
         self.attempts[key] += 1
         if self.attempts[key] <= fails:
@@ -67,17 +71,17 @@ world: Final[ContextVar[World]] = ContextVar("world")
 
 @step(name="sagas.undo", retry=_RETRY)
 async def undo(value: str) -> str:
-    return world.get().undo(value)
+    return await world.get().perform("undo", value)
 
 
 @step(name="sagas.do", undo=undo, retry=_RETRY)
 async def do(key: str, fails: int) -> str:
-    return world.get().do(key, fails)
+    return await world.get().perform("do", key, fails)
 
 
 @step(name="sagas.plain", retry=_RETRY)
 async def plain(key: str, fails: int) -> str:
-    return world.get().do(key, fails)
+    return await world.get().perform("plain", key, fails)
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from tests.laws.sagas import tree as t
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.schedule import Schedule
 from tests.laws.sagas.violation import Violation
+from tests.laws.sagas.whole import Whole
 
 SCHEDULES = 40
 """So many schedules are tried before a smaller program is taken for a lawful one."""
@@ -24,6 +25,7 @@ class Broken(msgspec.Struct):
 
     tree: t.Node
     seed: int
+    whole: bool
     violation: Violation
     log: list[str]
 
@@ -32,28 +34,30 @@ class Broken(msgspec.Struct):
         return t.size(self.tree), len(self.log)
 
     def shown(self) -> str:
-        command = f"python -m tests.laws.sagas --program '{t.written(self.tree)}' {self.seed}"
+        where = "--whole " if self.whole else ""
+        command = f"python -m tests.laws.sagas {where}--program '{t.written(self.tree)}' {self.seed}"
         lines = [str(self.violation), "program:", t.shown(self.tree), "schedule:", *(f"  {line}" for line in self.log)]
         return "\n".join([*lines, f"again: {command}"])
 
 
-def play(tree: t.Node, seed: int) -> Broken | None:
-    """Play a program by the schedule of a seed; gives what it breaks."""
-    schedule = Schedule(tree, seed)
+def play(tree: t.Node, seed: int, *, whole: bool = False) -> Broken | None:
+    """Play a program by hand, or on the ``whole`` engine, as a seed says; gives what it breaks."""
+    player = Whole(tree, seed) if whole else Schedule(tree, seed)
     with _quietly():
         try:
-            schedule.play()
+            player.play()
         except Violation as violation:
-            return Broken(tree, seed, violation, schedule.log)
+            return Broken(tree, seed, whole, violation, player.log)
     return None
 
 
-def check(seed: int) -> None:
+def check(seed: int, *, whole: bool = False) -> None:
     """Judge one seed. Raises Violation, with the program, the schedule and the command in its notes."""
-    broken = play(program(seed), seed)
+    broken = play(program(seed), seed, whole=whole)
     if broken is not None:
         small = shrunk(broken)
-        small.violation.add_note(f"seed {seed}: make sagas SEED={seed}\nthe smallest that was found:\n{small.shown()}")
+        again = f"python -m tests.laws.sagas {'--whole ' if whole else ''}{seed}"
+        small.violation.add_note(f"seed {seed}: {again}\nthe smallest that was found:\n{small.shown()}")
         raise small.violation from None
 
 
@@ -71,8 +75,8 @@ def _like(broken: Broken, tree: t.Node) -> Broken | None:
 
 
 def _others(broken: Broken, tree: t.Node) -> Iterator[Broken]:
-    for seed in (broken.seed, *range(SCHEDULES)):
-        found = play(tree, seed)
+    for seed in (broken.seed, *range(SCHEDULES // 5 if broken.whole else SCHEDULES)):
+        found = play(tree, seed, whole=broken.whole)
         if found is not None and found.violation.kind == broken.violation.kind:
             yield found
 
