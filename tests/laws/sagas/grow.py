@@ -87,7 +87,7 @@ class Grower:
             "completed": lambda: t.AsCompleted(self._several(size)),
             "join": lambda: t.Join(self._members(size), self._source.choice((None, 0, 1, 2))),
             "stream": lambda: t.Stream(self._several(size), self._source.randint(1, 2), self._do()),
-            "timeout": lambda: t.Timeout(self._seconds(), self.grow(size)),
+            "timeout": lambda: t.Timeout(self._seconds(), self.grow(size), self._chance(0.3)),
             "rescue": lambda: t.Rescue(self.grow(size // 2), self.grow(size - size // 2), self._chance(0.2)),
             "ensure": lambda: t.Ensure(self.grow(size), self._do()),
             "shield": lambda: t.Shield(self.grow(size)),
@@ -102,7 +102,7 @@ class Grower:
 
     def _do(self) -> t.Do:
         counts, weights = zip(*FAILS, strict=True)
-        return t.Do(self._key(), self._source.choices(counts, weights)[0], self._chance(0.8))
+        return t.Do(self._key(), self._source.choices(counts, weights)[0], self._chance(0.8), self._chance(0.3))
 
     def _fail(self) -> t.Node:
         """A step that fails once, twice, or always, with nothing to undo."""

@@ -30,13 +30,13 @@ from holdfast.worker.sealing import unseal
 from holdfast.worker.turns import Plan
 from holdfast.worker.watchdog import Watchdog
 from tests.laws.sagas.lives import Life, origin_of
-from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, do, plain, play, undo
+from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, book, do, plain, play, unbook, undo, world
 from tests.laws.sagas.violation import Violation
 
 T = TypeVar("T")
 
 WORKER: Final = "hand"
-STEPS: Final = {step.name: step for step in (do, plain, undo)}
+STEPS: Final = {step.name: step for step in (book, do, plain, unbook, undo)}
 
 
 class Waiting:
@@ -72,6 +72,7 @@ class Hand:
         self.log: list[str] = []
         self._warm: dict[p.Key, tuple[Warm, Trace]] = {}
         self._loop = VirtualLoop()
+        world.set(self.world)
         self._entropy = random.Random(seed)
         self._executions = Executions({play.name: play}, self.clock, self._entropy, Watchdog(3600.0))
         self._client = Holdfast(self.store, worker=False, clock=self.clock, entropy=self._entropy, workflows=[play])
@@ -172,17 +173,17 @@ class Hand:
         """The steps that this run waits for."""
         return [waiting.invoke for waiting in held.steps.values() if isinstance(waiting, Waiting)]
 
-    def perform(self, key: p.Key, invoke: Invoke) -> Arrival:
+    def perform(self, invoke: Invoke) -> Arrival:
         """Do one attempt of a step. Only a turn can record it."""
-        definition = STEPS[invoke.function_name]
-        args, _ = definition.signature.read(invoke.input)
+        name = invoke.function_name
+        args, _ = STEPS[name].signature.read(invoke.input)
         now = self.clock.now()
         try:
-            value = self.world.undo(*args) if definition is undo else self.world.do(*args)
+            value = self.ask(STEPS[name].function(*args))
         except Unlucky as error:
-            self.log.append(f"    {invoke.function_name}{tuple(args)} fails")
+            self.log.append(f"    {_short(name, args)} fails")
             return AttemptFailed(invoke.promise_id, describe(error), invoke.attempt, now)
-        self.log.append(f"    {invoke.function_name}{tuple(args)} → {value}")
+        self.log.append(f"    {_short(name, args)} → {value if isinstance(value, str) else value.value}")
         return Settled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
 
     def turn(self, held: Held, arrivals: Iterable[Arrival], *, dies: bool = False) -> None:
@@ -290,6 +291,10 @@ class Hand:
         if notes != self.traces[key].notes:
             raise Violation("L6", f"{where}: a replay saw {notes}, the run saw {self.traces[key].notes}")
         other.program.close()
+
+
+def _short(name: str, args: Any) -> str:
+    return f"{name.removeprefix('sagas.')}({', '.join(str(getattr(arg, 'value', arg)) for arg in args)})"
 
 
 def _waits(execution: Execution) -> list[tuple[str, str, int]]:

@@ -44,8 +44,11 @@ class World:
         self._numbers = itertools.count(1)
 
     async def perform(self, name: str, *args: Any) -> str:
-        """Do one attempt of a step of this name."""
-        return self.undo(*args) if name == "undo" else self.do(*args)
+        """Do one attempt of the step of this name, for its number."""
+        return self.attempt(name, *args)
+
+    def attempt(self, name: str, *args: Any) -> str:
+        return self.undo(*args) if name in (undo.name, unbook.name) else self.do(*args)
 
     def do(self, key: str, fails: int) -> str:
         self.attempts[key] += 1
@@ -61,6 +64,12 @@ class World:
         return f"{value} undone by {next(self._numbers)}"
 
 
+class Booking(msgspec.Struct, frozen=True):
+    """A result that is more than a text."""
+
+    value: str
+
+
 def key_of(value: str) -> str:
     """The key of the effect that an execution had."""
     return value.partition("#")[0]
@@ -71,17 +80,38 @@ world: Final[ContextVar[World]] = ContextVar("world")
 
 @step(name="sagas.undo", retry=_RETRY)
 async def undo(value: str) -> str:
-    return await world.get().perform("undo", value)
+    return await world.get().perform(undo.name, value)
 
 
 @step(name="sagas.do", undo=undo, retry=_RETRY)
 async def do(key: str, fails: int) -> str:
-    return await world.get().perform("do", key, fails)
+    return await world.get().perform(do.name, key, fails)
+
+
+@step(name="sagas.unbook", retry=_RETRY)
+async def unbook(booking: Booking, key: str) -> str:
+    return await world.get().perform(unbook.name, _checked(booking, key))
+
+
+@step(name="sagas.book", undo=unbook, retry=_RETRY)
+async def book(key: str, fails: int) -> Booking:
+    return Booking(await world.get().perform(book.name, key, fails))
 
 
 @step(name="sagas.plain", retry=_RETRY)
 async def plain(key: str, fails: int) -> str:
-    return await world.get().perform("plain", key, fails)
+    return await world.get().perform(plain.name, key, fails)
+
+
+def _checked(booking: Booking, key: str) -> str:
+    """What an undo is given is what its call was given, and gave."""
+    return booking.value if key_of(booking.value) == key else f"{booking.value} as {key}"
+
+
+def call(node: t.Do) -> Any:
+    """The call of a step, not begun."""
+    definition = plain if not node.undoable else book if node.typed else do
+    return definition(node.key, node.fails)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -136,8 +166,8 @@ class Player:
 
     async def play(self, node: t.Node) -> Any:
         match node:
-            case t.Do(key=key, fails=fails, undoable=undoable):
-                return await (do if undoable else plain)(key, fails)
+            case t.Do():
+                return await call(node)
             case t.Sleep(seconds=seconds):
                 return await asyncio.sleep(seconds, "slept")
             case t.Receive(name=name):
@@ -177,6 +207,8 @@ class Player:
 
     async def _guard(self, node: Any) -> Any:
         match node:
+            case t.Timeout(seconds=seconds, item=item, wait_for=True):
+                return await asyncio.wait_for(self.play(item), seconds)
             case t.Timeout(seconds=seconds, item=item):
                 async with asyncio.timeout(seconds):
                     return await self.play(item)
@@ -246,7 +278,7 @@ class Player:
             if isinstance(item, t.Child):
                 members.submit(play(item.item))
             else:
-                members.submit((do if item.undoable else plain)(item.key, item.fails))
+                members.submit(call(item))
         if node.taken is None:
             return await members.all()
         return [await members.next() for _ in range(min(node.taken, len(node.items)))]

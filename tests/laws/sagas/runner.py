@@ -97,8 +97,9 @@ def _smaller(node: t.Node) -> Iterator[t.Node]:
         elif isinstance(value, msgspec.Struct):
             for less in _smaller(value):  # type: ignore[arg-type]  # every struct in a node is a node
                 yield from _fitting(node, field, less)
-    if isinstance(node, t.Do) and (node.fails or node.key[-1] in "!?"):
+    if isinstance(node, t.Do) and (node.fails or node.typed or node.key[-1] in "!?"):
         yield t.Do(node.key.rstrip("!?"), 0, node.undoable)
+        yield t.Do(node.key.rstrip("!?"), node.fails, node.undoable)
 
 
 def _fitting(node: t.Node, field: str, value: Any) -> Iterator[t.Node]:

@@ -111,7 +111,7 @@ class Schedule:
             hand.clock.time += 100_000
         dies = self._chance(self._dies)
         hand.log.append(f"{key.run}: turn{_named(chosen)}{', which is lost' if dies else ''}")
-        arrivals = [hand.perform(key, invoke) for invoke in chosen]
+        arrivals = [hand.perform(invoke) for invoke in chosen]
         hand.turn(held, arrivals, dies=dies)
 
     def _send(self, key: p.Key) -> None:

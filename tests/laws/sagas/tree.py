@@ -13,11 +13,15 @@ Ending = Literal["error", "exit", "interrupt", "abort", "stray"]
 
 
 class Do(msgspec.Struct, frozen=True, tag="do"):
-    """A step whose first ``fails`` attempts fail. A key ending with ``!`` cannot be undone, with ``?`` at first not."""
+    """A step whose first ``fails`` attempts fail. A key ending with ``!`` cannot be undone, with ``?`` at first not.
+
+    With ``typed`` its result is a struct, and its undo is given the arguments, too.
+    """
 
     key: str
     fails: int = 0
     undoable: bool = True
+    typed: bool = False
 
 
 class Sleep(msgspec.Struct, frozen=True, tag="sleep"):
@@ -88,8 +92,11 @@ class Stream(msgspec.Struct, frozen=True, tag="stream"):
 
 
 class Timeout(msgspec.Struct, frozen=True, tag="timeout"):
+    """``asyncio.timeout``, or ``asyncio.wait_for``."""
+
     seconds: float
     item: Node
+    wait_for: bool = False
 
 
 class Shield(msgspec.Struct, frozen=True, tag="shield"):
