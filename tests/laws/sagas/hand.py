@@ -6,6 +6,7 @@ commits, how generations follow each other, how children begin and end and what 
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final, TypeVar
@@ -69,6 +70,7 @@ class Hand:
         self.retried: set[tuple[p.Key, int]] = set()
         self.ended: dict[tuple[p.Key, int], list[Note]] = {}
         self.roots: dict[tuple[p.Key, int], bytes] = {}
+        self.dozing: set[p.Key] = set()  # they have not heard yet of what is recorded
         self.log: list[str] = []
         self._warm: dict[p.Key, tuple[Warm, Trace]] = {}
         self._loop = VirtualLoop()
@@ -186,6 +188,16 @@ class Hand:
         self.log.append(f"    {_short(name, args)} → {value if isinstance(value, str) else value.value}")
         return Settled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
 
+    def doze(self, held: Held, arrivals: Iterable[Arrival]) -> None:
+        """One turn of a run that is paused: what arrives is recorded, and the program hears of it when it goes on."""
+        handle = self._client.run(held.key.run)
+        self.ask(handle.pause())
+        held.pause = "paused by request"
+        self.turn(held, arrivals)
+        held.pause = None
+        self.dozing.add(held.key)
+        self.ask(handle.resume())
+
     def turn(self, held: Held, arrivals: Iterable[Arrival], *, dies: bool = False) -> None:
         """One turn with what is in the inbox and these arrivals. A worker that dies has not committed it."""
         held.take_in(self.ask(self.store.messages([held.key])).get(held.key, []))
@@ -194,12 +206,13 @@ class Hand:
             if isinstance(arrival, (Settled, AttemptFailed)):
                 held.steps.pop(arrival.promise_id, None)
         try:
-            turn = self._executions.advance(held, gathered)
+            turn = self._executions.advance(held, gathered, resume=held.pause is None)
         except AuthorError as error:
             raise Violation("L6", f"run {held.key.run} is parked: {error}") from None
         except KeyboardInterrupt as error:
             raise _left_the_kernel(held, error) from None
         self._take_trace(held)
+        self.dozing.discard(held.key)
         if dies:
             self.restart(held.key)
             return
@@ -271,6 +284,7 @@ class Hand:
     def check_replay(self, run: p.Run) -> None:
         """L6, for this run as it stands."""
         key = run.key
+        stirred = self._stir()
         live = self.held[key].live if key in self.held else self._warm[key][0].execution
         try:
             other = Execution.rebuild(
@@ -291,6 +305,15 @@ class Hand:
         if notes != self.traces[key].notes:
             raise Violation("L6", f"{where}: a replay saw {notes}, the run saw {self.traces[key].notes}")
         other.program.close()
+        stirred.clear()
+
+    def _stir(self) -> list[Any]:
+        """Occupy memory, so that what a replay makes lies elsewhere than before: no order may depend on that."""
+        made = [asyncio.Future[Any](loop=self._loop) for _ in range(self._entropy.randrange(20))]
+        coroutines = [self._client.changed(0.0) for _ in range(self._entropy.randrange(20))]
+        for coroutine in coroutines:
+            coroutine.close()
+        return [*made[::2], *coroutines[::2]]
 
 
 def _short(name: str, args: Any) -> str:

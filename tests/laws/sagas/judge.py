@@ -7,24 +7,14 @@ as the result of ``sagas.do``, that success is recorded; where an undo that was 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Final
 
 import cbor2
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import CONTINUED, Err, Ok
-from holdfast.journal.promise import PromiseId
-from tests.laws.sagas.lives import Life
-from tests.laws.sagas.play import Note, book, do, key_of, unbook, undo
+from holdfast.journal.payload import Ok
+from tests.laws.sagas.lives import DOING, UNDOING, Call, Life, calls, how_ended
+from tests.laws.sagas.play import Note, key_of
 from tests.laws.sagas.violation import Violation
-
-DOING: Final = frozenset({do.name, book.name})
-UNDOING: Final = frozenset({undo.name, unbook.name})
-
-
-def _text(data: Any) -> str:
-    """The execution that a result, or an undo's first argument, names."""
-    return str(data["value"] if isinstance(data, dict) else data)
 
 
 class Account:
@@ -36,29 +26,24 @@ class Account:
         self.undone: dict[str, set[str]] = defaultdict(set)  # each execution, and what undid it
         self.not_undone: dict[str, int] = {}  # each execution whose undo failed for good
         for number, life in enumerate(lives):
-            self._read(number, life)
+            for call in calls(life):
+                self._take_in(number, call)
 
-    def _read(self, number: int, life: Life) -> None:
-        calls: dict[PromiseId, tuple[str, list[Any]]] = {}
-        for entry in life.entries:
-            match entry.event:
-                case e.InvokeScheduled(promise_id=promise, function_name=name, input=payload):
-                    calls[promise] = name, cbor2.loads(payload.data)[0]
-                case e.InvokeCompleted(promise_id=promise, result=result):
-                    self._settle(number, *calls[promise], result)
+    def _take_in(self, number: int, call: Call) -> None:
+        good = isinstance(call.result, Ok)
+        if call.name in DOING and good:
+            self.recorded.setdefault(call.execution, number)
+        elif call.name in UNDOING and good:
+            self._undone(call)
+        elif call.name in UNDOING:
+            self.not_undone[call.execution] = number
 
-    def _settle(self, number: int, name: str, args: list[Any], result: Ok | Err) -> None:
-        if name in DOING and isinstance(result, Ok):
-            self.recorded.setdefault(_text(cbor2.loads(result.value.data)), number)
-        elif name in UNDOING and isinstance(result, Ok):
-            self._undone(_text(args[0]), cbor2.loads(result.value.data))
-        elif name in UNDOING:
-            self.not_undone[_text(args[0])] = number
-
-    def _undone(self, value: str, said: str) -> None:
-        if not said.startswith(f"{value} undone by"):
-            raise Violation("L5", f"an undo was given {said!r}")
-        self.undone[value].add(said)
+    def _undone(self, call: Call) -> None:
+        assert isinstance(call.result, Ok)
+        said = str(cbor2.loads(call.result.value.data))
+        if not said.startswith(f"{call.execution} undone by"):
+            raise Violation("L5", f"an undo was given something else than its call had: {said!r}")
+        self.undone[call.execution].add(said)
 
     @property
     def end(self) -> e.Event:
@@ -159,32 +144,37 @@ def _judge_order(run: str, account: Account) -> None:
     """Newest first: where one call was made after another had succeeded, it is undone before that one's undo begins."""
     if account.was_retried():
         return
-    done: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {}  # execution → scheduled at, completed at
-    undos: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {}
-    rest = compensates = (0, 0)  # when the turn before this one ended; and before the one that undoes first
+    done: dict[str, _Span] = {}
+    undos: dict[str, _Span] = {}
     for number, life in enumerate(account.lives):
-        calls: dict[PromiseId, tuple[int, str, list[Any]]] = {}
-        for entry in life.entries:
-            match entry.event:
-                case e.InvokeScheduled(promise_id=promise, function_name=name, input=payload):
-                    calls[promise] = entry.sequence, name, cbor2.loads(payload.data)[0]
-                    if name in UNDOING and not undos and compensates == (0, 0):
-                        compensates = rest
-                case e.ExecutionAwaiting():
-                    rest = number, entry.sequence
-                case e.InvokeCompleted(promise_id=promise, result=result):
-                    began, name, args = calls[promise]
-                    times = (number, began), (number, entry.sequence)
-                    if name in DOING and isinstance(result, Ok):
-                        done[_text(cbor2.loads(result.value.data))] = times
-                    elif name in UNDOING:
-                        undos[_text(args[0])] = times
-    for older, (_, completed) in done.items():
-        for newer, (began_newer, completed_newer) in done.items():
-            if older not in undos or newer not in undos or completed_newer > compensates:
-                continue  # what succeeds in the turn of the failure, or after it, is undone when it is known
-            if completed < began_newer and undos[newer][1] > undos[older][0]:
+        for call in calls(life):
+            span = (number, call.scheduled), (number, call.completed)
+            if call.name in UNDOING:
+                undos[call.execution] = span
+            elif call.name in DOING and isinstance(call.result, Ok):
+                done[call.execution] = span
+    known = _before_compensation(account.lives)
+    undone = {value: span for value, span in done.items() if value in undos and span[1] < known}
+    for older, (_, completed) in undone.items():
+        for newer, (began, _) in undone.items():
+            if completed < began and undos[newer][1] > undos[older][0]:
                 raise Violation("L3", f"run {run} began to undo {older} before {newer}, which is newer, was undone")
+
+
+_Span = tuple[tuple[int, int], tuple[int, int]]
+"""When a call was scheduled and when it ended: generation and sequence of both."""
+
+
+def _before_compensation(lives: list[Life]) -> tuple[int, int]:
+    """The end of the turn before the first undo. What succeeds later is undone when it is known, in whatever order."""
+    rest = (0, 0)
+    for number, life in enumerate(lives):
+        for entry in life.entries:
+            if isinstance(entry.event, e.ExecutionAwaiting):
+                rest = number, entry.sequence
+            elif isinstance(entry.event, e.InvokeScheduled) and entry.event.function_name in UNDOING:
+                return rest
+    return rest
 
 
 # -- endings -----------------------------------------------------------------------------------------------------------
@@ -198,10 +188,9 @@ def _left(notes: list[Note]) -> Note:
 def _judge_ending(run: str, account: Account) -> None:
     """Each generation ends as its body did. What comes after the body is compensation, which may fail."""
     for number, life in enumerate(account.lives):
-        end = life.entries[-1].event
         left = _left(life.notes)
         where = f"run {run}, generation {number}: the body was left by {left.value or left.name}, and the end is"
-        how = _how(end)
+        how = how_ended(life)
         cancelled = any(isinstance(entry.event, e.CancelRequested) for entry in life.entries)
         continues = {note.name for note in life.notes if note.what == "continues"}
         leaves = set(left.value.split())
@@ -217,18 +206,6 @@ def _judge_ending(run: str, account: Account) -> None:
             expected = {"failed", "cancelled"} if cancelled else {"failed"}
         if how not in expected:
             raise Violation("L5", f"{where} {how}")
-
-
-def _how(end: e.Event) -> str:
-    match end:
-        case e.ExecutionCompleted(result=result):
-            return "continued" if result.codec == CONTINUED else "completed"
-        case e.ExecutionFailed():
-            return "failed"
-        case e.ExecutionCancelled():
-            return "cancelled"
-        case _:
-            return f"none ({type(end).__name__})"
 
 
 # -- signals -----------------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -40,7 +41,7 @@ class Broken(msgspec.Struct):
         return "\n".join([*lines, f"again: {command}"])
 
 
-def play(tree: t.Node, seed: int, *, whole: bool = False) -> Broken | None:
+def play(tree: t.Node, seed: int, *, whole: bool = False, reached: Counter[str] | None = None) -> Broken | None:
     """Play a program by hand, or on the ``whole`` engine, as a seed says; gives what it breaks."""
     player = Whole(tree, seed) if whole else Schedule(tree, seed)
     with _quietly():
@@ -48,7 +49,19 @@ def play(tree: t.Node, seed: int, *, whole: bool = False) -> Broken | None:
             player.play()
         except Violation as violation:
             return Broken(tree, seed, whole, violation, player.log)
+        finally:
+            if reached is not None:
+                reached.update(player.reached)
     return None
+
+
+def digests(seeds: Iterable[int]) -> Iterator[str]:
+    """What each seed did and recorded, in a few letters; where it breaks a law, up to there."""
+    for seed in seeds:
+        schedule = Schedule(program(seed), seed)
+        with _quietly(), suppress(Violation):
+            schedule.play()
+        yield schedule.digest()
 
 
 def check(seed: int, *, whole: bool = False) -> None:

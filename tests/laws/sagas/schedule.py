@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import random
+from collections import Counter
 
+from holdfast.journal.render import line
 from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.hand import Hand
 from tests.laws.sagas.judge import judge, judge_waiting
+from tests.laws.sagas.lives import reached
 from tests.laws.sagas.violation import Violation
 
 MAIN = p.Key("default", "run")
@@ -30,11 +34,13 @@ class Schedule:
         self._restarts = source.choice((0.0, 0.0, 0.1, 0.3))
         self._dies = source.choice((0.0, 0.0, 0.1))
         self._replays = source.choice((0.1, 0.5))
+        self._dozes = source.choice((0.0, 0.0, 0.0, 0.15))
         self._cancels = source.choice((0.0, 0.0, 0.05, 0.2))
         self._retries = source.choice((0, 1, 1, 2, 3))
         self._sent = itertools.count(1)
         self._turns = 0
         self.hand = Hand(seed)
+        self.reached: Counter[str] = Counter()
 
     @property
     def log(self) -> list[str]:
@@ -47,19 +53,29 @@ class Schedule:
             while True:
                 self._come_to_rest()
                 for run in self.hand.runs():
-                    judge(run.key.run, self.hand.lives(run.key))
+                    lives = self.hand.lives(run.key)
+                    judge(run.key.run, lives)
+                    self.reached.update(reached(lives))
                 if not self._again():
                     return
         finally:
             self.hand.close()
 
+    def digest(self) -> str:
+        """All that was done and recorded, in a few letters."""
+        told = list(self.log)
+        for run in self.hand.runs():
+            told += [line(entry.event) for life in self.hand.lives(run.key) for entry in life.entries]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+
     def _again(self) -> bool:
-        main = next(run for run in self.hand.runs() if run.key == MAIN)
-        if main.standing == "completed" or not self._retries:
+        """Retry the first run, seldom another one; whether something goes on."""
+        failed = [run.key for run in self.hand.runs() if run.standing in ("failed", "cancelled")]
+        if not failed or not self._retries:
             return False
         self._retries -= 1
         self._turns = 0
-        return self.hand.retry(MAIN) is None
+        return self.hand.retry(MAIN if MAIN in failed and self._chance(0.8) else self._source.choice(failed)) is None
 
     def _come_to_rest(self) -> None:
         while self._turns < TURNS:
@@ -77,7 +93,9 @@ class Schedule:
         """What must hold at every rest of every run."""
         hand = self.hand
         for run in hand.runs():
-            if run.standing not in p.ENDED and run.arrived == run.consumed and run.key in hand.traces:
+            if run.key in hand.dozing or run.key not in hand.traces:
+                continue
+            if run.standing not in p.ENDED and run.arrived == run.consumed:
                 judge_waiting(run.key.run, hand.lives(run.key)[-1])
                 if self._chance(self._replays):
                     hand.check_replay(run)
@@ -85,7 +103,7 @@ class Schedule:
     def _move(self, run: p.Run) -> None:
         """Let something happen to this run."""
         hand, key = self.hand, run.key
-        if self._chance(self._cancels) and not run.cancelling:
+        if self._chance(self._cancels):
             hand.cancel(key)
         self._send(key)
         held = hand.held.get(key)
@@ -109,10 +127,14 @@ class Schedule:
             self._pass_until(due)
         elif self._chance(0.3):
             hand.clock.time += 100_000
-        dies = self._chance(self._dies)
-        hand.log.append(f"{key.run}: turn{_named(chosen)}{', which is lost' if dies else ''}")
+        dies, dozes = self._chance(self._dies), self._chance(self._dozes)
+        how = ", which is lost" if dies else ", which is only recorded" if dozes else ""
+        hand.log.append(f"{key.run}: turn{_named(chosen)}{how}")
         arrivals = [hand.perform(invoke) for invoke in chosen]
-        hand.turn(held, arrivals, dies=dies)
+        if dozes and not dies:
+            hand.doze(held, arrivals)
+        else:
+            hand.turn(held, arrivals, dies=dies)
 
     def _send(self, key: p.Key) -> None:
         notes = self.hand.traces[key].notes if key in self.hand.traces else []

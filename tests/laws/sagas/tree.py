@@ -170,9 +170,16 @@ def parts(node: Node) -> Iterator[tuple[str, Node]]:
                 yield field, item
 
 
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    yield node
+    for _, part in parts(node):
+        yield from walk(part)
+
+
 def size(node: Node) -> int:
     """How many nodes there are."""
-    return 1 + sum(size(part) for _, part in parts(node))
+    return sum(1 for _ in walk(node))
 
 
 def shown(node: Node, indent: str = "  ") -> str:
