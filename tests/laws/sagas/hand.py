@@ -70,6 +70,7 @@ class Hand:
         self.retried: set[tuple[p.Key, int]] = set()
         self.ended: dict[tuple[p.Key, int], list[Note]] = {}
         self.roots: dict[tuple[p.Key, int], bytes] = {}
+        self.sent = 0
         self.dozing: set[p.Key] = set()  # they have not heard yet of what is recorded
         self.log: list[str] = []
         self._warm: dict[p.Key, tuple[Warm, Trace]] = {}
@@ -98,7 +99,10 @@ class Hand:
     def start(self, run: str, tree: Any) -> None:
         self.ask(self._client.start(play, tree, id=run))
 
-    def signal(self, key: p.Key, name: str, value: str) -> None:
+    def signal(self, key: p.Key, name: str) -> None:
+        """Send a signal that says something else than all before."""
+        self.sent += 1
+        value = f"s{self.sent}"
         self.log.append(f"{key.run}: signal {name} {value}")
         self.ask(self._client.run(key.run).signal(name, value))
 

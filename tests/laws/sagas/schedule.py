@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 from collections import Counter
 
@@ -19,6 +18,8 @@ from tests.laws.sagas.violation import Violation
 
 MAIN = p.Key("default", "run")
 TURNS = 500
+GENEROUS = 8
+"""After so many signals only a run that nothing else could move is sent more: else draining them would never end."""
 RESTLESS = 60
 """After so many turns nothing is left out any more, so that every run comes to its end."""
 
@@ -37,7 +38,6 @@ class Schedule:
         self._dozes = source.choice((0.0, 0.0, 0.0, 0.15))
         self._cancels = source.choice((0.0, 0.0, 0.05, 0.2))
         self._retries = source.choice((0, 1, 1, 2, 3))
-        self._sent = itertools.count(1)
         self._turns = 0
         self.hand = Hand(seed)
         self.reached: Counter[str] = Counter()
@@ -105,8 +105,10 @@ class Schedule:
         hand, key = self.hand, run.key
         if self._chance(self._cancels):
             hand.cancel(key)
-        self._send(key)
         held = hand.held.get(key)
+        moves = run.wake_at is not None if held is None else held.next_due() is not None or bool(held.steps)
+        if not moves or hand.sent < GENEROUS:
+            self._send(key)
         if held is None:  # it waits for a message, or for its time
             if run.wake_at is not None and self._chance(0.5):
                 self._pass_until(run.wake_at)
@@ -141,10 +143,9 @@ class Schedule:
         for name in t.SIGNALS:
             asked = sum(note.name == name and note.what == "wants" for note in notes)
             answered = sum(note.name == name and note.what in ("got", "missed") for note in notes)
-            likely = self._signals if asked > answered else 0.02
-            while self._chance(likely):
-                self.hand.signal(key, name, f"s{next(self._sent)}")
-                likely /= 2
+            count = sum(self._chance(self._signals) for _ in range(asked - answered)) + self._chance(0.05)
+            for _ in range(count):
+                self.hand.signal(key, name)
 
     def _pass_until(self, time: int) -> None:
         clock = self.hand.clock
