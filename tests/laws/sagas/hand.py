@@ -182,7 +182,10 @@ class Hand:
     def perform(self, invoke: Invoke) -> Arrival:
         """Do one attempt of a step. Only a turn can record it."""
         name = invoke.function_name
-        args, _ = STEPS[name].signature.read(invoke.input)
+        try:
+            args, _ = STEPS[name].signature.read(invoke.input)
+        except HoldfastError as error:
+            raise Violation("L5", f"a step was given something that it cannot read: {error}") from None
         now = self.clock.now()
         try:
             value = self.ask(STEPS[name].function(*args))

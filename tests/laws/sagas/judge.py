@@ -124,6 +124,13 @@ def _judge_taken_back(run: str, account: Account) -> None:
                 raise Violation("L3", f"run {run}: {value} could not be undone, and its end does not say so: {said}")
 
 
+def judge_refusal(run: str, reason: str, runs: list[list[Life]]) -> None:
+    """A retry is refused with a reason, and only where something was undone, in this run or in one beside it."""
+    undos = [call for lives in runs for life in lives for call in calls(life) if call.name in UNDOING]
+    if not undos or not reason:
+        raise Violation("L4", f"the retry of run {run} was refused, and nothing was undone: {reason!r}")
+
+
 def _blame(account: Account, value: str) -> str:
     """Which law it is that something stands: told by what else happened."""
     last = account.lives[-1]

@@ -12,7 +12,7 @@ from holdfast.store import protocol as p
 from holdfast.worker.held import Held
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.hand import Hand
-from tests.laws.sagas.judge import judge, judge_waiting
+from tests.laws.sagas.judge import judge, judge_refusal, judge_waiting
 from tests.laws.sagas.lives import reached
 from tests.laws.sagas.violation import Violation
 
@@ -75,7 +75,11 @@ class Schedule:
             return False
         self._retries -= 1
         self._turns = 0
-        return self.hand.retry(MAIN if MAIN in failed and self._chance(0.8) else self._source.choice(failed)) is None
+        chosen = MAIN if MAIN in failed and self._chance(0.8) else self._source.choice(failed)
+        refusal = self.hand.retry(chosen)
+        if refusal is not None:
+            judge_refusal(chosen.run, refusal, [self.hand.lives(run.key) for run in self.hand.runs()])
+        return refusal is None
 
     def _come_to_rest(self) -> None:
         while self._turns < TURNS:

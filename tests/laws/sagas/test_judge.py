@@ -11,7 +11,7 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import CONTINUED, ONCE, Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.values import encode
-from tests.laws.sagas.judge import judge, judge_waiting
+from tests.laws.sagas.judge import judge, judge_refusal, judge_waiting
 from tests.laws.sagas.lives import Life
 from tests.laws.sagas.play import Booking, Note, book, do, unbook, undo
 from tests.laws.sagas.violation import Violation
@@ -210,3 +210,10 @@ def test_the_judge_sees_a_receive_that_waits_beside_its_signal() -> None:
     judge_waiting("run", life([*delivered("left", "s1"), REST], notes))
     with pytest.raises(Violation):
         judge_waiting("run", life([*delivered("left", "s1", "s2"), REST], notes))
+
+
+def test_the_judge_sees_a_retry_that_is_refused_for_nothing() -> None:
+    """Where nothing was undone, nothing stands in the way of a retry."""
+    judge_refusal("run", "what it did was undone", [[life([*did("k1#1"), *undid("k1#1"), FAILED], RAISED)]])
+    with pytest.raises(Violation):
+        judge_refusal("run", "no", [[life([FAILED], RAISED)]])
