@@ -208,7 +208,7 @@ class Hand:
     def turn(self, held: Held, arrivals: Iterable[Arrival], *, dies: bool = False) -> None:
         """One turn with what is in the inbox and these arrivals. A worker that dies has not committed it."""
         held.take_in(self.ask(self.store.messages([held.key])).get(held.key, []))
-        gathered, held.arrivals = [*held.arrivals, *arrivals], []
+        gathered, held.arrivals = self._mixed(held.arrivals, list(arrivals)), []
         for arrival in gathered:
             if isinstance(arrival, (Settled, AttemptFailed)):
                 held.steps.pop(arrival.promise_id, None)
@@ -231,6 +231,14 @@ class Hand:
             if isinstance(event, (e.CancelRequested, *e.TERMINAL)):
                 self.log.append(f"{held.key.run}: {type(event).__name__}")
         self._heed(held, plan, answer)
+
+    def _mixed(self, one: list[Arrival], other: list[Arrival]) -> list[Arrival]:
+        """Both in their order, in any order to each other: messages and steps do not wait for each other."""
+        places = sorted(self._entropy.sample(range(len(one) + len(other)), len(other)))
+        mixed = list(one)
+        for place, arrival in zip(places, other, strict=True):
+            mixed.insert(place, arrival)
+        return mixed
 
     def _heed(self, held: Held, plan: Plan, answer: p.Advanced) -> None:
         change, key = plan.change, held.key
