@@ -14,7 +14,7 @@ JOBS   ?= 2
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident test lint format types imports units spec sim mutants bench bench-gate clean help
+.PHONY: run incident test lint format types imports units spec sim sagas mutants bench bench-gate clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -51,6 +51,9 @@ spec: ## Check the formal model (needs Node.js)
 
 sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
+
+sagas: $(STAMP) ## Judge random workflow programs from a seed: make sagas SEED=1 COUNT=1000
+	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)
 
 mutants: $(STAMP) ## Break the code on purpose, and see the tests notice
 	$(BIN)/python -m tests.mutants.run

@@ -1,0 +1,343 @@
+"""The hand: it does a worker's work one turn at a time, as it is told, over a real store and with the real plan.
+
+Nothing here decides anything: which steps are settled in a turn, when time passes, when the worker dies. What a turn
+commits, how generations follow each other, how children begin and end and what a retry keeps, all that is the engine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from holdfast import Holdfast
+from holdfast.errors import AuthorError, EngineError, HoldfastError
+from holdfast.journal import events as e
+from holdfast.journal.payload import Ok
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.kernel.execution import Execution
+from holdfast.kernel.requests import Invoke
+from holdfast.programs.function.failures import describe
+from holdfast.programs.function.values import encode
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualLoop
+from holdfast.worker import children
+from holdfast.worker.executions import Executions
+from holdfast.worker.held import Held, Warm
+from holdfast.worker.sealing import unseal
+from holdfast.worker.turns import Plan
+from holdfast.worker.watchdog import Watchdog
+from tests.laws.sagas.lives import Life, origin_of
+from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, book, do, plain, play, unbook, undo, world
+from tests.laws.sagas.violation import Violation
+
+T = TypeVar("T")
+
+WORKER: Final = "hand"
+STEPS: Final = {step.name: step for step in (book, do, plain, unbook, undo)}
+
+
+class Waiting:
+    """A step that was begun and of which no end is known, in place of what performs one."""
+
+    def __init__(self, invoke: Invoke) -> None:
+        self.invoke = invoke
+
+    def cancel(self) -> None:
+        """Nothing goes on that could be stopped."""
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.time = EPOCH_MICROSECONDS
+
+    def now(self) -> int:
+        return self.time
+
+
+class Hand:
+    """One store, one worker, all its runs. Close it in the end."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World()
+        self.clock = HandClock()
+        self.store = MemoryStore(self.clock.now)
+        self.held: dict[p.Key, Held] = {}
+        self.traces: dict[p.Key, Trace] = {}
+        self.retried: set[tuple[p.Key, int]] = set()
+        self.ended: dict[tuple[p.Key, int], list[Note]] = {}
+        self.roots: dict[tuple[p.Key, int], bytes] = {}
+        self.sent = 0
+        self.dozing: set[p.Key] = set()  # they have not heard yet of what is recorded
+        self.log: list[str] = []
+        self._warm: dict[p.Key, tuple[Warm, Trace]] = {}
+        self._loop = VirtualLoop()
+        world.set(self.world)
+        self._entropy = random.Random(seed)
+        self._executions = Executions({play.name: play}, self.clock, self._entropy, Watchdog(3600.0))
+        self._client = Holdfast(self.store, worker=False, clock=self.clock, entropy=self._entropy, workflows=[play])
+        self.ask(self.store.open())
+        begun.clear()
+
+    def close(self) -> None:
+        for held in self.held.values():
+            held.drop()
+        for warm, _ in self._warm.values():
+            warm.execution.program.close()
+        self.ask(self._client.committer.stop())
+        self._loop.close()
+        begun.clear()
+
+    def ask(self, question: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(question)
+
+    # -- what clients do -------------------------------------------------------------------------------------------
+
+    def start(self, run: str, tree: Any) -> None:
+        self.ask(self._client.start(play, tree, id=run))
+
+    def signal(self, key: p.Key, name: str) -> None:
+        """Send a signal that says something else than all before."""
+        self.sent += 1
+        value = f"s{self.sent}"
+        self.log.append(f"{key.run}: signal {name} {value}")
+        self.ask(self._client.run(key.run).signal(name, value))
+
+    def cancel(self, key: p.Key) -> None:
+        self.log.append(f"{key.run}: cancel")
+        self.ask(self._client.run(key.run).cancel())
+
+    def retry(self, key: p.Key) -> str | None:
+        """Retry an ended run; gives the reason where that is refused."""
+        before = {run.key: run.generation for run in self.runs()}
+        try:
+            self.ask(self._client.run(key.run).retry())
+        except EngineError:
+            raise
+        except HoldfastError as error:
+            self.log.append(f"{key.run}: retry refused: {error}")
+            return str(error)
+        self.log.append(f"{key.run}: retry")
+        for run in self.runs():
+            for generation in range(before[run.key] + 1, run.generation + 1):
+                self.retried.add((run.key, generation))
+        return None
+
+    def runs(self) -> list[p.Run]:
+        return list(self.store._tables.runs.values())
+
+    # -- what the worker does --------------------------------------------------------------------------------------
+
+    def claim(self, *, warm: bool) -> None:
+        """Take every run that is ready, and its first turn here; from memory, or rebuilt from its journal."""
+        for run in self.ask(self.store.claim(WORKER, [play.name], 100, self.clock.now())).runs:
+            held = self.held[run.key] = Held(run)
+            self._enter(held, run, warm=warm)
+            self.turn(held, ())
+
+    def _enter(self, held: Held, run: p.Run, *, warm: bool) -> None:
+        kept, trace = self._warm.pop(run.key, (None, None))
+        if kept is not None and trace is not None and warm and kept.fits(run):
+            held.run_as(kept.execution)
+            self.traces[run.key] = trace
+        else:
+            if kept is not None:
+                kept.execution.program.close()
+            loaded = self.ask(self.store.load([run.key]))[run.key]
+            self._rebuild(held, loaded.segments, loaded.blobs)
+
+    def _rebuild(self, held: Held, segments: Iterable[p.Segment], blobs: Any) -> None:
+        self.roots[held.key, held.generation] = held.id.root
+        self.traces[held.key] = Trace()  # of a body that may never begin
+        try:
+            self._executions.rebuild(held, list(segments), blobs)
+        except HoldfastError as error:
+            raise Violation("L6", f"run {held.key.run} cannot be rebuilt: {error}") from None
+        except KeyboardInterrupt as error:
+            raise _left_the_kernel(held, error) from None
+        self._take_trace(held)
+
+    def _take_trace(self, held: Held) -> None:
+        if begun:
+            self.traces[held.key] = begun[-1]
+            begun.clear()
+
+    def restart(self, key: p.Key) -> None:
+        """The worker that holds the run dies between two turns, and takes it again."""
+        self.log.append(f"{key.run}: restart")
+        held = self.held.pop(key)
+        held.drop()
+        row = self.ask(self.store.get([key]))[0]
+        fresh = self.held[key] = Held(row)
+        self._enter(fresh, row, warm=False)
+        self.turn(fresh, ())
+
+    def pending(self, held: Held) -> list[Invoke]:
+        """The steps that this run waits for."""
+        return [waiting.invoke for waiting in held.steps.values() if isinstance(waiting, Waiting)]
+
+    def perform(self, invoke: Invoke) -> Arrival:
+        """Do one attempt of a step. Only a turn can record it."""
+        name = invoke.function_name
+        try:
+            args, _ = STEPS[name].signature.read(invoke.input)
+        except HoldfastError as error:
+            raise Violation("L5", f"a step was given something that it cannot read: {error}") from None
+        now = self.clock.now()
+        try:
+            value = self.ask(STEPS[name].function(*args))
+        except Unlucky as error:
+            self.log.append(f"    {_short(name, args)} fails")
+            return AttemptFailed(invoke.promise_id, describe(error), invoke.attempt, now)
+        self.log.append(f"    {_short(name, args)} → {value if isinstance(value, str) else value.value}")
+        return Settled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
+
+    def doze(self, held: Held, arrivals: Iterable[Arrival]) -> None:
+        """One turn of a run that is paused: what arrives is recorded, and the program hears of it when it goes on."""
+        handle = self._client.run(held.key.run)
+        self.ask(handle.pause())
+        held.pause = "paused by request"
+        self.turn(held, arrivals)
+        held.pause = None
+        self.dozing.add(held.key)
+        self.ask(handle.resume())
+
+    def turn(self, held: Held, arrivals: Iterable[Arrival], *, dies: bool = False) -> None:
+        """One turn with what is in the inbox and these arrivals. A worker that dies has not committed it."""
+        held.take_in(self.ask(self.store.messages([held.key])).get(held.key, []))
+        gathered, held.arrivals = self._mixed(held.arrivals, list(arrivals)), []
+        for arrival in gathered:
+            if isinstance(arrival, (Settled, AttemptFailed)):
+                held.steps.pop(arrival.promise_id, None)
+        try:
+            turn = self._executions.advance(held, gathered, resume=held.pause is None)
+        except AuthorError as error:
+            raise Violation("L6", f"run {held.key.run} is parked: {error}") from None
+        except KeyboardInterrupt as error:
+            raise _left_the_kernel(held, error) from None
+        self._take_trace(held)
+        self.dozing.discard(held.key)
+        if dies:
+            self.restart(held.key)
+            return
+        plan = self._executions.plan(held, turn)
+        answer = self.ask(self.store.commit([plan.change]))[0]
+        if not isinstance(answer, p.Advanced):
+            raise EngineError(f"the hand was fenced: {answer!r}")
+        for _, event in turn.events:
+            if isinstance(event, (e.CancelRequested, *e.TERMINAL)):
+                self.log.append(f"{held.key.run}: {type(event).__name__}")
+        self._heed(held, plan, answer)
+
+    def _mixed(self, one: list[Arrival], other: list[Arrival]) -> list[Arrival]:
+        """Both in their order, in any order to each other: messages and steps do not wait for each other."""
+        places = sorted(self._entropy.sample(range(len(one) + len(other)), len(other)))
+        mixed = list(one)
+        for place, arrival in zip(places, other, strict=True):
+            mixed.insert(place, arrival)
+        return mixed
+
+    def _heed(self, held: Held, plan: Plan, answer: p.Advanced) -> None:
+        change, key = plan.change, held.key
+        if change.segment is not None:
+            held.version, held.head = change.segment.first + change.segment.count, change.segment.head
+        held.consumed = change.consumed
+        if held.live.ended:
+            self.ended[key, held.generation] = list(self.traces[key].notes)
+        if plan.ending is not None:
+            self.held.pop(key).drop()
+            return
+        if change.renewal is not None:
+            held.live.program.close()
+            held.renew(change.renewal)
+            held.steps.clear()
+            self._rebuild(held, [change.renewal.segment], change.renewal.blobs)
+            self.turn(held, ())
+            return
+        held.fresh = False
+        for promise in plan.abandon:
+            held.steps.pop(promise, None)
+        for invoke in plan.invoke:
+            held.steps[invoke.promise_id] = Waiting(invoke)  # type: ignore[assignment]
+        self._meet_again(held, plan, answer)
+        if answer.released:
+            trace = self.traces[key]
+            warm = self.held.pop(key).cool()
+            if warm is not None:
+                self._warm[key] = (warm, trace)
+
+    def _meet_again(self, held: Held, plan: Plan, answer: p.Advanced) -> None:
+        """A retried run that comes to a child of before hears of its end once more."""
+        for errand, reply in zip(plan.errands, answer.also, strict=False):
+            start = errand.change
+            if isinstance(start, p.Start) and held.generation and isinstance(reply, p.Exists):
+                met = children.met_again(self.store, start, reply, held.id, held.generation, self.clock.now())
+                if (told := self.ask(met)) is not None:
+                    self.ask(self.store.commit([p.Deliver(held.key, told)]))
+
+    # -- what came of it -------------------------------------------------------------------------------------------
+
+    def journal(self, key: p.Key, generation: int) -> list[e.Entry]:
+        """The journal of this generation, as the store has it."""
+        segments = self.store._tables.segments[key][generation]
+        return unseal(segments, PromiseId(self.roots[key, generation]), {})
+
+    def lives(self, key: p.Key) -> list[Life]:
+        """Every generation of a run so far, oldest first."""
+        found: list[Life] = []
+        for generation in sorted(self.store._tables.segments[key]):
+            origin = origin_of(generation, (key, generation) in self.retried)
+            notes = self.ended.get((key, generation))
+            found.append(
+                Life(origin, self.journal(key, generation), self.traces[key].notes if notes is None else notes)
+            )
+        return found
+
+    def check_replay(self, run: p.Run) -> None:
+        """L6, for this run as it stands."""
+        key = run.key
+        stirred = self._stir()
+        live = self.held[key].live if key in self.held else self._warm[key][0].execution
+        try:
+            other = Execution.rebuild(
+                PromiseId(run.root), play.program(), self.journal(key, run.generation), self.clock.now(), self._entropy
+            )
+            more = other.advance([], self.clock.now(), resume=False).events
+        except HoldfastError as error:
+            raise Violation("L6", f"run {key.run} replays to something else: {error}") from None
+        notes = list(begun.pop().notes) if begun else []
+        begun.clear()
+        where = f"run {key.run}, generation {run.generation}"
+        if more:
+            raise Violation("L6", f"{where}: a replay adds {more}")
+        if other.ledger.status != live.ledger.status:
+            raise Violation("L6", f"{where}: a replay stands at {other.ledger.status}, not at {live.ledger.status}")
+        if _waits(other) != _waits(live):
+            raise Violation("L6", f"{where}: a replay waits for {_waits(other)}, not for {_waits(live)}")
+        if notes != self.traces[key].notes:
+            raise Violation("L6", f"{where}: a replay saw {notes}, the run saw {self.traces[key].notes}")
+        other.program.close()
+        stirred.clear()
+
+    def _stir(self) -> list[Any]:
+        """Occupy memory, so that what a replay makes lies elsewhere than before: no order may depend on that."""
+        made = [asyncio.Future[Any](loop=self._loop) for _ in range(self._entropy.randrange(20))]
+        coroutines = [self._client.changed(0.0) for _ in range(self._entropy.randrange(20))]
+        for coroutine in coroutines:
+            coroutine.close()
+        return [*made[::2], *coroutines[::2]]
+
+
+def _short(name: str, args: Any) -> str:
+    return f"{name.removeprefix('sagas.')}({', '.join(str(getattr(arg, 'value', arg)) for arg in args)})"
+
+
+def _waits(execution: Execution) -> list[tuple[str, str, int]]:
+    return [(wait.kind, wait.name, wait.position) for wait in execution.waits()]
+
+
+def _left_the_kernel(held: Held, error: BaseException) -> Violation:
+    return Violation("L5", f"run {held.key.run}: {type(error).__name__} of a body came out of the engine")

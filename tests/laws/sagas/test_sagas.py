@@ -1,0 +1,80 @@
+"""The laws of sagas, over random programs. A failure's notes show the smallest program that was found.
+
+What they reach is checked, too, and that a seed is always the same program, schedule and journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.laws.sagas import tree as t
+from tests.laws.sagas.grow import program
+from tests.laws.sagas.runner import check, digests, play
+
+SEEDS: Final = 1000
+CHUNK: Final = 50
+WHOLE_SEEDS: Final = 200
+WHOLE_CHUNK: Final = 20
+REACHING: Final = range(400)
+REPEATED: Final = range(60)
+
+REACHED: Final = (
+    "completed",
+    "failed",
+    "cancelled",
+    "continued",
+    "continue, then completed",
+    "continue, then failed",
+    "retry, then completed",
+    "retry, then failed",
+    "undone",
+    "not undone",
+    "cancelled while compensating",
+    "success while compensating",
+)
+"""What the programs and schedules must bring about: a law that is never put to the test proves nothing."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_law_holds_for_random_programs_and_schedules(first: int) -> None:
+    """L1 to L6, each seed a program and a schedule. ``make sagas SEED=…`` plays one again."""
+    for seed in range(first, first + CHUNK):
+        check(seed)
+
+
+@pytest.mark.parametrize("first", range(0, WHOLE_SEEDS, WHOLE_CHUNK))
+def test_every_law_holds_on_the_whole_engine(first: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The same, with real workers on virtual time that die around their commits."""
+    caplog.set_level(logging.CRITICAL)
+    for seed in range(first, first + WHOLE_CHUNK):
+        check(seed, whole=True)
+
+
+def test_the_programs_reach_every_situation() -> None:
+    """Every kind of node is played, and every end that the laws speak of is come to."""
+    reached: Counter[str] = Counter()
+    for seed in REACHING:
+        play(program(seed), seed, reached=reached)
+    assert [what for what in REACHED if not reached[what]] == []
+    nodes = {type(node) for seed in REACHING for node in t.walk(program(seed))}
+    assert nodes == set(t.Node.__args__)
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_a_seed_is_the_same_under_every_hash_seed(hash_seed: str) -> None:
+    """In another process, with other hashes and addresses, each seed has the same schedule and the same journals."""
+    command = [sys.executable, "-m", "tests.laws.sagas", "--digests", str(REPEATED.start), str(len(REPEATED))]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    root = Path(__file__).parents[3]
+    other = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    mine = dict(zip(REPEATED, digests(REPEATED), strict=True))
+    others = dict(zip(REPEATED, other.stdout.split(), strict=True))
+    assert [seed for seed in REPEATED if mine[seed] != others[seed]] == []
