@@ -141,8 +141,9 @@ def _disk(path: Path) -> Check:
 
 async def _postgres_settings(url: str) -> Check:
     from holdfast.store.postgres import connection as c
+    from holdfast.store.postgres.primary import connect
 
-    connection = await c.connect(url)
+    connection = await connect(url)
     try:
         before = time.time()
         row = await connection.fetchrow(

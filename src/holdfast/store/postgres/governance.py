@@ -54,8 +54,8 @@ class Governance(Sessions):
 
     async def _page(self, select: str, clauses: rows.Clauses, order: str, limit: int) -> list[Any]:
         statement = f"{select} WHERE {clauses} ORDER BY {order} LIMIT {int(limit)}"
-        async with self._connection() as connection:
-            found: list[Any] = await connection.fetch(statement, *clauses.values)
+        async with self._glance() as session:
+            found: list[Any] = await session.fetch(statement, *clauses.values)
             return found
 
     # -- the audit
@@ -66,7 +66,7 @@ class Governance(Sessions):
         return [p.Entry(*row) for row in await self._read("entries", *conditions, limit, behind)]
 
     async def unsealed(self, limit: int) -> list[p.Entry]:
-        return [p.Entry(*row) for row in await self._read("unsealed", limit)]
+        return [p.Entry(*row) for row in await self._look("unsealed", limit)]
 
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         return [p.Block(*row) for row in await self._read("blocks", tenant, first, limit)]
@@ -126,7 +126,7 @@ class Governance(Sessions):
         return None
 
     async def evidence_overdue(self, ended_before: int) -> int:
-        ((count,),) = await self._read("evidence_overdue", ended_before)
+        ((count,),) = await self._look("evidence_overdue", ended_before)
         return int(count)
 
 
