@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from holdfast import Holdfast, WorkerOptions, step, workflow
+from holdfast.cli.main import main
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.postgres import connection, doubt
@@ -406,3 +408,35 @@ def test_a_store_that_lacks_what_was_acknowledged_is_told_loudly(
 
 def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "IS BEHIND" in record.getMessage()]
+
+
+# -- beforehand ----------------------------------------------------------------------------------------------------
+
+
+def test_doctor_tells_beforehand_what_the_loss_of_the_primary_would_cost(unpromoted: Pair) -> None:
+    """A standby for which no commit waits is a warning; one that commits wait for in vain is a fault, and is shown."""
+    primary, standby = unpromoted
+    url = primary.url()
+    assert CliRunner().invoke(main, ["migrate", "--store", url]).exit_code == 0
+
+    def doctor(*servers: Replicated) -> tuple[int, str]:
+        result = CliRunner().invoke(main, ["doctor", "--store", joint_url(url, *servers)])
+        (line,) = [line for line in result.output.splitlines() if "standbys " in line]
+        return result.exit_code, line
+
+    code, line = doctor(primary)
+    assert code == 0
+    assert line.startswith("! ")
+    assert "may lack what was acknowledged last" in line
+    synchronise(unpromoted)
+    code, line = doctor(standby, primary)
+    assert (code, line[:2]) == (0, "✓ ")
+    assert f"commits wait for {STANDBY}" in line
+    standby.stop()
+    code, line = doctor(primary)
+    assert (code, line[:2]) == (1, "✗ ")
+    assert "none of them is connected" in line
+    primary.wait_for()
+    asyncio.run(until(lambda: primary.execute("SHOW synchronous_standby_names") == [("",)]))
+    assert "none is connected" in doctor(primary)[1]
+    assert "may lack" in doctor(primary, standby)[1]
