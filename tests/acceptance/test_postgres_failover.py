@@ -21,7 +21,7 @@ from holdfast.store.postgres import connection, doubt
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url, pair
 from holdfast.testing.stores.gate_samples import task
-from holdfast.testing.stores.samples import NOW, deliver, key, leased, start, turn, worker
+from holdfast.testing.stores.samples import COMPLETED, NOW, deliver, key, leased, start, turn, worker
 
 RECOVERY_SECONDS = 5.0
 """How long after a promotion work goes on again."""
@@ -160,23 +160,25 @@ def test_a_wait_for_a_standby_that_was_broken_off_is_no_acknowledgement(unpromot
     url = primary.url()
 
     async def judge() -> None:
-        async with opened(url) as one, opened(url) as another:
-            await one.commit([start("before")])
+        async with opened(url) as one, opened(url) as another, opened(url) as waiter:
+            run = await leased(one, "ending")
             await another.commit([start("before")])
+            await waiter.get([run.key])
             await asyncio.to_thread(standby.stop)
-            committing = asyncio.create_task(one.commit([start("a")]))
+            committing = asyncio.create_task(one.commit([start("a"), turn(run, COMPLETED)]))
             await until(lambda: waiting(primary))
             primary.execute(f"SELECT {broken_off}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
             with pytest.raises(StoreUnavailable):
                 await committing
-            assert seen(primary, url) == {"before", "a"}
+            assert seen(primary, url) == {"before", "ending", "a"}
             assert not await answered(lambda: one.get([key("a")]), 1.2)
+            assert not await answered(lambda: waiter.get([run.key]), 1.2)
             assert not await answered(lambda: one.commit([start("a")]), 1.2)
             assert not await answered(lambda: another.commit([start("a")]), 1.2)
             await asyncio.to_thread(standby.start)
             for store in (one, another):
                 await insistently(lambda store=store: store.commit([start("a")]))  # type: ignore[misc]
-            assert seen(standby, url) == {"before", "a"}
+            assert seen(standby, url) == {"before", "ending", "a"}
 
     asyncio.run(judge())
 
@@ -213,13 +215,13 @@ def test_what_a_restart_of_the_primary_shows_is_told_only_when_the_standby_has_i
 
 
 @step
-async def double(number: int) -> int:
+async def carry_over(number: int) -> int:
     return number * 2
 
 
 @workflow
-async def doubled(number: int) -> int:
-    return await double(number)
+async def carried_over(number: int) -> int:
+    return await carry_over(number)
 
 
 def test_work_goes_on_within_seconds_of_a_promotion_though_the_primary_is_frozen(servers: Pair) -> None:
@@ -229,16 +231,16 @@ def test_work_goes_on_within_seconds_of_a_promotion_though_the_primary_is_frozen
 
     async def judge() -> float:
         async with Holdfast(url, options=WorkerOptions(lease_seconds=3)) as app:
-            assert await (await app.start(doubled, 1, id="before")).result() == 2
+            assert await (await app.start(carried_over, 1, id="before")).result() == 2
             await caught_up(primary, standby)
             await asyncio.to_thread(primary.freeze)
-            meanwhile = asyncio.create_task(app.start(doubled, 2, id="meanwhile"))
+            meanwhile = asyncio.create_task(app.start(carried_over, 2, id="meanwhile"))
             await asyncio.sleep(3.5)  # longer than the lease, and than anyone waits for a host
             await asyncio.to_thread(standby.promote)
             promoted = time.monotonic()
             assert await (await meanwhile).result() == 4
             went_on = time.monotonic() - promoted
-            assert await (await app.start(doubled, 3, id="after")).result() == 6
+            assert await (await app.start(carried_over, 3, id="after")).result() == 6
             await until(
                 lambda: standby.execute("SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'")
             )

@@ -95,8 +95,15 @@ MUTANTS: Final = (
     Mutant(
         "existence-told-unconfirmed",
         "src/holdfast/store/postgres/statements.sql",
-        "WHERE current_setting('synchronous_standby_names') <> '')",
-        "WHERE false)",
+        "'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')",
+        "'holdfast', '') WHERE false)",
+        (BROKEN_OFF,),
+    ),
+    Mutant(
+        "end-told-unconfirmed",
+        "src/holdfast/store/postgres/statements.sql",
+        "WHERE runs.ended_at IS NOT NULL AND current_setting",
+        "WHERE false AND current_setting",
         (BROKEN_OFF,),
     ),
     Mutant(

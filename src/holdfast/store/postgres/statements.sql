@@ -53,7 +53,7 @@ SELECT tenant, id, (SELECT pg_notify($32, $33) WHERE $33::text IS NOT NULL) FROM
 
 -- name: exists
 -- With ``same`` where the same start is committed again: recognised by its hash and its lease. One without a workflow is
--- there no more, and evidence is kept under its id. This is the one answer to a change that neither writes nor locks, so
+-- there no more, and evidence is kept under its id. This is the one answer to a change that neither writes nor locks. So
 -- it waits for the synchronous standbys by a message, as confirm does: whoever is told that a run exists relies on it.
 SELECT given.tenant, given.id, runs.workflow, runs.fingerprint,
        coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same,
@@ -386,7 +386,12 @@ SELECT tenant, run, position, queue, name, attempt, body, priority, available_at
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
 
 -- name: get
-SELECT runs.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
+-- Whoever is told that a run has ended relies on it, so this waits for the synchronous standbys, as exists does.
+SELECT runs.*, (
+    SELECT pg_logical_emit_message(true, 'holdfast', '')
+    WHERE runs.ended_at IS NOT NULL AND current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
+)
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
 JOIN runs USING (tenant, id) ORDER BY ordinal;
 
 -- name: journals
