@@ -2,6 +2,8 @@
 
 Outcomes are gathered where all reports arrive: in the one process, or in the controller of many. A session that was
 told to run a part of the suite is judged by its own tests alone.
+
+The shipped suite of the stores shows what its assertions compared, whichever test imports it first.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import pytest
 
 from tests.docs.conformance import plain, rows, unproved
+
+pytest.register_assert_rewrite("holdfast.testing.stores")
 
 _outcomes: dict[str, set[str]] = {}
 _complaints: list[str] = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast import Holdfast
 from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url, pair
 from tests.acceptance import storm_app
 from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
 from tests.acceptance.processes import Crew, chosen_seed, eventually, start_all, until_completed
@@ -81,3 +82,28 @@ def test_a_long_outage_is_told_in_the_log_and_survived_without_help(
 ) -> None:
     """Twenty seconds without a server, leases of two: the worker says so, goes on by itself, and finishes all."""
     asyncio.run(_outage(own_postgres, tmp_path))
+
+
+async def _promotion(primary: Replicated, standby: Standby, folder: Path, seed: int) -> None:
+    url = joint_url(primary.url(), primary, standby)
+    async with Holdfast(url, worker=False) as app:
+        await start_all(app, storm_app.total_of, RUNS)
+        with crew_on(url, folder, "--concurrency", "4") as crew:
+            for _ in range(2):
+                crew.hire()
+            await _until_under_way(crew, app)
+            await asyncio.sleep(random.Random(seed).uniform(0.05, 0.4))
+            await asyncio.to_thread(primary.stop, "immediate")
+            await asyncio.to_thread(standby.promote)
+            await until_completed(app, RUNS)
+            assert all(member.alive for member in crew.members)
+            assert not any("IS BEHIND" in member.words for member in crew.members)
+            crew.retire()
+        await _check(app, folder / "steps.log")
+
+
+def test_a_synchronous_standby_promoted_under_load_has_everything(tmp_path: Path) -> None:
+    """The primary is killed, and the standby takes its place: the same worker processes finish every run."""
+    with chosen_seed() as seed, pair() as (primary, standby):
+        primary.wait_for(STANDBY)
+        asyncio.run(_promotion(primary, standby, tmp_path, seed))

@@ -1,12 +1,10 @@
-"""Let the shipped suite's assertions show what they compared, and bring up the server that some stores need."""
+"""Bring up the server that some stores need."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from holdfast.testing.postgres import PostgresServer, server
-
-pytest.register_assert_rewrite("holdfast.testing.stores")
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,11 @@ GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
 SQLITE: Final = Judge("sqlite", ("tests/conformance/test_sqlite.py",))
 POSTGRES: Final = Judge("postgres", ("tests/conformance/test_postgres.py", "-k", "fenced or stale or epoch"))
+FAILOVER: Final = "tests/acceptance/test_postgres_failover.py"
+BROKEN_OFF: Final = Judge("a wait broken off", (FAILOVER, "-k", "broken_off"))
+RESTARTED: Final = Judge("a primary restarted", (FAILOVER, "-k", "restart"))
+FROZEN: Final = Judge("a primary frozen", (FAILOVER, "-k", "frozen"))
+LAGGED: Final = Judge("a standby that lagged", (FAILOVER, "-k", "loudly"))
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
@@ -73,6 +78,48 @@ MUTANTS: Final = (
         "AND runs.epoch = given.epoch AND runs.version = given.version",
         "AND runs.version = given.version",
         (POSTGRES,),
+    ),
+    Mutant(
+        "unconfirmed-sessions",
+        "src/holdfast/store/postgres/sessions.py",
+        "if not session.confirmed:",
+        "if session is None:",
+        (RESTARTED,),
+    ),
+    Mutant(
+        "waits-broken-off-unheard",
+        "src/holdfast/store/postgres/doubt.py",
+        "    if session.warned:",
+        "    if session is None:",
+        (BROKEN_OFF,),
+    ),
+    Mutant(
+        "existence-told-unconfirmed",
+        "src/holdfast/store/postgres/statements.sql",
+        "'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')",
+        "'holdfast', '') WHERE false)",
+        (BROKEN_OFF,),
+    ),
+    Mutant(
+        "end-told-unconfirmed",
+        "src/holdfast/store/postgres/statements.sql",
+        "WHERE runs.ended_at IS NOT NULL AND current_setting",
+        "WHERE false AND current_setting",
+        (BROKEN_OFF,),
+    ),
+    Mutant(
+        "old-primary-accepted",
+        "src/holdfast/store/postgres/primary.py",
+        "if self.is_outdated(session):",
+        "if session is None:",
+        (FROZEN,),
+    ),
+    Mutant(
+        "lost-acknowledgements-unnoticed",
+        "src/holdfast/store/postgres/acknowledged.py",
+        "if there or moved",
+        "if there",
+        (LAGGED,),
     ),
     Mutant(
         "version-memory",

@@ -59,7 +59,7 @@ def mutate(tree: Path, mutant: Mutant) -> None:
 
 def copy(source: Path, folder: Path) -> None:
     """What the judges need of the project."""
-    unneeded = shutil.ignore_patterns("__pycache__", ".hypothesis", "acceptance")
+    unneeded = shutil.ignore_patterns("__pycache__", ".hypothesis")
     for name in ("src", "tests"):
         shutil.copytree(source / name, folder / name, ignore=unneeded)
     shutil.copy(source / "pyproject.toml", folder)

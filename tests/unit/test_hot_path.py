@@ -239,9 +239,9 @@ class CountingConnection:
         self._sent.append(query)
         return await self._connection.fetch(query, *values)
 
-    def transaction(self) -> Any:
-        self._sent += ["BEGIN", "COMMIT"]
-        return self._connection.transaction()
+    async def execute(self, query: str) -> Any:
+        self._sent.append(query)
+        return await self._connection.execute(query)
 
 
 class CountingStore(PostgresStore):

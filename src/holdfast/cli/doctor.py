@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import msgspec
 
 from holdfast.cli import exits, options, output, session
+from holdfast.cli.checks import Check
 from holdfast.cli.receipts import rows_of
 from holdfast.cli.schemas import schema_numbers, sqlite_path
+from holdfast.cli.servers import examine_server
 from holdfast.cli.steering import PAUSED
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, InvalidPolicy
@@ -27,19 +29,9 @@ from holdfast.store.protocol import ReceiptQuery, Worker
 
 OLDEST_PYTHON: Final = (3, 11)
 LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
-LARGEST_SKEW_SECONDS: Final = 2.0
 SHOWN: Final = 20
 MOST_COUNTED: Final = 1000
 OLDEST_UNSEALED_SECONDS: Final = 600
-
-
-class Check(msgspec.Struct):
-    """One thing that was looked at."""
-
-    name: str
-    good: bool
-    detail: str
-    facts: dict[str, Any] = {}
 
 
 @click.command()
@@ -55,10 +47,23 @@ def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
         output.emit({"good": good, "checks": [msgspec.to_builtins(check) for check in checks]})
     else:
         for check in checks:
-            mark = output.Cell("✓ ", "green") if check.good else output.Cell("✗ ", "red")
-            output.say(mark, output.Cell(f"{check.name:<10} ", "bold"), check.detail.replace("\n", "\n" + " " * 13))
-        output.say("all is well" if good else "something needs attention: see the lines marked ✗")
+            detail = check.detail.replace("\n", "\n" + " " * 13)
+            output.say(_mark(check), output.Cell(f"{check.name:<10} ", "bold"), detail)
+        output.say(_verdict(checks))
     return exits.GOOD if good else exits.NO
+
+
+def _mark(check: Check) -> output.Cell:
+    if not check.good:
+        return output.Cell("✗ ", "red")
+    return output.Cell("! ", "yellow") if check.warning else output.Cell("✓ ", "green")
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    if not all(check.good for check in checks):
+        return "something needs attention: see the lines marked ✗"
+    warned = any(check.warning for check in checks)
+    return "nothing is broken, but see the lines marked !" if warned else "all is well"
 
 
 async def _examine(url: str) -> list[Check]:
@@ -108,7 +113,8 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
         yield _sqlite_settings(sqlite_path(url))
         yield _disk(sqlite_path(url))
     elif url.startswith("postgres"):
-        yield await _postgres_settings(url)
+        async for check in examine_server(url):
+            yield check
     yield await _runs(app)
     yield await _workers(app, url)
     yield await _parked(app)
@@ -137,29 +143,6 @@ def _disk(path: Path) -> Check:
     good = usage.free >= LEAST_FREE_BYTES
     detail = f"{usage.free / 1e9:.1f} GB free of {usage.total / 1e9:.1f} GB" + ("" if good else ": free some")
     return Check("disk", good, detail, {"free_bytes": usage.free, "total_bytes": usage.total})
-
-
-async def _postgres_settings(url: str) -> Check:
-    from holdfast.store.postgres import connection as c
-
-    connection = await c.connect(url)
-    try:
-        before = time.time()
-        row = await connection.fetchrow(
-            "SELECT extract(epoch FROM clock_timestamp())::float8 AS clock, "
-            "current_setting('synchronous_commit') AS commit"
-        )
-        after = time.time()
-    except c.failures() as error:
-        raise c.translate(error, url) from error
-    finally:
-        await c.close(connection)
-    # The server read its clock somewhere between the two: what lies between cannot be told from a difference.
-    skew = max(0.0, before - row["clock"], row["clock"] - after)
-    good = skew <= LARGEST_SKEW_SECONDS
-    detail = f"synchronous_commit {row['commit']}; the server's clock differs by {skew:.1f} s"
-    remedy = "" if good else ": synchronise the clocks of both hosts, timers go by this one's"
-    return Check("settings", good, detail + remedy, {"synchronous_commit": row["commit"], "skew_seconds": skew})
 
 
 async def _runs(app: Holdfast) -> Check:

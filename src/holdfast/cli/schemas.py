@@ -50,9 +50,10 @@ def _sqlite(url: str) -> tuple[int, int]:
 
 async def _postgres(url: str) -> tuple[int, int]:
     from holdfast.store.postgres import connection as c
+    from holdfast.store.postgres.primary import connect
     from holdfast.store.postgres.sql import SQL
 
-    connection = await c.connect(url)
+    connection = await connect(url)
     try:
         found = await connection.fetchrow(SQL["surroundings"])
         return (await connection.fetchval(SQL["schema_number"]) if found["prepared"] else 0), newest_schema(url)

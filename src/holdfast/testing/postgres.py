@@ -106,6 +106,9 @@ class PostgresServer:
 class OwnServer(PostgresServer):
     """A server in a temporary folder."""
 
+    initial: tuple[str, ...] = ()
+    """Further options for ``initdb``."""
+
     def __init__(self, binaries: Path, *, fast: bool) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
         self._data = self._folder / "data"
@@ -116,11 +119,17 @@ class OwnServer(PostgresServer):
         self._fast = fast
         super().__init__(f"postgresql://postgres@/postgres?host={self._folder}")
         try:
-            self._run("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "postgres")
+            self._make()
             self.start()
         except BaseException:
             self.remove()
             raise
+
+    def _make(self) -> None:
+        """Make the folder of its data."""
+        self._run(
+            "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "postgres", *self.initial
+        )
 
     def stop(self, mode: Literal["smart", "fast", "immediate"] = "immediate") -> None:
         if (self._data / "postmaster.pid").exists():

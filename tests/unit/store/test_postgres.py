@@ -18,7 +18,7 @@ from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, Unsup
 from holdfast.store import protocol as p
 from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
-from holdfast.store.postgres.connection import connect
+from holdfast.store.postgres.primary import connect
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
@@ -831,8 +831,8 @@ async def _round_trips(store: PostgresStore, count: int) -> int:
         for run in await store.get([key(name) for name in names])
     ]
     said: list[str] = []
-    async with store._pool.acquire() as connection:
-        under = connection._con
+    async with store._connection() as under:
+        pass
 
     def log(record: Any) -> None:
         said.append(record.query)
@@ -889,8 +889,8 @@ def test_a_plain_batch_is_one_statement(url: str, kind: str, batch: list[p.Chang
             await store.commit([start(f"run {number}", owner="ann") for number in range(50)])
             runs = await store.find(p.Query(), 50)
             said: list[str] = []
-            async with store._pool.acquire() as connection:
-                under = connection._con
+            async with store._connection() as under:
+                pass
             under.add_query_logger(lambda record: said.append(record.query))
             await store.commit(batch if batch is not None else [turn(run, COMPLETED) for run in runs])
             await until(lambda: asyncio.sleep(0, bool(said)))

@@ -28,7 +28,7 @@ class Auditing(Sessions):
         return [p.Entry(*row) for row in await self._read("told", *wanted, limit, behind)]
 
     async def unsealed(self, limit: int) -> list[p.Entry]:
-        return [p.Entry(*row) for row in await self._read("unsealed", limit)]
+        return [p.Entry(*row) for row in await self._look("unsealed", limit)]
 
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         return [p.Block(*row) for row in await self._read("blocks", tenant, first, limit)]

@@ -121,7 +121,7 @@ async def _started_before(
     rows = [(*change.key, change.owner, change.segment.head) for change in changes]
     before: set[tuple[str, str]] = set()
     existing: dict[tuple[str, str], p.Exists | p.Retired] = {}
-    for tenant, id_, workflow, fingerprint, same in await writer.fetch_columns("exists", rows, width=4):
+    for tenant, id_, workflow, fingerprint, same, _ in await writer.fetch_columns("exists", rows, width=4):
         if same:
             before.add((tenant, id_))
         else:

@@ -1,4 +1,4 @@
-"""Connections to the server: how they are opened, what their errors mean, how the schema is brought up to date.
+"""One connection to a server: how it is made, what it knows of itself, what its errors mean, how it ends.
 
 The driver is imported when a store is opened and not before: without PostgreSQL nothing needs it.
 """
@@ -6,39 +6,38 @@ The driver is imported when a store is opened and not before: without PostgreSQL
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast.errors import (
     EngineError,
     HoldfastError,
-    SchemaTooNew,
     StoreCorrupt,
     StoreFull,
     StoreReadOnly,
     StoreUnavailable,
     UnsupportedStore,
 )
-from holdfast.store.postgres.sql import SQL
-from holdfast.store.statements import load_migrations
 
-OLDEST_SERVER: Final = 13
 COMMAND_SECONDS: Final = 30.0
-CONNECT_SECONDS: Final = 10.0
+"""After so long without an answer a connection is dropped. The server itself gives a statement up a little sooner."""
+
+STATEMENT_SECONDS: Final = 25.0
 PLAN_SECONDS: Final = 10
 """Planning takes longer than a small commit, so plans are kept; but not for long, because tables grow."""
 
 DEADLOCK: Final = "40P01"
 SERIALIZATION: Final = "40001"
+READ_ONLY: Final = "25006"
 
 _SETTINGS: Final = {
-    "application_name": "holdfast",
     # The statements read what decides from the row they have locked; that needs exactly this level.
     "default_transaction_isolation": "read committed",
     # A process that hangs between BEGIN and COMMIT must not hold its locks for ever.
     "idle_in_transaction_session_timeout": "60000",
+    # What waits for a lock is given up by the server. A commit that waits for a standby is not: this ends before it.
+    "statement_timeout": str(round(STATEMENT_SECONDS * 1000)),
     # A plan is kept for a while. One made while a table was empty must not read all of it when it has grown.
     "enable_seqscan": "off",
     "jit": "off",
@@ -47,6 +46,12 @@ _SETTINGS: Final = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
+
+SET_UP: Final = "".join(f"SET {name} = '{value}';" for name, value in _SETTINGS.items()) + (
+    # An intent must be durable before its effect starts, whatever the server's default is.
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+"""Said in the session and not with the login: poolers refuse logins that ask for settings they do not know."""
 
 
 def driver() -> Any:
@@ -58,10 +63,53 @@ def driver() -> Any:
     return asyncpg
 
 
+@cache
+def session_class() -> Any:
+    """The driver's connection, with what is known of it."""
+
+    class Session(driver().Connection):  # type: ignore[misc]  # the driver has no types
+        host: Any = None
+        """Which of the URL's hosts it leads to."""
+
+        lineage: Any = None
+        """Of which line of primaries its server is, see ``primary``."""
+
+        confirmed = False
+        """Whether all that it can read is with the standbys, see ``doubt``."""
+
+        warned = False
+        """Whether the server told that it did not wait for a standby, see ``doubt``."""
+
+        since = 0.0
+        """When its present use began, or its last one ended."""
+
+    return Session
+
+
+async def connect_to(url: str, seconds: float, **options: Any) -> Any:
+    """One session within so many seconds, set up. Raises what the driver raises, and ValueError for no URL."""
+    session = await driver().connect(
+        url,
+        timeout=seconds,
+        command_timeout=COMMAND_SECONDS,
+        connection_class=session_class(),
+        max_cached_statement_lifetime=PLAN_SECONDS,
+        server_settings={"application_name": "holdfast"},
+        **options,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            await session.execute(SET_UP)
+    except BaseException:
+        session.terminate()
+        raise
+    return session
+
+
 def shown(url: str) -> str:
     """The URL as messages show it, without its password."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def failures() -> tuple[type[BaseException], ...]:
@@ -77,15 +125,22 @@ def translate(error: BaseException, url: str) -> HoldfastError:
     if state is None:
         if isinstance(error, ValueError):  # the driver's own DataError: a value that the protocol cannot carry
             return EngineError(f"{place} was given a value that it cannot hold: {error}")
+        if isinstance(error, driver().TargetServerAttributeNotMatched):
+            return StoreUnavailable(f"{place} takes no writes: it is a standby. It is tried again.")
         return StoreUnavailable(f"{place} does not answer: {str(error) or type(error).__name__}. It is tried again.")
     if state == "53100":
         return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine goes on by itself.")
-    if state == "25006":
+    if state == READ_ONLY:
         return StoreReadOnly(
             f"{place} cannot be written to ({error}): name the primary server, or let it accept writes."
         )
     if state in ("XX001", "XX002"):
         return StoreCorrupt(f"{place} is damaged ({error}): restore it from a backup.")
+    if state == "08P01" and "startup parameter" in str(error):
+        return UnsupportedStore(
+            f"the pooler before {place} refused the login ({error}): set this for the role or the database instead of "
+            "in the URL."
+        )
     if state.startswith("28"):
         return UnsupportedStore(f"{place} refused the login ({error}): check user and password in the URL.")
     if state == "3D000":
@@ -99,134 +154,8 @@ def translate(error: BaseException, url: str) -> HoldfastError:
     return StoreUnavailable(f"{place}: {error}. It is tried again.")
 
 
-class Surroundings(NamedTuple):
-    """What was found at the server: the schema that unqualified names live in, and settings for further connections."""
-
-    schema: str
-    settings: Mapping[str, str]
-
-    @property
-    def channel(self) -> str:
-        """Where changes are announced. Two schemas of one database do not wake each other."""
-        name = f"holdfast_{self.schema}"
-        if len(name.encode()) < 64:  # the longest name that the server takes
-            return name
-        return f"holdfast_{hashlib.sha256(self.schema.encode()).hexdigest()[:32]}"
-
-
-async def connect(url: str, settings: Mapping[str, str] = _SETTINGS) -> Any:
-    """One connection outside the pool. Raises as ``translate`` says."""
-    asyncpg = driver()
-    try:
-        return await asyncpg.connect(
-            url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=dict(settings)
-        )
-    except failures() as error:
-        raise translate(error, url) from error
-    except ValueError as error:
-        raise UnsupportedStore(
-            f"{shown(url)} is not a PostgreSQL URL ({error}): postgresql://USER@HOST/DATABASE"
-        ) from error
-
-
-async def prepare(url: str, *, wanted: bool) -> Surroundings:
-    """Look at the server and, if ``wanted``, bring the schema up to date. Raises SchemaTooNew, UnsupportedStore, …"""
-    connection = await connect(url)
-    try:
-        found = await connection.fetchrow(SQL["surroundings"])
-        _check_server(found, url)
-        if wanted:
-            await _migrate(connection, url)
-        elif not found["prepared"]:
-            raise UnsupportedStore(
-                f"{shown(url)} holds no Holdfast tables: check the URL, or start a worker on it first."
-            )
-        else:
-            _check_current(await connection.fetchval(SQL["schema_number"]), url)
-    except failures() as error:
-        raise translate(error, url) from error
-    finally:
-        await close(connection)
-    # An intent must be durable before its effect starts, whatever the server's default is.
-    durable = {"synchronous_commit": "on"} if found["durability"] == "off" else {}
-    return Surroundings(found["schema"], {**_SETTINGS, **durable})
-
-
-def _check_server(found: Mapping[str, Any], url: str) -> None:
-    if found["version"] < OLDEST_SERVER * 10000:
-        major = found["version"] // 10000
-        raise UnsupportedStore(
-            f"{shown(url)} is PostgreSQL {major}; Holdfast needs {OLDEST_SERVER} or newer: upgrade it."
-        )
-    if found["encoding"] != "UTF8":
-        raise UnsupportedStore(
-            f"{shown(url)} is encoded in {found['encoding']}: create the database with ENCODING 'UTF8'."
-        )
-    if found["schema"] is None:
-        raise UnsupportedStore(f"{shown(url)}: the schema in search_path does not exist: create it, or mend the path.")
-
-
-def _check_schema(present: int, url: str) -> None:
-    newest = len(load_migrations("holdfast.store.postgres"))
-    if present > newest:
-        raise SchemaTooNew(
-            f"{shown(url)} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. "
-            "Upgrade this one."
-        )
-
-
-def _check_current(present: int, url: str) -> None:
-    _check_schema(present, url)
-    newest = len(load_migrations("holdfast.store.postgres"))
-    if present < newest:
-        raise UnsupportedStore(
-            f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a "
-            "worker."
-        )
-
-
-async def _migrate(connection: Any, url: str) -> None:
-    """Apply what is missing in one transaction, under a lock that only migrations take."""
-    async with connection.transaction():
-        await connection.execute(SQL["lock_schema"])
-        # Looked for again under the lock. Only a database without the table is changed at all, so that a user who may
-        # not create tables can open one that is up to date.
-        prepared = (await connection.fetchrow(SQL["surroundings"]))["prepared"]
-        present = await connection.fetchval(SQL["schema_number"]) if prepared else 0
-        _check_schema(present, url)
-        if not prepared:
-            await connection.execute(SQL["make_schema"])
-        for migration in load_migrations("holdfast.store.postgres")[present:]:
-            await connection.execute(migration.sql)
-            await connection.execute(SQL["note_migration"], migration.number, migration.name)
-
-
-async def make_pool(url: str, settings: Mapping[str, str], *, most: int) -> Any:
-    """Connections that are made again by themselves when the server comes back."""
-    asyncpg = driver()
-
-    class Connection(asyncpg.Connection):  # type: ignore[misc, name-defined]  # the driver has no types
-        def get_reset_query(self) -> str:
-            # Nothing here changes a session, so nothing is to be reset: that would double the round trips of a commit.
-            return ""
-
-    try:
-        return await asyncpg.create_pool(
-            url,
-            min_size=0,  # with a floor the driver logs a traceback for every try while the server is away
-            max_size=most,
-            timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
-            server_settings=dict(settings),
-            connection_class=Connection,
-            max_cached_statement_lifetime=PLAN_SECONDS,
-        )
-    except failures() as error:
-        raise translate(error, url) from error
-
-
 async def close(connection: Any) -> None:
-    """Let go of a connection or pool, politely if the server still answers."""
+    """Let go of a connection, politely if the server still answers."""
     try:
         async with asyncio.timeout(2):
             await connection.close()

@@ -62,8 +62,8 @@ class Governance(Auditing):
 
     async def _page(self, select: str, clauses: rows.Clauses, order: str, limit: int) -> list[Any]:
         statement = f"{select} WHERE {clauses} ORDER BY {order} LIMIT {int(limit)}"
-        async with self._connection() as connection:
-            found: list[Any] = await connection.fetch(statement, *clauses.values)
+        async with self._glance() as session:
+            found: list[Any] = await session.fetch(statement, *clauses.values)
             return found
 
     # -- artefacts
@@ -105,7 +105,7 @@ class Governance(Auditing):
         return None
 
     async def evidence_overdue(self, ended_before: int) -> int:
-        ((count,),) = await self._read("evidence_overdue", ended_before)
+        ((count,),) = await self._look("evidence_overdue", ended_before)
         return int(count)
 
 

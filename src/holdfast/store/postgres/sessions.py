@@ -10,19 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
-from holdfast.errors import StoreUnavailable
-from holdfast.store.postgres.connection import (
-    COMMAND_SECONDS,
-    DEADLOCK,
-    SERIALIZATION,
-    Surroundings,
-    close,
-    failures,
-    make_pool,
-    prepare,
-    shown,
-    translate,
-)
+from holdfast.errors import StoreReadOnly, StoreUnavailable
+from holdfast.store.postgres.acknowledged import Acknowledged
+from holdfast.store.postgres.connection import DEADLOCK, READ_ONLY, SERIALIZATION, failures, shown, translate
+from holdfast.store.postgres.doubt import check_warnings, confirm, is_doubtful
+from holdfast.store.postgres.lookout import Lookout
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.primary import Primary
+from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.vigil import Vigil
 
@@ -37,30 +32,43 @@ T = TypeVar("T")
 class Sessions:
     """The sessions of one handle on one schema of one database."""
 
-    def __init__(self, url: str, *, pool_size: int = POOL_SIZE) -> None:
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, primary: Primary | None = None) -> None:
         self.url = url
+        self._primary = primary or Primary(url)
         self._pool_size = pool_size
         self._instance = uuid.uuid4().hex
-        self._pool: Any = None
+        self._pool: Pool | None = None
         self._vigil: Vigil | None = None
-        self._around = Surroundings("", {})
+        self._lookout: Lookout | None = None
+        self._acknowledged = Acknowledged(url)
+        self._around = Surroundings("")
         self._trouble_at = float("-inf")
 
     async def open(self, *, migrate: bool = True) -> None:
         if self._pool is not None:
             return
-        around = await prepare(self.url, wanted=migrate)
-        self._pool = await make_pool(self.url, around.settings, most=self._pool_size)
-        self._around = around
-        self._vigil = Vigil(self.url, around.settings, around.channel, self._instance)
+        self._around = await prepare(self._primary, wanted=migrate)
+        self._pool = Pool(self._primary, self._pool_size)
+        self._vigil = Vigil(self._primary, self._around.channel, self._instance)
+        self._lookout = Lookout(self._primary, self._pool, self._vigil, self._drop)
 
     async def close(self) -> None:
-        vigil, pool = self._vigil, self._pool
-        self._vigil = self._pool = None
+        vigil, pool, lookout = self._vigil, self._pool, self._lookout
+        self._vigil = self._pool = self._lookout = None
+        if lookout is not None:
+            await lookout.stop()
         if vigil is not None:
             await vigil.close()
         if pool is not None:
-            await close(pool)
+            await pool.close()
+
+    def _drop(self) -> None:
+        """End every session of this handle at once. What was under way is tried again, on new ones."""
+        self._trouble_at = time.monotonic()
+        if self._pool is not None:
+            self._pool.drop()
+        if self._vigil is not None:
+            self._vigil.drop()
 
     @property
     def _settled(self) -> bool:
@@ -69,22 +77,59 @@ class Sessions:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        """A connection of the pool; outside a transaction each statement is one. Errors come out translated."""
-        if self._pool is None:
+        """A session, confirmed; outside a transaction each statement is one. Errors come out translated."""
+        async with self._glance() as session:
+            if not session.confirmed:
+                await confirm(session, self.url)
+                await self._acknowledged.compare(session)
+            yield session
+            check_warnings(session, self.url)
+
+    @asynccontextmanager
+    async def _glance(self) -> AsyncIterator[Any]:
+        """A session that may see what a synchronous standby lacks: for questions on whose answers nobody relies."""
+        pool = self._pool
+        if pool is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         try:
-            async with self._pool.acquire(timeout=COMMAND_SECONDS) as connection:
-                yield connection
+            session = await pool.acquire()
+            try:
+                yield session
+            except BaseException as error:
+                self._end(pool, session, error)
+                raise
+            finally:
+                pool.release(session)
         except failures() as error:
             translated = translate(error, self.url)
+            if isinstance(translated, StoreReadOnly) and self._primary.several:
+                translated = StoreUnavailable(f"{translated} The primary is looked for again.")
             if isinstance(translated, StoreUnavailable):
                 self._trouble_at = time.monotonic()
             raise translated from error
 
+    def _end(self, pool: Pool, session: Any, error: BaseException) -> None:
+        """After a use that failed: drop the session, unless the server has just told why, and it can go on."""
+        doubtful = session.warned or session.is_closed() or is_doubtful(error)
+        if doubtful or getattr(error, "sqlstate", None) == READ_ONLY:
+            session.terminate()
+        if doubtful:
+            pool.doubt()
+
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Any]:
-        async with self._connection() as connection, connection.transaction():
-            yield connection
+    async def _transaction(self, begin: str = "BEGIN") -> AsyncIterator[Any]:
+        async with self._connection() as session:
+            await session.execute(begin)
+            try:
+                yield session
+            except BaseException as error:
+                # The driver would cancel what is under way before it rolls back, and nothing may cancel a commit.
+                if is_doubtful(error):
+                    session.terminate()
+                else:
+                    await session.execute("ROLLBACK")
+                raise
+            await session.execute("COMMIT")
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What was rolled back because of another transaction is simply done again."""
@@ -101,4 +146,9 @@ class Sessions:
     async def _read(self, name: str, *values: Any) -> list[Any]:
         async with self._connection() as connection:
             found: list[Any] = await connection.fetch(SQL[name], *values)
+            return found
+
+    async def _look(self, name: str, *values: Any) -> list[Any]:
+        async with self._glance() as session:
+            found: list[Any] = await session.fetch(SQL[name], *values)
             return found

@@ -53,9 +53,11 @@ SELECT tenant, id, (SELECT pg_notify($32, $33) WHERE $33::text IS NOT NULL) FROM
 
 -- name: exists
 -- With ``same`` where the same start is committed again: recognised by its hash and its lease. One without a workflow is
--- there no more, and evidence is kept under its id.
+-- there no more, and evidence is kept under its id. This is the one answer to a change that neither writes nor locks. So
+-- it waits for the synchronous standbys by a message, as confirm does: whoever is told that a run exists relies on it.
 SELECT given.tenant, given.id, runs.workflow, runs.fingerprint,
-       coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same
+       coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same,
+       (SELECT pg_logical_emit_message(true, 'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) AS given (tenant, id, owner, head)
 LEFT JOIN runs USING (tenant, id)
 WHERE runs.id IS NOT NULL OR EXISTS (
@@ -278,11 +280,13 @@ SELECT pg_advisory_unlock_shared(hashtextextended(current_schema() || '/' || $1,
 
 -- name: gone
 -- Workers that have expired; and, where $1, those that nobody attends although they had a second for it since their last
--- beat. Who has not beaten since the server came up has lost the lock with everyone else, and may be about to return.
+-- beat. Who has not beaten since the server came up, or was promoted, has lost the lock with everyone else, and may be
+-- about to return: on a standby that was promoted, all that was replayed is from before.
 SELECT id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE expires_at < clock.now OR (
     $1 AND beat_at < clock.now - 1000000
     AND beat_at > (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+    AND beat_at > coalesce((extract(epoch FROM pg_last_xact_replay_timestamp()) * 1000000)::bigint, 0)
     AND NOT EXISTS (
         SELECT FROM pg_locks
         WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -382,7 +386,12 @@ SELECT tenant, run, position, queue, name, attempt, body, priority, available_at
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
 
 -- name: get
-SELECT runs.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
+-- Whoever is told that a run has ended relies on it, so this waits for the synchronous standbys, as exists does.
+SELECT runs.*, (
+    SELECT pg_logical_emit_message(true, 'holdfast', '')
+    WHERE runs.ended_at IS NOT NULL AND current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
+)
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (tenant, id, ordinal)
 JOIN runs USING (tenant, id) ORDER BY ordinal;
 
 -- name: journals
@@ -481,7 +490,7 @@ SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done),
 
 -- name: surroundings
 SELECT current_schema() AS schema, current_setting('server_version_num')::int AS version,
-       current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS durability,
+       current_setting('server_encoding') AS encoding,
        EXISTS (
            SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'holdfast_schema'
        ) AS prepared;
@@ -501,3 +510,37 @@ SELECT coalesce(max(number), 0) FROM holdfast_schema;
 
 -- name: note_migration
 INSERT INTO holdfast_schema (number, name) VALUES ($1, $2);
+
+-- name: process
+SELECT pg_backend_pid();
+
+-- name: lineage
+-- Of the server that takes writes: its cluster, and its timeline, which every promotion raises.
+SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline
+FROM pg_control_system() WHERE NOT pg_is_in_recovery();
+
+-- name: confirm
+-- A commit that waits for the synchronous standbys, where there are any: then they have all that was committed before.
+SELECT pg_logical_emit_message(true, 'holdfast', '')
+WHERE current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery();
+
+-- name: lacking_segments
+-- Of segments that were committed: those that are not there, and whether their run is.
+SELECT given.tenant, given.run, runs.id IS NOT NULL AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS given (tenant, run, generation, first, head)
+LEFT JOIN segments USING (tenant, run, generation, first)
+LEFT JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
+WHERE segments.head IS DISTINCT FROM given.head;
+
+-- name: lacking_messages
+SELECT given.tenant, given.run, runs.id IS NOT NULL AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, run, position)
+LEFT JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
+WHERE runs.arrived IS NULL OR runs.arrived < given.position;
+
+-- name: lacking_tasks
+-- No task is ever deleted.
+SELECT given.tenant, given.id, true AS there
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, version)
+LEFT JOIN tasks ON tasks.tenant = given.tenant AND tasks.id = given.id
+WHERE tasks.version IS NULL OR tasks.version < given.version;

@@ -3,6 +3,7 @@
 A commit of plain changes of one kind is one statement and one round trip; see ``changes``. The life of workers is
 judged by the server's clock, and sooner by a lock that the server drops with the worker's session; see ``vigil``.
 A connection pooler between store and server must pool by session: locks, LISTEN and prepared statements live in one.
+Which server is the primary is found by ``primary``; what may be acknowledged when a standby is away, says ``doubt``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.governance import Governance
 from holdfast.store.postgres.layers import Touched, concerns_others, rows_of
+from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
 
@@ -26,7 +28,7 @@ class PostgresStore(Governance):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
-        return PostgresStore(self.url, pool_size=1)
+        return PostgresStore(self.url, pool_size=1, primary=self._primary)
 
     # -- committing ----------------------------------------------------------------------------------------------
 
@@ -38,22 +40,24 @@ class PostgresStore(Governance):
             return []
         hinting = any(concerns_others(change) for change in batch)
         write = self._commit_plain if one_statement(batch) else self._commit_mixed
-        return await self._retried(lambda: write(batch, hinting))
+        answers, lineage = await self._retried(lambda: write(batch, hinting))
+        self._acknowledged.note(batch, answers, lineage)
+        return answers
 
-    async def _commit_plain(self, batch: Sequence[p.Change], hinting: bool) -> list[p.Answer]:
+    async def _commit_plain(self, batch: Sequence[p.Change], hinting: bool) -> tuple[list[p.Answer], Lineage | None]:
         async with self._connection() as connection:
             writer = Writer(connection, *self._hint())
             writer.hinting = hinting
-            return await apply(writer, batch)
+            return await apply(writer, batch), connection.lineage
 
-    async def _commit_mixed(self, batch: Sequence[p.Change], hinting: bool) -> list[p.Answer]:
+    async def _commit_mixed(self, batch: Sequence[p.Change], hinting: bool) -> tuple[list[p.Answer], Lineage | None]:
         async with self._transaction() as connection:
             writer = Writer(connection, *self._hint())
             await _lock(writer, {row for change in batch for row in rows_of(change)})
             answers = await apply(writer, batch)
             if hinting:
                 await writer.hint()
-            return answers
+            return answers, connection.lineage
 
     # -- leases --------------------------------------------------------------------------------------------------
 
@@ -143,7 +147,7 @@ class PostgresStore(Governance):
     async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
         asked = columns(dict.fromkeys(keys), 2)
         loaded: dict[p.Key, p.Loaded] = {}
-        async with self._connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        async with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             journals = await connection.fetch(SQL["journals"], *asked)
             blobs = await connection.fetch(SQL["blobs_of"], *asked)
             inboxes = await connection.fetch(SQL["messages"], *asked)
@@ -185,17 +189,17 @@ class PostgresStore(Governance):
         return [rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
-        return [(rows.work(row[:-1]), row[-1]) for row in await self._read("work_of", *key)]
+        return [(rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
 
     async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        return [p.Progress(*row) for row in await self._read("progress_of", *key)]
+        return [p.Progress(*row) for row in await self._look("progress_of", *key)]
 
     async def workers(self) -> list[p.Worker]:
-        return [rows.worker(row) for row in await self._read("workers")]
+        return [rows.worker(row) for row in await self._look("workers")]
 
     async def facts(self) -> p.Facts:
-        ((inbox, work, blobs, schema, version, size),) = await self._read("count_rest")
-        runs = dict(await self._read("count_runs"))
+        ((inbox, work, blobs, schema, version, size),) = await self._look("count_rest")
+        runs = dict(await self._look("count_runs"))
         return p.Facts("postgres", version, schema, runs, inbox, work, blobs, size)
 
     # -- operating -----------------------------------------------------------------------------------------------

@@ -7,23 +7,25 @@ while nobody holds a worker's lock, others may take it for dead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.errors import HoldfastError
-from holdfast.store.postgres.connection import close, connect, failures, translate
+from holdfast.store.postgres.connection import close, failures, translate
+from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.sql import SQL
 
 SHORTEST_PAUSE_SECONDS: Final = 0.05
-LONGEST_PAUSE_SECONDS: Final = 5.0
+LONGEST_PAUSE_SECONDS: Final = 1.0
+ANSWER_SECONDS: Final = 5.0
+"""Nothing that is asked here waits for anyone: a server that takes longer is not there."""
 
 
 class Vigil:
     """Attends workers and listens, for as long as it is not closed."""
 
-    def __init__(self, url: str, settings: Mapping[str, str], channel: str, instance: str) -> None:
-        self._url = url
-        self._settings = settings
+    def __init__(self, primary: Primary, channel: str, instance: str) -> None:
+        self._primary = primary
         self._channel = channel
         self._instance = instance
         self._workers: set[str] = set()
@@ -48,7 +50,7 @@ class Vigil:
             if worker in self._attended:
                 self._attended.discard(worker)
                 try:
-                    await self._connection.fetchval(SQL["leave"], worker)
+                    await self._connection.fetchval(SQL["leave"], worker, timeout=ANSWER_SECONDS)
                 except failures():
                     self._connection.terminate()
 
@@ -63,6 +65,16 @@ class Vigil:
                 self._hints.remove(hint)
 
         return stop
+
+    def drop(self) -> None:
+        """End the session at once; it is made again, where it is needed."""
+        if self._connection is not None:
+            self._connection.terminate()
+
+    def retire(self) -> None:
+        """End the session where it leads to a primary of the past."""
+        if self._connection is not None and self._primary.is_outdated(self._connection):
+            self.drop()
 
     async def close(self) -> None:
         if self._keeper is not None:
@@ -80,23 +92,33 @@ class Vigil:
     async def _stand(self) -> bool:
         """See to it that the session is there with all it should have. Gives whether it began to listen just now."""
         async with self._turn:
+            self.retire()
             if self._connection is None or self._connection.is_closed():
-                self._attended.clear()
-                self._listening = False
-                self._connection = await connect(self._url, self._settings)
-                self._connection.add_termination_listener(self._lost)
+                await self._begin()
             try:
-                for worker in sorted(self._workers - self._attended):
-                    await self._connection.fetchval(SQL["attend"], worker)
-                    self._attended.add(worker)
-                if self._hints and not self._listening:
-                    await self._connection.add_listener(self._channel, self._heard)
-                    self._listening = True
-                    return True
-            except failures() as error:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await self._take_up()
+            except BaseException as error:
                 self._connection.terminate()
-                raise translate(error, self._url) from error
-            return False
+                if isinstance(error, failures()):
+                    raise translate(error, self._primary.url) from error
+                raise
+
+    async def _begin(self) -> None:
+        self._attended.clear()
+        self._listening = False
+        self._connection = await self._primary.connect()
+        self._connection.add_termination_listener(self._lost)
+
+    async def _take_up(self) -> bool:
+        for worker in sorted(self._workers - self._attended):
+            await self._connection.fetchval(SQL["attend"], worker)
+            self._attended.add(worker)
+        if self._hints and not self._listening:
+            await self._connection.add_listener(self._channel, self._heard)
+            self._listening = True
+            return True
+        return False
 
     def _keep(self) -> None:
         if self._keeper is None:

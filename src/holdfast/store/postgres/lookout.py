@@ -1,0 +1,69 @@
+"""The lookout: it sees to it that nothing hangs on a server that is gone, frozen, or no longer the primary.
+
+A server that was stopped, or that the network has lost, ends no connection: whoever waits for it waits until it wakes.
+So when an answer is a second late, the server is asked for a new connection. One that is alive gives it, however long
+its statements take. One that does not has all of its sessions dropped, and the primary is looked for elsewhere. Where a
+newer primary answers under the same name, the sessions with the old one are dropped.
+
+A primary that nobody has stopped does not notice that a standby was promoted, and would take writes that are lost with
+it. So the other hosts of the URL are looked at from time to time, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.store.postgres.connection import shown
+from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.primary import Primary
+from holdfast.store.postgres.vigil import Vigil
+
+log = logging.getLogger("holdfast.store")
+
+LOOK_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 1.0
+ELSEWHERE_SECONDS: Final = 2.0
+
+
+class Lookout:
+    """Looks twice a second, for as long as it is not stopped."""
+
+    def __init__(self, primary: Primary, pool: Pool, vigil: Vigil, drop: Callable[[], None]) -> None:
+        self._primary = primary
+        self._pool = pool
+        self._vigil = vigil
+        self._drop = drop
+        looks = [(LOOK_SECONDS, self._look)] + [(ELSEWHERE_SECONDS, self._look_elsewhere)] * primary.several
+        self._tasks = [asyncio.create_task(self._repeat(*look), name="holdfast-lookout") for look in looks]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+    async def _repeat(self, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await look()
+            except Exception:
+                log.exception("the lookout failed; it goes on")
+
+    async def _look(self) -> None:
+        for host in self._pool.waiting(LATE_SECONDS):
+            if not await self._primary.answers(host):
+                log.warning("%s does not answer; all connections to it are dropped", shown(self._primary.url))
+                self._drop()
+                return
+        self._vigil.retire()
+        await self._pool.retire()
+
+    async def _look_elsewhere(self) -> None:
+        """Once for all handles of the process: what one learns, all know."""
+        if time.monotonic() - self._primary.looked_at >= ELSEWHERE_SECONDS:
+            self._primary.looked_at = time.monotonic()
+            await self._primary.look_elsewhere()

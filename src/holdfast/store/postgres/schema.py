@@ -1,0 +1,135 @@
+"""Looking at the server when a store is opened: its version, its schema, and whether a pooler stands before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import SchemaTooNew, UnsupportedStore
+from holdfast.store.postgres.connection import close, driver, failures, shown, translate
+from holdfast.store.postgres.primary import Primary
+from holdfast.store.postgres.sql import SQL
+from holdfast.store.statements import load_migrations
+
+OLDEST_SERVER: Final = 13
+MIGRATION_SECONDS: Final = 3600.0
+"""A large table takes its time, and whoever else opens the store waits for it."""
+
+
+class Surroundings(NamedTuple):
+    """What was found at the server: the schema that unqualified names live in."""
+
+    schema: str
+
+    @property
+    def channel(self) -> str:
+        """Where changes are announced. Two schemas of one database do not wake each other."""
+        name = f"holdfast_{self.schema}"
+        if len(name.encode()) < 64:  # the longest name that the server takes
+            return name
+        return f"holdfast_{hashlib.sha256(self.schema.encode()).hexdigest()[:32]}"
+
+
+async def prepare(primary: Primary, *, wanted: bool) -> Surroundings:
+    """Look at the server and, if ``wanted``, bring the schema up to date. Raises SchemaTooNew, UnsupportedStore, …"""
+    url = primary.url
+    session = await primary.connect()
+    try:
+        await _check_pooler(session, primary)
+        found = await session.fetchrow(SQL["surroundings"])
+        _check_server(found, url)
+        if wanted:
+            await _migrate(session, url)
+        elif not found["prepared"]:
+            raise UnsupportedStore(
+                f"{shown(url)} holds no Holdfast tables: check the URL, or start a worker on it first."
+            )
+        else:
+            _check_current(await session.fetchval(SQL["schema_number"]), url)
+    except failures() as error:
+        raise translate(error, url) from error
+    finally:
+        await close(session)
+    return Surroundings(found["schema"])
+
+
+async def _check_pooler(session: Any, primary: Primary) -> None:
+    """A session must be one with the server: locks, LISTEN, settings and prepared statements live in it.
+
+    A pooler by transaction gives each transaction any server process that is free. So one session meets several, or
+    two sessions meet the same. Neither happens without one, or with one that pools by session.
+    """
+    try:
+        met = {await session.fetchval(SQL["process"]) for _ in range(2)}
+        other = await primary.connect()
+        try:
+            async with other.transaction():
+                shared = other.host == session.host and await other.fetchval(SQL["process"]) in met
+        finally:
+            await close(other)
+    except driver().PostgresError as error:
+        if error.sqlstate not in _SIGNS_OF_A_POOLER:
+            raise
+        raise UnsupportedStore(_POOLED.format(shown(primary.url))) from error
+    if shared or len(met) > 1:
+        raise UnsupportedStore(_POOLED.format(shown(primary.url)))
+
+
+_SIGNS_OF_A_POOLER: Final = ("26000", "42P05", "08P01")
+"""Its prepared statements were another's, or are gone; it allows no transactions of several statements."""
+
+_POOLED: Final = (
+    "a pooler that pools by transaction stands before {}, and locks, LISTEN and prepared statements need a session: "
+    "set pool_mode = session for this database (pgbouncer), or name the server itself in the URL."
+)
+
+
+def _check_server(found: Mapping[str, Any], url: str) -> None:
+    if found["version"] < OLDEST_SERVER * 10000:
+        major = found["version"] // 10000
+        raise UnsupportedStore(
+            f"{shown(url)} is PostgreSQL {major}; Holdfast needs {OLDEST_SERVER} or newer: upgrade it."
+        )
+    if found["encoding"] != "UTF8":
+        raise UnsupportedStore(
+            f"{shown(url)} is encoded in {found['encoding']}: create the database with ENCODING 'UTF8'."
+        )
+    if found["schema"] is None:
+        raise UnsupportedStore(f"{shown(url)}: the schema in search_path does not exist: create it, or mend the path.")
+
+
+def _check_schema(present: int, url: str) -> None:
+    newest = len(load_migrations("holdfast.store.postgres"))
+    if present > newest:
+        raise SchemaTooNew(
+            f"{shown(url)} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. "
+            "Upgrade this one."
+        )
+
+
+def _check_current(present: int, url: str) -> None:
+    _check_schema(present, url)
+    newest = len(load_migrations("holdfast.store.postgres"))
+    if present < newest:
+        raise UnsupportedStore(
+            f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a "
+            "worker."
+        )
+
+
+async def _migrate(connection: Any, url: str) -> None:
+    """Apply what is missing in one transaction, under a lock that only migrations take."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = 0")
+        await connection.execute(SQL["lock_schema"], timeout=MIGRATION_SECONDS)
+        # Looked for again under the lock. Only a database without the table is changed at all, so that a user who may
+        # not create tables can open one that is up to date.
+        prepared = (await connection.fetchrow(SQL["surroundings"]))["prepared"]
+        present = await connection.fetchval(SQL["schema_number"]) if prepared else 0
+        _check_schema(present, url)
+        if not prepared:
+            await connection.execute(SQL["make_schema"])
+        for migration in load_migrations("holdfast.store.postgres")[present:]:
+            await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
+            await connection.execute(SQL["note_migration"], migration.number, migration.name)
