@@ -28,7 +28,7 @@ from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
 from holdfast.store import protocol as p
 from holdfast.worker import asking, recording
-from holdfast.worker.acts import MEETING_SECONDS, Acts
+from holdfast.worker.acts import Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, is_of
@@ -222,7 +222,7 @@ class Governor:
         # What it asks became known in another way, or policy wants nobody asked any more.
         changes.extend(asking.withdrawn(gate, request.promise_id, case.now))
         clearance = Clearance(case, receipt, counts=verdict.counts)
-        return Passage(tuple(changes), partial(self.acts.opened, held, clearance, opening, MEETING_SECONDS[0]))
+        return Passage(tuple(changes), partial(self.acts.opened, held, clearance))
 
     def _refuse(self, case: Case, verdict: j.Refuse) -> Passage:
         held, request = case.held, case.request

@@ -365,3 +365,42 @@ def test_a_result_that_cannot_be_kept_is_not_fetched_a_second_time(ground: Groun
 
     ground.play(main)
     assert DONE == ["o-1"]
+
+
+def test_who_waits_at_a_key_is_judged_by_the_policy_of_the_moment_in_which_it_would_act(ground: Ground) -> None:
+    """It was allowed when it began to wait. Meanwhile the policy changed, and the first act failed."""
+
+    async def main(ground: Ground) -> None:
+        begun, released = asyncio.Event(), asyncio.Event()
+
+        @action(connector="crm", operation="create", idempotency_key="one", name="key.waited_for")
+        async def waited_for() -> str:
+            DONE.append("begun")
+            begun.set()
+            await released.wait()
+            raise ValueError("no")
+
+        @workflow(name="key.waiting")
+        async def waiting() -> str:
+            try:
+                return await waited_for()
+            except Exception as error:
+                return str(error)
+
+        async with ground.engine(waiting) as app:
+            first = await app.start(waiting, id="one")
+            await begun.wait()
+            second = await app.start(waiting, id="two")
+            await until(app, lambda: meets(app))
+            app.policy.current = policy_of({"effect": "deny"})
+            released.set()
+            assert await first.result(30) == "action key.waited_for failed: ValueError: no"
+            said = await second.result(30)
+            assert said.endswith("ActionDenied: key.waited_for on crm: rule 'r0' denies it")
+            decisions = [(each.effect, each.policy) for each in await told(app, r.Decided, "two")]
+            assert decisions == [("allow", FREE.hash), ("deny", app.policy.current.hash)]
+            assert (await second.info()).writes == 0
+            assert (await second.verify()).good
+
+    ground.play(main)
+    assert DONE == ["begun"]
