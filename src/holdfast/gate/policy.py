@@ -39,6 +39,7 @@ TOGETHER: Final = 32
 _QUOTING: Final = re.compile(r"(?<=error): | on (?=\S+ and )")
 """Where a message of CEL's goes on with what it could not work with."""
 
+NO_STARTER: Final = "it depends on who started the run, and nobody said: start the run with actor="
 NOTHING_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
 NOBODY_RULES: Final = "no policy is in force: give Holdfast(policy=…) or --policy"
 
@@ -79,7 +80,23 @@ class _Rule(msgspec.Struct, frozen=True):
     ruling: Ruling
 
     def holds(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
-        """Whether it holds, or why that cannot be told."""
+        """Whether it holds, or why that cannot be told.
+
+        Where it depends on who started the run and nobody knows that, it does not hold if it would allow, and cannot
+        be told otherwise: neither passes what the rule was written to stop.
+        """
+        answer = self._answer(proposal, run, now)
+        if run.actor is not None or not isinstance(answer, str) or not self.asks_for_actor:
+            return answer
+        if isinstance(self._answer(proposal, msgspec.structs.replace(run, actor=""), now), str):
+            return answer  # it could not be told of anyone
+        return False if self.ruling.effect == "allow" else NO_STARTER
+
+    @property
+    def asks_for_actor(self) -> bool:
+        return any(fact.root == "actor" for fact in self.expression.facts)
+
+    def _answer(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
         try:
             answer = self.expression.program.execute(nested(self.expression.facts, proposal, run, now))
         except Exception as error:

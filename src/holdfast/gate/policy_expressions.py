@@ -217,8 +217,10 @@ class _Scan:
             self._fault(index + 2, f"`{root}` has no member `{member}`{nearest(member, MEMBERS[root])}")
         elif (root, member) in MAPS:
             self._map(index, after, root, member)
+        elif self._in_has(index, after) and root == "actor":
+            self.facts.add(Fact(root))  # nobody may have said who started the run
         elif self._in_has(index, after):
-            self._edits[index - 2] = (after + 1, "true")  # each member is always there
+            self._edits[index - 2] = (after + 1, "true")  # each other member is always there
         else:
             self._fact(index, after, Fact(root, member))
 
