@@ -17,8 +17,8 @@ from holdfast.errors import InvalidDefinition, NotInWorkflow
 from holdfast.gate.proposals import Proposal, Risk
 from holdfast.gate.receipts import Receipt
 from holdfast.gate.secrets import Secrets
-from holdfast.gate.templates import Template
-from holdfast.journal.cbor import canonical
+from holdfast.gate.templates import KeyTemplate, Template, limited
+from holdfast.journal.cbor import DEEPEST, canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.programs.function.definitions import STEPS, Step, check_step
 from holdfast.programs.function.loop import durable_loop
@@ -29,7 +29,6 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 ACTION: Final = "action"
-KEY_LIMIT: Final = 500
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -112,7 +111,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         told = f"action {self.name}:"
         self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
         key = declaration.idempotency_key
-        self._key = None if key is None else Template(key, arguments, secrets, f"{told} idempotency_key=")
+        self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{told} idempotency_key=")
         self._defaults = _defaults(function)
         self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
         self.first_argument = arguments[0] if arguments else ""
@@ -141,9 +140,10 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         another call at the same place.
         """
         fields = self.secrets.mask(arguments)
-        request = canonical(fields)
+        request = canonical(fields, DEEPEST - 1)  # a task shows them inside a map of its own
+        former = None
         if self._key is not None:
-            key = self._key.render(arguments, promise)
+            key, former = self._key.render_key(arguments, promise)
         else:
             asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
             key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
@@ -159,10 +159,18 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             request,
             self.writes,
             self.risk,
-            key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key.encode())}",
+            limited(key),
             None if self.reverse is None else self.reverse.name,
             self.cost_estimate,
+            former,
         )
+
+    def is_under(self, key: str, arguments: Mapping[str, Any], promise: str) -> bool:
+        """Whether a call with these arguments, which a receipt recorded, would have this key; also where it cannot be
+        told, because they are those of another action."""
+        if self._key is None or not self._key.is_told_by(arguments):
+            return True
+        return self._key.render_key(arguments, promise)[0] == key
 
     def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
         """The probe as something that the performer can run; no workflow can call it, and no journal names it."""

@@ -300,6 +300,10 @@ class Store(Protocol):
         """A receipt by its id."""
         ...
 
+    async def receipt_of_key(self, tenant: str, key: str) -> Receipt | None:
+        """The receipt that has an idempotency key."""
+        ...
+
     async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
         ...

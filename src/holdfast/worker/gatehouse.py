@@ -126,6 +126,7 @@ class Gatehouse:
         "cleared",
         "closings",
         "counted",
+        "keys",
         "looked",
         "looking",
         "meeting",
@@ -150,6 +151,7 @@ class Gatehouse:
         self.closings: list[p.CloseReceipt | p.Note] = []  # what the next commit must carry
         self.again: dict[PromiseId, Invoke] = {}  # calls to be judged once more
         self.looking: set[PromiseId] = set()  # calls to be judged once more when the store has been looked at
+        self.keys: dict[PromiseId, str] = {}  # the key of each call that an older version gave another
         self.looked: set[str] = set()  # tasks whose receipt was looked for
         self.unsure: set[PromiseId] = set()  # calls whose receipt was closed elsewhere: what is known here is old
 
@@ -246,6 +248,7 @@ class Gatehouse:
         """The call is settled."""
         for known in (self.receipts, self.approvals, self.outcomes, self.again):
             known.pop(promise, None)
+        self.keys.pop(promise, None)
         self.probed.discard(promise)
         self.counted.discard(promise)
         self.meeting.discard(promise)

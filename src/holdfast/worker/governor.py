@@ -20,7 +20,7 @@ from holdfast.gate import judging as j
 from holdfast.gate import tasks
 from holdfast.gate.actions import ACTION, Action
 from holdfast.gate.policy import Policy
-from holdfast.gate.proposals import RunFacts
+from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Abandon, Invoke, Request
@@ -33,6 +33,7 @@ from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
 from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, is_of
 from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
 from holdfast.worker.settling import Floor, Settler
 
 log = logging.getLogger("holdfast.gate")
@@ -50,6 +51,7 @@ class Governor:
         policy: Callable[[], Policy],
         steps: Any,
     ) -> None:
+        self._store = store
         self._worker = worker
         self._policy = policy
         self._steps = steps
@@ -136,6 +138,12 @@ class Governor:
             proposal = action.propose(arguments, name, given)
         except Exception as error:
             return self._refuse_unread(held, request, action, error, now)
+        if proposal.former is not None:
+            if promise not in gate.keys:
+                gate.looking.add(promise)
+                self._settler.background(self._choose_key(held, request, action, proposal))
+                return None
+            proposal = msgspec.structs.replace(proposal, key=gate.keys[promise], former=None)
         case = Case(held, request, action, proposal, arguments, call, name, now)
         if held.generation:
             self._set_aside(case)
@@ -165,6 +173,21 @@ class Governor:
                 return self._ask_outcome(case, receipt)
             case j.Recall():
                 return self._recall(case, verdict)
+
+    async def _choose_key(self, held: Held, request: Invoke, action: Action[..., Any], proposal: Proposal) -> None:
+        """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
+        gate, promise, former = held.gate_of_run(), request.promise_id, proposal.former or ""
+        found = await patiently(partial(self._store.receipt_of_key, held.key.tenant, former))
+        if held.dropped or promise not in gate.looking:
+            return
+        gate.keys[promise] = proposal.key
+        if found is not None:
+            maker = str(PromiseId(found.root).child(found.position))
+            if action.is_under(proposal.key, cbor2.loads(found.request), maker):
+                gate.keys[promise] = former
+        gate.looking.discard(promise)
+        gate.again[promise] = request
+        self._settler.floor.stir(held)
 
     def _set_aside(self, case: Case) -> None:
         """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""

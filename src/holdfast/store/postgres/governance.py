@@ -36,6 +36,10 @@ class Governance(Sessions):
         found = await self._read("receipt", tenant, id)
         return rows.receipt(found[0]) if found else None
 
+    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+        found = await self._read("receipt_of_key", tenant, key)
+        return rows.receipt(found[0]) if found else None
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         clauses = rows.receipt_clauses(query, after)
         # With the tenant fixed, naming it in the order would hide that there is an index of just that order.

@@ -115,6 +115,9 @@ JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.gener
 WHERE tasks.status <> 'cancelled'
 ORDER BY since, tenant, id;
 
+-- name: receipt_of_key
+SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND key = $2;
+
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2;
 

@@ -59,6 +59,10 @@ class Governance(ABC):
         found = self._read(GATE["receipt"], (tenant, id))
         return read_receipt(*found[0]) if found else None
 
+    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+        found = self._read(GATE["receipt_of_key"], (tenant, key))
+        return read_receipt(*found[0]) if found else None
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         where, values = _where(tenant=query.tenant, run=query.run, state=query.state, connector=query.connector)
         if after is not None:
