@@ -24,7 +24,7 @@ from holdfast.gate.policy_facts import Sheet, Values, nested
 from holdfast.gate.policy_file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
 from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.gate.secrets import without
-from holdfast.store.admission import Limits
+from holdfast.store.admission import Limits, WriteLimits
 
 if TYPE_CHECKING:
     import cel
@@ -131,7 +131,7 @@ class Policy:
         self._sheet = Sheet({fact for rule in self._rules for fact in rule.expression.facts})
         self._together = _together([rule.expression.flat for rule in self._rules])
         self._remembered: dict[Values, Ruling] = {}
-        self._writes: dict[tuple[str, str], int | None] = {}
+        self._writes: dict[str, WriteLimits] = {}
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -142,12 +142,15 @@ class Policy:
         """The rules' names, in order."""
         return tuple(rule.name for rule in self._rules)
 
+    def write_limits(self, tenant: str) -> WriteLimits:
+        """How many actions that write the runs of a tenant may take."""
+        if tenant not in self._writes:
+            self._writes[tenant] = self._caps.write_limits(tenant)
+        return self._writes[tenant]
+
     def max_writes(self, tenant: str, workflow: str) -> int | None:
         """How many actions that write a run of this workflow may take; None is no limit."""
-        key = (tenant, workflow)
-        if key not in self._writes:
-            self._writes[key] = self._caps.max_writes(tenant, workflow)
-        return self._writes[key]
+        return self.write_limits(tenant).of(workflow)
 
     def decide(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
         """Judge an action at ``now``, in microseconds since 1970. It never raises: what goes wrong is denied."""

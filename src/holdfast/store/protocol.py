@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from holdfast.store.admission import Cap, Limits, TenantLimits
+from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.changes import (
     Advance,
     Advanced,
@@ -54,6 +54,7 @@ from holdfast.store.governance import (
     AuditQuery,
     Block,
     CancelTask,
+    Capped,
     Closed,
     CloseReceipt,
     Entry,
@@ -105,6 +106,7 @@ __all__ = [
     "Block",
     "CancelTask",
     "Cap",
+    "Capped",
     "Change",
     "Claim",
     "CloseReceipt",
@@ -166,6 +168,7 @@ __all__ = [
     "Work",
     "WorkClaim",
     "Worker",
+    "WriteLimits",
 ]
 
 

@@ -49,7 +49,7 @@ class Acts:
     def opened(self, held: Held, clearance: Clearance, answer: p.Answer | Exception | None) -> None:
         """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
         gate, promise = held.gate_of_run(), clearance.promise
-        if isinstance(answer, p.Taken):  # nothing is written by this call, unless it is judged once more
+        if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
             gate.writes -= clearance.counts
         match answer:
             case p.Opened() if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
@@ -61,6 +61,8 @@ class Acts:
                 self.begin(held, clearance)
             case _ if held.dropped:
                 return
+            case p.Capped():
+                self._refuse_capped(held, clearance, answer)
             case p.Taken(receipt=found) if (found.connector, found.operation) != clearance.case.operation:
                 self._conflict(held, clearance, found)
             case p.Taken(receipt=found) if found.state == "succeeded":
@@ -74,6 +76,17 @@ class Acts:
             case other:
                 told = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
                 self._settler.settle(held, clearance.request, Err(told))
+
+    def _refuse_capped(self, held: Held, clearance: Clearance, full: p.Capped) -> None:
+        """The run, or one above it, has no write left: another of the family was faster."""
+        told = (
+            f"run {full.run} has written {full.writes} times with its children, and its cap max_writes_per_run is "
+            f"{full.most}"
+        )
+        held.gate_of_run().carry(
+            recording.named(recording.refused(clearance.case, Refuse("ActionDenied", "caps", told)))
+        )
+        self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
 
     def _conflict(self, held: Held, clearance: Clearance, found: p.Receipt) -> None:
         """The key stands for another act: its result is not this one's, and this one cannot be told from it."""

@@ -240,7 +240,8 @@ class Governor:
             gate.carry(recording.unknown(case, before))  # it is repeated, and the audit must show that it was begun
         receipt = recording.opened(case, self._token(), verdict.task)
         gate.writes += verdict.counts
-        opening = p.OpenReceipt(receipt, verdict.instead_of)
+        limits = self._policy().write_limits(held.key.tenant) if verdict.counts else None
+        opening = p.OpenReceipt(receipt, verdict.instead_of, limits)
         changes: list[p.Gating] = [opening, recording.decided(case, "allow", verdict.ruling, task=verdict.task)]
         # What it asks became known in another way, or policy wants nobody asked any more.
         changes.extend(asking.withdrawn(gate, request.promise_id, case.now))
