@@ -49,6 +49,11 @@ class WriteLimits(msgspec.Struct, frozen=True, gc=False):
     general: int | None = None
     workflows: Mapping[str, int | None] = {}
 
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any."""
+        return self.general is not None or any(most is not None for most in self.workflows.values())
+
     def of(self, workflow: str) -> int | None:
         """The limit for a run of this workflow; None is none."""
         return self.workflows.get(workflow, self.general)

@@ -42,7 +42,7 @@ async def write_notes(writer: Writer) -> None:
 
 
 async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
-    lines = await _lines(writer, [change for change in changes if change.limits is not None])
+    lines = await _lines(writer, [change for change in changes if change.limits is not None and change.limits.are_set])
     if not _may_be_capped(changes, lines):
         return await _open(writer, changes, lines)
     # Which of them is one too many follows from the order of the batch, and from which of them are opened at all.
@@ -59,10 +59,10 @@ async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Lines)
     more: Counter[tuple[str, str]] = Counter()
     for change in changes:
         if change.limits is not None and _key(change) in opened:
-            more.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
+            more[change.receipt.tenant, change.receipt.run] += 1
+            lines.writes.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
     if more:
         await writer.fetch_columns("count_writes", [(*run, count) for run, count in sorted(more.items())], width=3)
-        lines.writes.update(more)
     return [_opening(change, there.get(_key(change))) for change in changes]
 
 

@@ -68,8 +68,19 @@ LEFT JOIN write_counts ON write_counts.tenant = line.tenant AND write_counts.run
 ORDER BY runs.tenant, line.below, level;
 
 -- name: count_writes
+-- So many more for runs and for those above each. All of them are locked.
 INSERT INTO write_counts AS there (tenant, run, writes)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, run, writes) ORDER BY tenant, run
+WITH RECURSIVE line (tenant, id, writes) AS (
+    SELECT tenant, id COLLATE "C", writes
+    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, writes)
+    UNION ALL
+    SELECT line.tenant, runs.parent, line.writes
+    FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+    WHERE runs.parent IS NOT NULL
+)
+SELECT runs.tenant, runs.id, sum(line.writes)
+FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+GROUP BY runs.tenant, runs.id ORDER BY runs.tenant, runs.id
 ON CONFLICT (tenant, run) DO UPDATE SET writes = there.writes + excluded.writes;
 
 -- name: receipts_at

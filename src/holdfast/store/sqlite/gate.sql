@@ -31,7 +31,14 @@ SELECT line.id, line.workflow, coalesce(writes, 0)
 FROM line LEFT JOIN write_counts ON write_counts.tenant = ?1 AND write_counts.run = line.id;
 
 -- name: count_write
-INSERT INTO write_counts (tenant, run, writes) VALUES (?1, ?2, 1)
+-- One more for a run and for those above it.
+INSERT INTO write_counts (tenant, run, writes)
+WITH RECURSIVE line (id, parent) AS (
+    SELECT id, parent FROM runs WHERE tenant = ?1 AND id = ?2
+    UNION ALL
+    SELECT above.id, above.parent FROM line CROSS JOIN runs AS above WHERE above.tenant = ?1 AND above.id = line.parent
+)
+SELECT ?1, id, 1 FROM line WHERE true
 ON CONFLICT (tenant, run) DO UPDATE SET writes = writes + 1;
 
 -- name: close_receipt

@@ -44,8 +44,8 @@ def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
 
 def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
     receipt = change.receipt
-    line = [] if change.limits is None else _line(cursor, receipt)
-    full = None if change.limits is None else capped(line, change.limits)
+    limits = change.limits
+    full = capped(_line(cursor, receipt), limits) if limits is not None and limits.are_set else None
     if full is not None:
         there = _receipt_of_key(cursor, receipt)
         if there is None or there.state == "failed" or _gives_way(there, change):
@@ -68,8 +68,8 @@ def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
         ),
     )
     if cursor.rowcount == 1:
-        if line:
-            cursor.executemany(GATE["count_write"], [(receipt.tenant, run) for run, _, _ in line])
+        if limits is not None:
+            cursor.execute(GATE["count_write"], (receipt.tenant, receipt.run))
         return p.Opened()
     there = _receipt_of_key(cursor, receipt)
     assert there is not None
