@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from holdfast.cli import exits, options, output, session
+from holdfast.client import journals
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, Nondeterminism
 from holdfast.journal import events as e
@@ -66,7 +67,7 @@ class Finding(msgspec.Struct):
 
 async def replay_run(app: Holdfast, run: Run) -> Finding:
     """Rebuild the run from its journal with the code that is imported here."""
-    entries = [entry async for entry in app.run(run.key.run, tenant=run.key.tenant).journal()]
+    entries = [entry async for entry in journals.read(app.store, run)]
     finding = Finding(run, len(entries))
     workflow = WORKFLOWS.get(run.workflow)
     if workflow is None:

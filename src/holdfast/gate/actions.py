@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import cbor2
 import msgspec
@@ -16,19 +16,19 @@ import msgspec
 from holdfast.errors import InvalidDefinition, NotInWorkflow
 from holdfast.gate.proposals import Proposal, Risk
 from holdfast.gate.receipts import Receipt
-from holdfast.gate.secrets import Secrets
+from holdfast.gate.secrets import Secrets, Shape
 from holdfast.gate.templates import KeyTemplate, Template, limited
 from holdfast.journal.cbor import DEEPEST, canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.journal.secrecy import ACTION as ACTION
+from holdfast.journal.secrecy import marked
 from holdfast.programs.function.definitions import STEPS, Step, check_step
-from holdfast.programs.function.loop import durable_loop
+from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.values import encode
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-ACTION: Final = "action"
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -113,6 +113,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         key = declaration.idempotency_key
         self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{told} idempotency_key=")
         self._defaults = _defaults(function)
+        self._shape = _shape(function)
         self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
         self.first_argument = arguments[0] if arguments else ""
 
@@ -123,6 +124,12 @@ class Action(Step[P, R_co], Generic[P, R_co]):
                 f"function alone, call {self.name}.function(…)."
             )
         return await super().begin(args, kwargs)
+
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record the intent of a call, and which of its arguments are secret; gives its promise id."""
+        secrets = self.secrets.places(self._shape, len(args), kwargs) if self.secrets else []
+        call = marked(self.signature.write(args, kwargs), secrets)
+        return loop.scribe.invoke(self.kind, self.name, call, self.retry, self.queue)
 
     def arguments(self, input: Payload) -> dict[str, Any]:
         """A call's arguments by name, as plain data, with the defaults of those not given."""
@@ -246,7 +253,7 @@ def action(
     number that policy may judge before. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry``
     (by default: reading is, writing is not), or after ``probe``, a function of the same arguments that only looks, gave
     ``Happened(value)`` or ``DidNotHappen()``. ``secret`` names arguments (``"token"``, ``"fields.password"``) that are
-    kept out of receipts, audit, evidence, tasks and error messages. The rest is as for a step.
+    kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as for a step.
     """
     declaration = Declaration(
         connector=connector,
@@ -304,6 +311,16 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         problem = 'idempotency_key= is a template such as "order:{order}": leave it out for a key of each call\'s own'
     if problem is not None:
         raise InvalidDefinition(f"action {getattr(function, '__name__', function)}: {problem}")
+
+
+def _shape(function: Callable[..., Any]) -> Shape:
+    names: dict[Any, list[str]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        names.setdefault(parameter.kind, []).append(parameter.name)
+    kinds = inspect.Parameter
+    positional = [*names.get(kinds.POSITIONAL_ONLY, ()), *names.get(kinds.POSITIONAL_OR_KEYWORD, ())]
+    rest, keywords = ("".join(names.get(kind, ())) for kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD))
+    return Shape(positional, inspect.signature(function).parameters, rest, keywords)
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:

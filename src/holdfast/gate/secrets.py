@@ -5,15 +5,24 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from holdfast.gate.secret_paths import Path, follow
 from holdfast.journal.payload import Failure
+from holdfast.journal.secrecy import MASK, Place
 
-MASK: Final = "[secret]"
 SHORTEST: Final = 4
 """Shorter texts are looked for in errors as whole words alone: inside others they would be found everywhere."""
+
+
+class Shape(NamedTuple):
+    """A function's parameters: those that may be given by position, all, and what takes the rest of either kind."""
+
+    positional: Sequence[str]
+    all: Collection[str]
+    rest: str
+    keywords: str
 
 
 class Secrets:
@@ -46,17 +55,40 @@ class Secrets:
             arguments = _masked(arguments, path)
         return arguments
 
+    def places(self, shape: Shape, count: int, given: Collection[str]) -> list[Place]:
+        """Where the secrets are in a call with ``count`` positional arguments and those ``given`` by name."""
+        ways = [names for path in self._paths for names in itertools.product(*path)]
+        return [place for first, *members in ways for place in _of_call(first, members, shape, count, given)]
+
     def scrub(self, failure: Failure, arguments: Mapping[str, Any]) -> Failure:
         """A failure without the secrets that its texts may quote."""
         forms = self._forms(arguments)
-        return Failure(failure.type, _without(failure.message, forms), _without(failure.trace, forms))
+        return Failure(failure.type, without_forms(failure.message, forms), without_forms(failure.trace, forms))
 
     def scrub_text(self, text: str, arguments: Mapping[str, Any]) -> str:
         """Another text that may quote them, without them."""
-        return _without(text, self._forms(arguments))
+        return without_forms(text, self._forms(arguments))
 
     def _forms(self, arguments: Mapping[str, Any]) -> set[str]:
-        return {form for path in self._paths for form in _texts(_dig(arguments, path)) if form}
+        return {form for path in self._paths for form in forms_of(_dig(arguments, path))}
+
+
+def _of_call(
+    first: str, members: Sequence[str], shape: Shape, count: int, given: Collection[str]
+) -> Iterator[tuple[int | str, ...]]:
+    """Where an argument, or a member of it, is in a call."""
+    if first == shape.keywords:
+        if members:
+            yield (1, *members)
+        else:
+            yield from ((1, name) for name in given if name not in shape.all)
+    elif first == shape.rest:
+        for index in range(len(shape.positional), count):
+            yield (0, index, *members)
+    elif first in given:
+        yield (1, first, *members)
+    elif first in shape.positional[:count]:
+        yield (0, shape.positional.index(first), *members)
 
 
 def _masked(value: Any, path: Path) -> Any:
@@ -125,10 +157,15 @@ def _shown(data: bytes) -> Iterator[str]:
 
 def without(text: str, values: Iterable[Any]) -> str:
     """A text without the values that it quotes: where values are told by type and hash, an error must not tell more."""
-    return _without(text, {form for form in _texts(values) if form}, "…")
+    return without_forms(text, forms_of(values), "…")
 
 
-def _without(text: str, forms: Iterable[str], mask: str = MASK) -> str:
+def forms_of(values: Iterable[Any]) -> set[str]:
+    """Every text inside some values, in each form in which another text might quote it."""
+    return {form for form in _texts(values) if form}
+
+
+def without_forms(text: str, forms: Iterable[str], mask: str = MASK) -> str:
     """The text with a mask over every place that a form covers: where two overlap, no rest of either stays."""
     covered: list[list[int]] = []
     for start, end in sorted(span for form in forms for span in _places(text, form)):
