@@ -99,8 +99,9 @@ def judge(
     safe_to_retry: bool,
     has_probe: bool,
     attempt: int = 1,
+    ruling: Ruling | None = None,
 ) -> Verdict:
-    """What to do about this call now."""
+    """What to do about this call now. ``ruling`` is what the policy says, where it was asked before."""
     instead_of = None
     if known.receipt is not None:
         unknown = _unknown(known, safe_to_retry=safe_to_retry, has_probe=has_probe)
@@ -112,7 +113,7 @@ def judge(
     if most is not None and run.writes >= most:
         told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
         return Refuse("ActionDenied", "caps", told)
-    ruling = policy.decide(proposal, run, now)
+    ruling = ruling or policy.decide(proposal, run, now)
     match ruling.effect:
         case "allow":
             return Act(ruling, None, instead_of, counts)

@@ -112,6 +112,13 @@ def empty_context() -> cel.Context:
     return cel.Context()
 
 
+def tokens_of(text: str) -> Iterator[tuple[str, str]]:
+    """An expression's tokens, each with its kind: word, string, raw, number, mark."""
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "skip":
+            yield match.lastgroup or "", match[0]
+
+
 def examine(text: str) -> Expression:
     """Read an expression. Faults are told, never raised."""
     try:

@@ -58,6 +58,16 @@ def nested(facts: Iterable[Fact], proposal: Proposal, run: RunFacts, now: int) -
     return found
 
 
+def value_of(fact: Fact, proposal: Proposal, run: RunFacts) -> Any:
+    """What a fact is: a member, an entry of one, or all members; None where it is not there."""
+    if fact.root == "time" or fact.presence:
+        return None
+    if not fact.member:
+        return [_member(fact.root, member, proposal, run) for member in MEMBERS[fact.root]]
+    value = _member(fact.root, fact.member, proposal, run)
+    return value if fact.entry is None else value.get(fact.entry)
+
+
 def _member(root: str, member: str, proposal: Proposal, run: RunFacts) -> Any:
     if root == "actor":
         return run.actor

@@ -7,6 +7,7 @@ records the completion.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from holdfast.worker import asking, recording
 from holdfast.worker.acts import Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, is_of
+from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, Ruled, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently
 from holdfast.worker.settling import Floor, Settler
@@ -147,15 +148,24 @@ class Governor:
         case = Case(held, request, action, proposal, arguments, call, name, now)
         if held.generation:
             self._set_aside(case)
+        policy, facts = self._policy(), self._facts(held)
+        ruled = gate.rulings.pop(promise, None)
+        if ruled is not None and (ruled.policy is not policy or (ruled.proposal, ruled.facts) != (proposal, facts)):
+            ruled = None  # it is about something else by now
+        if ruled is None and not policy.is_quick(proposal, facts):
+            gate.looking.add(promise)
+            self._settler.background(self._rule_apart(held, request, policy, proposal, facts, now))
+            return None
         verdict = j.judge(
             proposal,
-            self._facts(held),
-            self._policy(),
+            facts,
+            policy,
             gate.known(promise),
             now,
             safe_to_retry=action.safe_to_retry,
             has_probe=action.probe is not None,
             attempt=request.attempt,
+            ruling=None if ruled is None else ruled.ruling,
         )
         match verdict:
             case j.Act():
@@ -173,6 +183,19 @@ class Governor:
                 return self._ask_outcome(case, receipt)
             case j.Recall():
                 return self._recall(case, verdict)
+
+    async def _rule_apart(
+        self, held: Held, request: Invoke, policy: Policy, proposal: Proposal, facts: RunFacts, now: int
+    ) -> None:
+        """Ask a policy that may take its time, while other runs go on. The next turn judges by what it says."""
+        gate, promise = held.gate_of_run(), request.promise_id
+        ruling = await asyncio.get_running_loop().run_in_executor(None, policy.decide, proposal, facts, now)
+        if held.dropped or promise not in gate.looking:
+            return
+        gate.rulings[promise] = Ruled(policy, proposal, facts, ruling)
+        gate.looking.discard(promise)
+        gate.again[promise] = request
+        self._settler.floor.stir(held)
 
     async def _choose_key(self, held: Held, request: Invoke, action: Action[..., Any], proposal: Proposal) -> None:
         """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
