@@ -21,7 +21,7 @@ from holdfast.gate.templates import KeyTemplate, Template, limited
 from holdfast.journal.cbor import DEEPEST, canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.secrecy import ACTION as ACTION
-from holdfast.journal.secrecy import marked
+from holdfast.journal.secrecy import leaves, marked, secrets_in
 from holdfast.programs.function.definitions import STEPS, Step, check_step
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.values import encode
@@ -129,6 +129,8 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         """Record the intent of a call, and which of its arguments are secret; gives its promise id."""
         secrets = self.secrets.places(self._shape, len(args), kwargs) if self.secrets else []
         call = marked(self.signature.write(args, kwargs), secrets)
+        if secrets:
+            loop.program.secrets.update(leaves(secrets_in(call)))
         return loop.scribe.invoke(self.kind, self.name, call, self.retry, self.queue)
 
     def arguments(self, input: Payload) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from holdfast.gate.policy_file import NeedsApproval, PolicyFile, Tier, read, sec
 from holdfast.gate.policy_process import CutOff, PolicyProcess
 from holdfast.gate.policy_weight import is_quick, load_of, weigh
 from holdfast.gate.proposals import Proposal, RunFacts
-from holdfast.gate.secrets import without
+from holdfast.journal.quoting import without
 from holdfast.store.admission import Limits, WriteLimits
 
 if TYPE_CHECKING:

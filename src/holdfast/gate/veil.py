@@ -8,11 +8,11 @@ from typing import Any, Final
 import cbor2
 import msgspec
 
-from holdfast.gate.secrets import SHORTEST, forms_of, without_forms
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
-from holdfast.journal.secrecy import MASK, secrets_of, visible
+from holdfast.journal.quoting import MASK, SHORTEST, forms_of, without_forms
+from holdfast.journal.secrecy import secrets_of, visible
 
 _FIELDS: Final = ("input", "result", "payload", "error", "reason")
 

@@ -9,7 +9,7 @@ argument is shown.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import cbor2
@@ -17,10 +17,10 @@ import msgspec
 
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import CBOR, Payload
+from holdfast.journal.payload import CBOR, Failure, Payload
+from holdfast.journal.quoting import MASK, forms_of, without_forms
 
 ACTION: Final = "action"
-MASK: Final = "[secret]"
 NOT_SHOWN: Final = "[not shown]"
 _CALL: Final = "cbor;secret="
 
@@ -62,9 +62,33 @@ def visible_call(call: Payload) -> Payload:
 
 def secrets_of(event: e.Event) -> Iterator[Any]:
     """The secret values of a recorded call, as far as it says which they are."""
-    if isinstance(event, e.InvokeScheduled) and event.kind == ACTION and event.input.blob is None:
-        for place in _places(event.input) or ():
-            yield from _found(cbor2.loads(event.input.data), place)
+    if isinstance(event, e.InvokeScheduled) and event.kind == ACTION:
+        yield from secrets_in(event.input)
+
+
+def secrets_in(call: Payload) -> Iterator[Any]:
+    """The values that a call's arguments call secret."""
+    places = [] if call.blob is not None else _places(call)
+    arguments = cbor2.loads(call.data) if places else None
+    for place in places or ():
+        yield from _found(arguments, place)
+
+
+def leaves(values: Iterable[Any]) -> Iterator[str | bytes | int | float]:
+    """The texts and numbers inside values."""
+    for value in values:
+        if isinstance(value, str | bytes | int | float):
+            yield value
+        elif isinstance(value, list | dict):
+            yield from leaves(value.values() if isinstance(value, dict) else value)
+
+
+def scrubbed(failure: Failure, secrets: Collection[Any]) -> Failure:
+    """A failure without the secrets that its texts may quote."""
+    if not secrets:
+        return failure
+    forms = forms_of(secrets)
+    return Failure(failure.type, without_forms(failure.message, forms), without_forms(failure.trace, forms))
 
 
 def is_call(codec: str) -> bool:

@@ -16,10 +16,10 @@ from holdfast import Cost, DidNotHappen, Happened, Receipt, action, step
 from holdfast.errors import DuplicateName, InvalidDefinition, NotInWorkflow
 from holdfast.gate.actions import Action
 from holdfast.gate.proposals import Proposal
-from holdfast.gate.secrets import MASK
 from holdfast.gate.templates import KEY_LIMIT, KeyTemplate, Template, digest, limited
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, RetryPolicy
+from holdfast.journal.quoting import MASK
 
 PROMISE = "f00d.3"
 

@@ -106,8 +106,10 @@ async def everything(app: Holdfast, run: str) -> None:
             hides(getattr(value, "data", b""))
     hides([msgspec.to_builtins(item) for item in fold(entries)])
     async for entry in read(app.store, await handle.info()):  # the journal as it is, for the act
-        hides(line(entry.event))
-        hides(entry_record(entry))
+        if isinstance(entry.event, e.InvokeScheduled):
+            hides(line(entry.event))
+            hides(entry_record(entry))
+            hides(entry)
 
 
 def test_the_act_gets_its_secrets_and_nobody_else_does(ground: Ground) -> None:
@@ -326,3 +328,26 @@ def test_secrets_are_found_however_they_are_given() -> None:
         "[[[{'user': 'ann', 'password': '[secret]'}], '[secret]', '[secret]'], "
         "{'pin': '[secret]', 'town': 'Ulm', 'plain': 'seen'}]"
     )
+
+
+def test_what_a_workflow_raises_tells_no_secret_of_its_actions(ground: Ground) -> None:
+    """It is in the row, in lists, in the exception of whoever waits, in the audit's entry of its end."""
+
+    @workflow(name="secrecy.careless")
+    async def careless(token: str) -> str:
+        await enter(Login("ann", PASSWORD), token)
+        raise ValueError(f"what now, {token} and {PASSWORD!r}?")
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(careless) as app:
+            run = await app.start(careless, TOKEN, id="one")
+            with pytest.raises(RunFailed, match=r"what now, \[secret\] and .\[secret\]") as raised:
+                await run.result(30)
+            hides(raised.value.failure)
+            hides([row async for row in app.list()])
+            await everything(app, "one")
+            async for entry in read(app.store, await run.info()):
+                if isinstance(entry.event, e.ExecutionFailed):
+                    hides(entry)
+
+    ground.play(main)

@@ -12,6 +12,7 @@ from holdfast.journal.events import AwaitKind, Single
 from holdfast.journal.events import Signal as SignalKind
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import scrubbed
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.failures import describe, revive
@@ -45,6 +46,7 @@ class FunctionProgram:
         self.join_waits: dict[JoinSet[Any], tuple[AwaitKind, tuple[PromiseId, ...]]] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
         self.patches: dict[str, bool] = {}
+        self.secrets: set[str | bytes | int | float] = set()  # what its actions were given, and no error may tell
         self._loop: DurableLoop | None = None
         self._main: asyncio.Task[Ending] | None = None
         self._cancelled = False
@@ -115,7 +117,7 @@ class FunctionProgram:
             return Stopped()
         if _is_at_fault(error):
             raise error
-        return Raised(describe(error))
+        return Raised(scrubbed(describe(error), self.secrets))
 
     def _running(self) -> DurableLoop:
         if self._loop is None:
