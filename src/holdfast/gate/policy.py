@@ -163,6 +163,11 @@ class Policy:
         """Whether to decide on this action is sure to take less than 50 ms. If not, decide in another thread."""
         if self._listed is not None and not self._listed.allows(proposal):
             return True
+        sheet = self._sheet
+        if sheet.lasting:
+            key = sheet.key(sheet.simple(proposal, run), sheet.entries(proposal, run))
+            if key is not None and key in self._remembered:
+                return True
         return self._is_light(proposal, run)
 
     def _is_light(self, proposal: Proposal, run: RunFacts) -> bool:
