@@ -119,7 +119,7 @@ class Policy:
         source: str,
         otherwise: str = NOTHING_HOLDS,
         text: bytes = b"",
-        clock: Callable[[], int] = time.perf_counter_ns,
+        clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self.hash: Final = hash
         self.source: Final = source
@@ -236,7 +236,7 @@ class Policy:
             return self._one_by_one(proposal, run, now)
         self._sheet.give(simple, entries, context)
         if clock() - began > SLOWEST_NANOSECONDS:
-            # Slow rules, or a machine that stood still for a moment: measured again, it must be slow again.
+            # Slow rules, or something else in this thread: measured again, it must be slow again.
             return self._one_by_one(proposal, run, now)
         return self._rulings[index], True
 
@@ -313,7 +313,7 @@ class _Allowlist:
         return known
 
 
-def parse(text: bytes | str, source: str, *, clock: Callable[[], int] = time.perf_counter_ns) -> Policy:
+def parse(text: bytes | str, source: str, *, clock: Callable[[], int] = time.thread_time_ns) -> Policy:
     """A policy from a file's content. Raises InvalidPolicy with every problem, each with its line and column."""
     data = text.encode() if isinstance(text, str) else text
     checked = read(text_of(data, source), source)
