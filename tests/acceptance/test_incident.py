@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -16,10 +17,12 @@ from typing import Any, NamedTuple
 import cbor2
 import pytest
 
-from holdfast import SyncHoldfast
+from holdfast import Holdfast, SyncHoldfast
+from holdfast.client import journals
 from holdfast.gate.keys import read_pem
 from holdfast.gate.verifying import verify_bundle
 from holdfast.journal import events as e
+from holdfast.journal.render import line
 from tests.acceptance.processes import ROOT, sqlite_url
 
 EXAMPLE = ROOT / "examples" / "incident"
@@ -65,9 +68,15 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def token_of(folder: Path) -> str:
-    """Ann's token, from the one place that must have it: the journal's input."""
+    """Ann's token, from the one place that must have it: the journal's input, as it is kept and not as it is shown."""
+
+    async def first() -> e.Event:
+        async with Holdfast(sqlite_url(folder / "incident.db"), worker=False) as app:
+            return await anext(entry.event async for entry in journals.read(app.store, await app.run(RUN).info()))
+
     with SyncHoldfast(sqlite_url(folder / "incident.db"), worker=False) as client:
-        started = next(iter(client.run(RUN).journal())).event
+        assert line(next(iter(client.run(RUN).journal())).event).endswith(", '[secret]')")
+    started = asyncio.run(first())
     assert isinstance(started, e.ExecutionStarted)
     (_, token), _ = cbor2.loads(started.input.data)
     return str(token)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import zipfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -142,10 +143,12 @@ def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
     """Nobody writes more than the cap, and no minute of a tenant has more beginnings than the cap (G6)."""
     writes = Counter(key for key, *_ in {(d.key, d.promise, d.place) for d in simulation.outside.all() if d.writes})
     calls = _calls_that_write(simulation)
+    known_runs = {run.key: run for run in runs}
     for run in runs:
         most = _most_writes(simulation, run)
-        if most is not None and writes[run.key] > most:
-            raise Violation(f"run {run.key.run} wrote {writes[run.key]} times, and its cap is {most} (G6)")
+        family = sum(count for key, count in writes.items() if run.key in _line(known_runs, key))
+        if most is not None and family > most:
+            raise Violation(f"run {run.key.run} wrote {family} times with its children, and its cap is {most} (G6)")
         known = calls.get(run.key)
         if known is not None and run.writes > len(known):
             raise Violation(f"run {run.key.run} made {len(known)} calls, and {run.writes} are counted (G6)")
@@ -156,6 +159,14 @@ def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
         for first, last in zip(begun, begun[cap:] if cap is not None else (), strict=False):
             if last - first < MINUTE:
                 raise Violation(f"more than {cap} runs of {tenant} began within a minute of {first} (G6)")
+
+
+def _line(runs: dict[p.Key, p.Run], key: p.Key) -> Iterator[p.Key]:
+    """A run and those above it."""
+    run = runs.get(key)
+    while run is not None:
+        yield run.key
+        run = None if run.parent is None else runs.get(p.Key(key.tenant, run.parent))
 
 
 def _calls_that_write(simulation: Simulation) -> dict[p.Key, set[tuple[str, str]]]:

@@ -27,6 +27,7 @@ _READS: Final = frozenset(
 _GATE_WRITES: Final = frozenset({"seal", "add_signing_key", "keep_artefacts"})
 _GATE_READS: Final = frozenset(
     {"governed", "unsealed", "blocks", "entries", "signing_keys", "evidence_due", "receipt", "receipts", "task"}
+    | {"receipt_of_key"}
 )
 
 

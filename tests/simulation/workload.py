@@ -63,7 +63,13 @@ class Again(msgspec.Struct, frozen=True, tag="again"):
     plan: tuple[Act, ...]
 
 
-Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again | Gated | Several | Instead
+class Below(msgspec.Struct, frozen=True, tag="below"):
+    """A child plays this plan."""
+
+    plan: tuple[Act, ...]
+
+
+Act = Tree | Queued | Undoable | Send | Spawn | Fail | Patch | Again | Below | Gated | Several | Instead
 
 
 @step(name="sim.queued", queue=QUEUE, concurrency=2, retry=RetryPolicy(max_attempts=MAX_ATTEMPTS, initial=0.5))
@@ -96,6 +102,8 @@ async def act(plan: tuple[Act, ...]) -> list[Any]:
                 results.append(await _send(part))
             case Spawn(plan=inner):
                 results.append(await spawn(act, inner))
+            case Below(plan=inner):
+                results.append(await act(inner))
             case Gated() | Several() | Instead():
                 results.append(await play_gated(part))
             case Patch(name=name):
@@ -144,7 +152,7 @@ class Planner:
     def _act(self, depth: int) -> Act:
         source = self._source
         if self._gated is not None and source.random() < 0.6:
-            return self._gated.part()
+            return Below(self.plan(2, depth + 1)) if depth < 2 and source.random() < 0.2 else self._gated.part()
         roll = source.random()
         if roll < 0.55:
             return Tree(self._grower.grow(source.randint(1, 6)))

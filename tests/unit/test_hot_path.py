@@ -26,9 +26,9 @@ from holdfast.testing.postgres import PostgresServer, server
 
 STEPS = 10
 RUNS = 100
-GOVERNED_STATEMENTS = 6
-"""Of one commit in which an act ends and the next begins."""
-GOVERNED_ROUND_TRIPS = 7
+GOVERNED_STATEMENTS = 7
+"""Of one commit in which an act ends and the next begins, which is one write more."""
+GOVERNED_ROUND_TRIPS = 8
 """Of the same on PostgreSQL, the beginning and the end of its transaction among them."""
 
 

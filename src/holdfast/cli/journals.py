@@ -49,7 +49,7 @@ def show(run: str, tenant: str, store: str | None, as_json: bool, first: int, ge
         row = await app.run(run, tenant=tenant).info()
         if generation is not None and generation != row.generation:
             row = await _earlier(app, row, generation)
-        async for entry in journals.read(app.store, row, first):
+        async for entry in journals.shown(app.store, row, first):
             write_entry(entry, as_json)
 
     session.on_store(session.url_of(store), work)

@@ -19,6 +19,7 @@ from holdfast.cli.output import iso
 from holdfast.journal import events as e
 from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import JoinSetId, PromiseId
+from holdfast.journal.secrecy import is_call, visible, visible_call
 from holdfast.kernel.execution import Wait
 from holdfast.store.protocol import Run
 
@@ -64,7 +65,7 @@ def _wait(wait: Wait) -> dict[str, Any]:
 
 def entry_record(entry: e.Entry) -> dict[str, Any]:
     """One line of a journal: ``sequence``, ``time``, ``event``, then the event's own fields."""
-    event = entry.event
+    event = visible(entry.event)
     fields = {name: _field(name, getattr(event, name)) for name in event.__struct_fields__}
     return {
         "sequence": entry.sequence,
@@ -106,6 +107,8 @@ def payload_value(payload: Payload) -> Any:
     """A payload's value as JSON has it."""
     if payload.blob is not None:
         return {"$blob": payload.blob.hex()}
+    if is_call(payload.codec):
+        payload = Payload(visible_call(payload).data)
     if payload.codec == CONTINUED:
         return {"$continued": call_value(Payload(payload.data))}
     if payload.codec != CBOR:

@@ -9,8 +9,10 @@ import click
 import msgspec
 
 from holdfast.cli import exits, options, output, session
+from holdfast.client import journals
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, Nondeterminism
+from holdfast.gate.veil import Veil
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
@@ -66,7 +68,7 @@ class Finding(msgspec.Struct):
 
 async def replay_run(app: Holdfast, run: Run) -> Finding:
     """Rebuild the run from its journal with the code that is imported here."""
-    entries = [entry async for entry in app.run(run.key.run, tenant=run.key.tenant).journal()]
+    entries = [entry async for entry in journals.read(app.store, run)]
     finding = Finding(run, len(entries))
     workflow = WORKFLOWS.get(run.workflow)
     if workflow is None:
@@ -82,7 +84,11 @@ async def replay_run(app: Holdfast, run: Run) -> Finding:
         finding.sequence, finding.recorded = difference.sequence, difference.recorded
         finding.issued = difference.issued
         first = max(0, difference.sequence - _CONTEXT)
-        finding.before = [f"{entry.sequence:>5}  {line(entry.event)}" for entry in entries[first : difference.sequence]]
+        veil = Veil()
+        for entry in entries:
+            veil.learn(entry.event)
+        seen = map(veil.over, entries[first : difference.sequence])
+        finding.before = [f"{entry.sequence:>5}  {line(entry.event)}" for entry in seen]
     except HoldfastError as error:
         finding.problem = str(error)
     except Exception as error:

@@ -17,6 +17,7 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments, cut, outcome, payload
+from holdfast.journal.secrecy import visible
 from holdfast.kernel.commands import PATCH
 
 SYMBOLS: Final = {
@@ -75,7 +76,8 @@ class _Folding:
 
     def take(self, entry: e.Entry) -> None:
         at = entry.timestamp
-        match entry.event:
+        event = visible(entry.event)
+        match event:
             case e.ExecutionStarted(input=input):
                 self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
             case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
@@ -97,11 +99,11 @@ class _Folding:
             case e.RandomGenerated(value=value) if value.startswith(PATCH):
                 self._add(Item("patch", "patched()", at, detail="took the new path of a code change"))
             case e.SignalDelivered() | e.SignalReceived():
-                self._signal(entry.event, at)
+                self._signal(event, at)
             case e.CancelRequested(reason=reason):
                 self._add(Item("cancel", "cancel requested", at, detail=reason))
             case e.ExecutionCompleted() | e.ExecutionFailed() | e.ExecutionCancelled():
-                self._end(entry.event, at)
+                self._end(event, at)
             case _:
                 return
 

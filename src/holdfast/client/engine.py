@@ -17,11 +17,11 @@ from holdfast.client.repairing import Repairs
 from holdfast.client.tasks import Tasks
 from holdfast.client.waiting import EndedHere, Waiters
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
+from holdfast.gate.people import NAME, is_name
 from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
 from holdfast.gate.records import Operated
 from holdfast.gate.reversal import reverse
-from holdfast.gate.tasks import is_name
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
@@ -285,7 +285,7 @@ class Holdfast:
     ) -> p.Note:
         """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told."""
         if by is not None and not is_name(by):
-            raise InvalidRequest(f"say who steers: a name, without blanks around it, not {by!r:.60}")
+            raise InvalidRequest(f"say who steers: {NAME}, not {by!a:.60}")
         if not isinstance(reason, str):
             raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
         record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
@@ -353,7 +353,7 @@ class Holdfast:
 def _origin(workspace: str, actor: str | None, trigger: Trigger | None) -> p.Origin:
     """Where a run comes from. What is no text is refused here: stored, it could not be read again."""
     if actor is not None and not is_name(actor):
-        raise InvalidRequest(f"the actor is a name, printable and without blanks around it, not {actor!r:.60}")
+        raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
     texts = {"the workspace": workspace}
     if trigger is not None:
         texts |= {"the trigger's type": trigger.type, "the trigger's ref": trigger.ref}

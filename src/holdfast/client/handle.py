@@ -132,16 +132,20 @@ class RunHandle(Generic[R]):
         self._app.hint()
 
     async def journal(self, first: int = 0) -> AsyncIterator[e.Entry]:
-        """The entries of the run's journal, in order: ``sequence``, ``timestamp``, ``event``."""
-        async for entry in journals.read(self._app.store, await self.info(), first):
+        """The entries of the run's journal, in order: ``sequence``, ``timestamp``, ``event``. Secrets are masked."""
+        async for entry in journals.shown(self._app.store, await self.info(), first):
             yield entry
 
     async def tail(self, first: int = 0) -> AsyncIterator[e.Entry]:
-        """The entries as they come, until the run has ended; a new generation begins at sequence 0 again."""
+        """The entries as they come, until the run has ended; a new generation begins at sequence 0 again.
+
+        Secrets are masked.
+        """
         at = first
         row = await self.info()
+        veil = await journals.veil_of(self._app.store, row)
         while True:
-            async for entry in journals.read(self._app.store, row, at):
+            async for entry in journals.shown(self._app.store, row, at, veil):
                 at = entry.sequence + 1
                 yield entry
             if row.standing in p.ENDED:
@@ -149,7 +153,7 @@ class RunHandle(Generic[R]):
             await self._app.changed(0.2)
             before, row = row, await self.info()
             if row.generation != before.generation:
-                async for entry in journals.read(self._app.store, before, at):  # what the last journal got since
+                async for entry in journals.shown(self._app.store, before, at, veil):  # what the last journal got since
                     yield entry
                 at = 0
 

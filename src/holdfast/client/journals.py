@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.client.hints import command
 from holdfast.errors import EngineError, RunNotFound, StoreCorrupt
+from holdfast.gate.veil import Veil
 from holdfast.journal import events as e
 from holdfast.journal.blobs import hydrate, references
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -45,6 +46,23 @@ async def read(
             at = segment.first + segment.count
         if len(page) < PAGE:
             return
+
+
+async def veil_of(store: Store, run: Run) -> Veil:
+    """What hides the secrets of a run's actions. Only a governed run has any."""
+    veil = Veil()
+    if run.governed:
+        async for entry in read(store, run):
+            veil.learn(entry.event)
+    return veil
+
+
+async def shown(store: Store, run: Run, first: int = 0, veil: Veil | None = None) -> AsyncIterator[e.Entry]:
+    """The same entries as people may see them: without the secrets of actions. A ``veil`` may know some already."""
+    veil = veil or await veil_of(store, run)
+    async for entry in read(store, run, first):
+        veil.learn(entry.event)
+        yield veil.over(entry)
 
 
 async def _hydrated(store: Store, tenant: str, entry: e.Entry) -> e.Entry:

@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import cbor2
 import msgspec
@@ -16,20 +16,20 @@ import msgspec
 from holdfast.errors import InvalidDefinition, NotInWorkflow
 from holdfast.gate.proposals import Proposal, Risk
 from holdfast.gate.receipts import Receipt
-from holdfast.gate.secrets import Secrets
-from holdfast.gate.templates import Template
-from holdfast.journal.cbor import canonical
+from holdfast.gate.secrets import Secrets, Shape
+from holdfast.gate.templates import KeyTemplate, Template, limited
+from holdfast.journal.cbor import DEEPEST, canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.journal.secrecy import ACTION as ACTION
+from holdfast.journal.secrecy import leaves, marked, secrets_in
 from holdfast.programs.function.definitions import STEPS, Step, check_step
 from holdfast.programs.function.loop import durable_loop
+from holdfast.programs.function.program import FunctionProgram
 from holdfast.programs.function.values import encode
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-ACTION: Final = "action"
-KEY_LIMIT: Final = 500
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -112,8 +112,9 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         told = f"action {self.name}:"
         self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
         key = declaration.idempotency_key
-        self._key = None if key is None else Template(key, arguments, secrets, f"{told} idempotency_key=")
+        self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{told} idempotency_key=")
         self._defaults = _defaults(function)
+        self._shape = _shape(function)
         self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
         self.first_argument = arguments[0] if arguments else ""
 
@@ -124,6 +125,14 @@ class Action(Step[P, R_co], Generic[P, R_co]):
                 f"function alone, call {self.name}.function(…)."
             )
         return await super().begin(args, kwargs)
+
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
+        """A call's arguments, which say which of them are secret."""
+        secrets = self.secrets.places(self._shape, len(args), kwargs) if self.secrets else []
+        call = marked(self.signature.write(args, kwargs), secrets)
+        if secrets:
+            program.secrets.update(leaves(secrets_in(call)))
+        return call
 
     def arguments(self, input: Payload) -> dict[str, Any]:
         """A call's arguments by name, as plain data, with the defaults of those not given."""
@@ -141,9 +150,10 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         another call at the same place.
         """
         fields = self.secrets.mask(arguments)
-        request = canonical(fields)
+        request = canonical(fields, DEEPEST - 1)  # a task shows them inside a map of its own
+        former = None
         if self._key is not None:
-            key = self._key.render(arguments, promise)
+            key, former = self._key.render_key(arguments, promise)
         else:
             asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
             key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
@@ -159,10 +169,18 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             request,
             self.writes,
             self.risk,
-            key if len(key) <= KEY_LIMIT else f"{key[: KEY_LIMIT - 65]}:{_sha256(key.encode())}",
+            limited(key),
             None if self.reverse is None else self.reverse.name,
             self.cost_estimate,
+            former,
         )
+
+    def is_under(self, key: str, arguments: Mapping[str, Any], promise: str) -> bool:
+        """Whether a call with these arguments, which a receipt recorded, would have this key; also where it cannot be
+        told, because they are those of another action."""
+        if self._key is None or not self._key.is_told_by(arguments):
+            return True
+        return self._key.render_key(arguments, promise)[0] == key
 
     def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
         """The probe as something that the performer can run; no workflow can call it, and no journal names it."""
@@ -238,7 +256,7 @@ def action(
     number that policy may judge before. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry``
     (by default: reading is, writing is not), or after ``probe``, a function of the same arguments that only looks, gave
     ``Happened(value)`` or ``DidNotHappen()``. ``secret`` names arguments (``"token"``, ``"fields.password"``) that are
-    kept out of receipts, audit, evidence, tasks and error messages. The rest is as for a step.
+    kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as for a step.
     """
     declaration = Declaration(
         connector=connector,
@@ -296,6 +314,16 @@ def _check(function: Callable[..., Any], declaration: Declaration) -> None:
         problem = 'idempotency_key= is a template such as "order:{order}": leave it out for a key of each call\'s own'
     if problem is not None:
         raise InvalidDefinition(f"action {getattr(function, '__name__', function)}: {problem}")
+
+
+def _shape(function: Callable[..., Any]) -> Shape:
+    names: dict[Any, list[str]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        names.setdefault(parameter.kind, []).append(parameter.name)
+    kinds = inspect.Parameter
+    positional = [*names.get(kinds.POSITIONAL_ONLY, ()), *names.get(kinds.POSITIONAL_OR_KEYWORD, ())]
+    rest, keywords = ("".join(names.get(kind, ())) for kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD))
+    return Shape(positional, inspect.signature(function).parameters, rest, keywords)
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:

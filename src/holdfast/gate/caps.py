@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.store.admission import Cap, Limits, TenantLimits
+from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
@@ -20,9 +20,9 @@ class WorkflowCaps(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     max_concurrency: Annotated[Count, Meta(description="how many runs may be under way at once")] | UnsetType = UNSET
     max_runs_per_min: Annotated[Count, Meta(description="how many runs may begin in any minute")] | UnsetType = UNSET
-    max_writes_per_run: Annotated[Count, Meta(description="how many actions that write a run may take")] | UnsetType = (
-        UNSET
-    )
+    max_writes_per_run: (
+        Annotated[Count, Meta(description="how many actions that write a run may take, with its children")] | UnsetType
+    ) = UNSET
 
 
 class TenantCaps(WorkflowCaps, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,11 +41,17 @@ class Caps(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     default: Annotated[TenantCaps, Meta(description="what holds for a tenant that says nothing else")] = TenantCaps()
     tenants: Annotated[dict[str, TenantCaps], Meta(description="what holds for one tenant, by name")] = {}
 
-    def max_writes(self, tenant: str, workflow: str) -> int | None:
-        """How many actions that write a run may take; None is no limit."""
-        own = self.tenants.get(tenant, _SILENT)
-        words = (own.workflows.get(workflow, _SILENT), self.default.workflows.get(workflow, _SILENT), own, self.default)
-        return _first(*(word.max_writes_per_run for word in words))
+    def write_limits(self, tenant: str) -> WriteLimits:
+        """How many actions that write the runs of a tenant may take."""
+        own, general = self.tenants.get(tenant, _SILENT), self.default
+        words = {
+            name: (own.workflows.get(name, _SILENT), general.workflows.get(name, _SILENT), own, general)
+            for name in {**general.workflows, **own.workflows}
+        }
+        return WriteLimits(
+            _first(own.max_writes_per_run, general.max_writes_per_run),
+            {name: _first(*(word.max_writes_per_run for word in each)) for name, each in words.items()},
+        )
 
     def limits(self) -> Limits | None:
         """What admission needs to know; None where the file speaks of neither concurrency, rate nor weight."""

@@ -7,7 +7,7 @@ that may have been done); then the caps, the policy, the approval.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,6 +15,10 @@ from holdfast.gate.policy import Approval, Policy, Ruling
 from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.gate.tasks import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, approvers, is_about, is_expired, verdict_of
 from holdfast.store.governance import Receipt, Task
+
+NO_STARTER: Final = (
+    "whoever started the run must not approve it, and nobody knows who that was: start the run with actor="
+)
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
@@ -95,8 +99,9 @@ def judge(
     safe_to_retry: bool,
     has_probe: bool,
     attempt: int = 1,
+    ruling: Ruling | None = None,
 ) -> Verdict:
-    """What to do about this call now."""
+    """What to do about this call now. ``ruling`` is what the policy says, where it was asked before."""
     instead_of = None
     if known.receipt is not None:
         unknown = _unknown(known, safe_to_retry=safe_to_retry, has_probe=has_probe)
@@ -108,12 +113,12 @@ def judge(
     if most is not None and run.writes >= most:
         told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
         return Refuse("ActionDenied", "caps", told)
-    ruling = policy.decide(proposal, run, now)
+    ruling = ruling or policy.decide(proposal, run, now)
     match ruling.effect:
         case "allow":
             return Act(ruling, None, instead_of, counts)
         case "needs_approval":
-            verdict = _approval(proposal, ruling, known.approval, now)
+            verdict = _approval(proposal, run, ruling, known.approval, now)
             return verdict if verdict is not None else Act(ruling, known.approval, instead_of, counts)
         case _:
             return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
@@ -141,10 +146,12 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Verdict |
     return None if safe_to_retry else AskOutcome(receipt)
 
 
-def _approval(proposal: Proposal, ruling: Ruling, task: Task | None, now: int) -> Verdict | None:
+def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: Task | None, now: int) -> Verdict | None:
     """What to do about an approval that is wanted; None where it is given."""
     wanted = ruling.approval
     assert wanted is not None
+    if wanted.tier == "high" and run.actor is None:
+        return Refuse("ActionDenied", "approval", f"{ruling.reason}; {NO_STARTER}", ruling.rule, ruling.policy)
     if task is None:
         return Ask(ruling)
     if task.proposal != proposal.digest() or not _is_enough(task, wanted):

@@ -12,6 +12,7 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import is_call
 from holdfast.store.values import Segment
 
 _TYPES: Final = ("number", "number", "bytes", "text", "list", "object", "tagged")
@@ -138,7 +139,8 @@ def _payload(event: e.Event) -> Metadata | None:
 def _told(payload: Payload) -> Metadata:
     if payload.blob is not None:
         return Metadata("large", None, payload.blob.hex())
-    return of_bytes(_type(payload.data) if payload.codec == CBOR else payload.codec, payload.data)
+    plain = payload.codec == CBOR or is_call(payload.codec)
+    return of_bytes(_type(payload.data) if plain else payload.codec, payload.data)
 
 
 def _type(data: bytes) -> str:

@@ -2,7 +2,8 @@
 
 It fails closed. No policy, a rule that cannot be evaluated, that gives neither true nor false or that takes too long:
 the action is denied, and the ruling says why. The rules in order, one by one, are what a policy means. Evaluating them
-together, over facts that are kept, and remembering rulings are only faster ways to the same answer.
+together, over facts that are kept, and remembering rulings are only faster ways to the same answer. What is not sure to
+be quick is evaluated in a process of its own, where it is cut off.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ import msgspec
 from holdfast.errors import InvalidPolicy
 from holdfast.gate.caps import Caps
 from holdfast.gate.policy_expressions import Expression, compiled
-from holdfast.gate.policy_facts import Sheet, Values, nested
+from holdfast.gate.policy_facts import Sheet, Values, nested, value_of
 from holdfast.gate.policy_file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
+from holdfast.gate.policy_process import CutOff, PolicyProcess
+from holdfast.gate.policy_weight import is_quick, load_of, weigh
 from holdfast.gate.proposals import Proposal, RunFacts
-from holdfast.gate.secrets import without
-from holdfast.store.admission import Limits
+from holdfast.journal.quoting import without
+from holdfast.store.admission import Limits, WriteLimits
 
 if TYPE_CHECKING:
     import cel
@@ -39,6 +42,7 @@ TOGETHER: Final = 32
 _QUOTING: Final = re.compile(r"(?<=error): | on (?=\S+ and )")
 """Where a message of CEL's goes on with what it could not work with."""
 
+NO_STARTER: Final = "it depends on who started the run, and nobody said: start the run with actor="
 NOTHING_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
 NOBODY_RULES: Final = "no policy is in force: give Holdfast(policy=…) or --policy"
 
@@ -79,7 +83,23 @@ class _Rule(msgspec.Struct, frozen=True):
     ruling: Ruling
 
     def holds(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
-        """Whether it holds, or why that cannot be told."""
+        """Whether it holds, or why that cannot be told.
+
+        Where it depends on who started the run and nobody knows that, it does not hold if it would allow, and cannot
+        be told otherwise: neither passes what the rule was written to stop.
+        """
+        answer = self._answer(proposal, run, now)
+        if run.actor is not None or not isinstance(answer, str) or not self.asks_for_actor:
+            return answer
+        if isinstance(self._answer(proposal, msgspec.structs.replace(run, actor=""), now), str):
+            return answer  # it could not be told of anyone
+        return False if self.ruling.effect == "allow" else NO_STARTER
+
+    @property
+    def asks_for_actor(self) -> bool:
+        return any(fact.root == "actor" for fact in self.expression.facts)
+
+    def _answer(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
         try:
             answer = self.expression.program.execute(nested(self.expression.facts, proposal, run, now))
         except Exception as error:
@@ -98,7 +118,8 @@ class Policy:
         hash: str,
         source: str,
         otherwise: str = NOTHING_HOLDS,
-        clock: Callable[[], int] = time.perf_counter_ns,
+        text: bytes = b"",
+        clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         self.hash: Final = hash
         self.source: Final = source
@@ -114,8 +135,11 @@ class Policy:
         self._sheet = Sheet({fact for rule in self._rules for fact in rule.expression.facts})
         self._together = _together([rule.expression.flat for rule in self._rules])
         self._remembered: dict[Values, Ruling] = {}
-        self._writes: dict[tuple[str, str], int | None] = {}
+        self._writes: dict[str, WriteLimits] = {}
         self._clock = clock
+        self._loads = [load_of(rule.expression.text, rule.expression.facts) for rule in self._rules]
+        self._facts = frozenset(fact for load in self._loads for fact in load.facts)
+        self._process = PolicyProcess(text, source)
 
     def __repr__(self) -> str:
         return f"<Policy {self.source} {self.hash[:19]}: {len(self._rules)} rules>"
@@ -125,15 +149,36 @@ class Policy:
         """The rules' names, in order."""
         return tuple(rule.name for rule in self._rules)
 
+    def write_limits(self, tenant: str) -> WriteLimits:
+        """How many actions that write the runs of a tenant may take."""
+        if tenant not in self._writes:
+            self._writes[tenant] = self._caps.write_limits(tenant)
+        return self._writes[tenant]
+
     def max_writes(self, tenant: str, workflow: str) -> int | None:
         """How many actions that write a run of this workflow may take; None is no limit."""
-        key = (tenant, workflow)
-        if key not in self._writes:
-            self._writes[key] = self._caps.max_writes(tenant, workflow)
-        return self._writes[key]
+        return self.write_limits(tenant).of(workflow)
+
+    def is_quick(self, proposal: Proposal, run: RunFacts) -> bool:
+        """Whether to decide on this action is sure to take less than 50 ms. If not, decide in another thread."""
+        if self._listed is not None and not self._listed.allows(proposal):
+            return True
+        sheet = self._sheet
+        if sheet.lasting:
+            key = sheet.key(sheet.simple(proposal, run), sheet.entries(proposal, run))
+            if key is not None and key in self._remembered:
+                return True
+        return self._is_light(proposal, run)
+
+    def _is_light(self, proposal: Proposal, run: RunFacts) -> bool:
+        weights = {fact: weigh(value_of(fact, proposal, run)) for fact in self._facts}
+        return is_quick(self._loads, weights)
 
     def decide(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
-        """Judge an action at ``now``, in microseconds since 1970. It never raises: what goes wrong is denied."""
+        """Judge an action at ``now``, in microseconds since 1970. It never raises: what goes wrong is denied.
+
+        Where it is not sure to be quick it waits for another process, at most a quarter of a second.
+        """
         try:
             if self._listed is not None and not self._listed.allows(proposal):
                 return self._unlisted(proposal)
@@ -141,13 +186,14 @@ class Policy:
             simple = sheet.simple(proposal, run)
             entries = sheet.entries(proposal, run)
             key = sheet.key(simple, entries) if sheet.lasting else None
-            if key is None:
-                return self._evaluated(simple, entries, proposal, run, now)[0]
-            ruling = self._remembered.get(key)
-            if ruling is None:
-                ruling, lasting = self._evaluated(simple, entries, proposal, run, now)
-                if lasting:
-                    self._remember(key, ruling)
+            ruling = None if key is None else self._remembered.get(key)
+            if ruling is not None:
+                return ruling
+            if not self._is_light(proposal, run):
+                return self._decided_apart(proposal, run, now)
+            ruling, lasting = self._evaluated(simple, entries, proposal, run, now)
+            if lasting and key is not None:
+                self._remember(key, ruling)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
@@ -156,8 +202,9 @@ class Policy:
 
     def steps(self, proposal: Proposal, run: RunFacts, now: int) -> Iterator[Step]:
         """What comes of each rule, in order and without regard to those before it."""
-        for rule in self._rules:
-            answer = rule.holds(proposal, run, now)
+        light = self._is_light(proposal, run)
+        for number, rule in enumerate(self._rules):
+            answer = rule.holds(proposal, run, now) if light else self._held_apart(number, proposal, run, now)
             about = rule.name, rule.ruling.effect, rule.expression.text
             if isinstance(answer, str):
                 yield Step(*about, "error", answer)
@@ -189,13 +236,43 @@ class Policy:
             return self._one_by_one(proposal, run, now)
         self._sheet.give(simple, entries, context)
         if clock() - began > SLOWEST_NANOSECONDS:
-            # Slow rules, or a machine that stood still for a moment: measured again, it must be slow again.
+            # Slow rules, or something else in this thread: measured again, it must be slow again.
             return self._one_by_one(proposal, run, now)
         return self._rulings[index], True
 
-    def _one_by_one(self, proposal: Proposal, run: RunFacts, now: int) -> tuple[Ruling, bool]:
+    def _decided_apart(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
+        try:
+            told = self._process.ask(_question(None, proposal, run, now))
+        except CutOff as cut:
+            return self._failed(cut.doing, f"the policy took too long: rule {cut.doing!r} was cut off")
+        number, failure = told
+        return self._rulings[number] if failure is None else self._failed(*failure)
+
+    def _held_apart(self, number: int, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
+        try:
+            answer: bool | str = self._process.ask(_question(number, proposal, run, now))
+        except CutOff:
+            return "it took too long, and was cut off"
+        return answer
+
+    def answer(self, question: Any, begun: Callable[[str], None]) -> Any:
+        """What another process asks: the number of the rule that decides, or which failed and why; or of one rule,
+        whether it holds. ``begun`` is told the name of each rule before it is evaluated."""
+        number, proposed, facts, now = question
+        proposal, run = Proposal(*proposed), RunFacts(*facts)
+        if number is not None:
+            return self._rules[number].holds(proposal, run, now)
+        ruling, _ = self._one_by_one(proposal, run, now, begun)
+        if ruling in self._rulings:
+            return self._rulings.index(ruling), None
+        return -1, (ruling.rule, ruling.reason)
+
+    def _one_by_one(
+        self, proposal: Proposal, run: RunFacts, now: int, begun: Callable[[str], None] = lambda _: None
+    ) -> tuple[Ruling, bool]:
         began = self._clock()
         for rule in self._rules:
+            begun(rule.name)
             answer = rule.holds(proposal, run, now)
             spent = self._clock() - began
             if spent > SLOWEST_NANOSECONDS:
@@ -236,12 +313,12 @@ class _Allowlist:
         return known
 
 
-def parse(text: bytes | str, source: str, *, clock: Callable[[], int] = time.perf_counter_ns) -> Policy:
+def parse(text: bytes | str, source: str, *, clock: Callable[[], int] = time.thread_time_ns) -> Policy:
     """A policy from a file's content. Raises InvalidPolicy with every problem, each with its line and column."""
     data = text.encode() if isinstance(text, str) else text
     checked = read(text_of(data, source), source)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    return Policy(checked.file, checked.expressions, hash=digest, source=source, clock=clock)
+    return Policy(checked.file, checked.expressions, hash=digest, source=source, text=data, clock=clock)
 
 
 def load(path: str | Path) -> Policy:
@@ -289,6 +366,13 @@ def _together(flats: Sequence[str]) -> list[cel.Program] | None:
     except ValueError:
         return None
     return [program for programs in found for program in programs]
+
+
+def _question(number: int | None, proposal: Proposal, run: RunFacts, now: int) -> list[Any]:
+    """What the other process is asked, as plain data. What no rule can ask for is left out."""
+    proposed = msgspec.structs.replace(proposal, fields=dict(proposal.fields), request=b"")
+    facts = msgspec.structs.replace(run, attributes=dict(run.attributes))
+    return [number, list(msgspec.structs.astuple(proposed)), list(msgspec.structs.astuple(facts)), now]
 
 
 def _told(error: BaseException) -> str:

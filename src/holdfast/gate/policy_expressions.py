@@ -112,6 +112,13 @@ def empty_context() -> cel.Context:
     return cel.Context()
 
 
+def tokens_of(text: str) -> Iterator[tuple[str, str]]:
+    """An expression's tokens, each with its kind: word, string, raw, number, mark."""
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "skip":
+            yield match.lastgroup or "", match[0]
+
+
 def examine(text: str) -> Expression:
     """Read an expression. Faults are told, never raised."""
     try:
@@ -217,8 +224,10 @@ class _Scan:
             self._fault(index + 2, f"`{root}` has no member `{member}`{nearest(member, MEMBERS[root])}")
         elif (root, member) in MAPS:
             self._map(index, after, root, member)
+        elif self._in_has(index, after) and root == "actor":
+            self.facts.add(Fact(root))  # nobody may have said who started the run
         elif self._in_has(index, after):
-            self._edits[index - 2] = (after + 1, "true")  # each member is always there
+            self._edits[index - 2] = (after + 1, "true")  # each other member is always there
         else:
             self._fact(index, after, Fact(root, member))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import cel
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_ACTOR: Final = Fact("actor", "name").variable
 LONGEST_TEXT: Final = 256
 """A longer text is not remembered: it would hardly come again, and would be kept for nothing."""
 
@@ -44,6 +45,8 @@ def nested(facts: Iterable[Fact], proposal: Proposal, run: RunFacts, now: int) -
         root = found.setdefault(fact.root, {})
         members = (fact.member,) if fact.member else MEMBERS[fact.root]
         for member in members:
+            if fact.root == "actor" and run.actor is None:  # CEL says then that there is none
+                continue
             value = _member(fact.root, member, proposal, run)
             if fact.entry is None:
                 root[member] = dict(value) if isinstance(value, Mapping) else value
@@ -55,9 +58,19 @@ def nested(facts: Iterable[Fact], proposal: Proposal, run: RunFacts, now: int) -
     return found
 
 
+def value_of(fact: Fact, proposal: Proposal, run: RunFacts) -> Any:
+    """What a fact is: a member, an entry of one, or all members; None where it is not there."""
+    if fact.root == "time" or fact.presence:
+        return None
+    if not fact.member:
+        return [_member(fact.root, member, proposal, run) for member in MEMBERS[fact.root]]
+    value = _member(fact.root, fact.member, proposal, run)
+    return value if fact.entry is None else value.get(fact.entry)
+
+
 def _member(root: str, member: str, proposal: Proposal, run: RunFacts) -> Any:
     if root == "actor":
-        return run.actor or ""
+        return run.actor
     value = getattr(proposal if root == "action" else run, member)
     # Adding zero turns -0.0 into 0.0, which is the same cost.
     return float(value) + 0.0 if member == "cost_estimate" else value
@@ -86,6 +99,7 @@ class Sheet:
             tuple(fact.entry or "" for fact in part) for part in parts.values()
         )
         self._simple = tuple(fact.variable for fact in (*action, *others))
+        self._asks_for_actor = _ACTOR in self._simple
         self._entries = tuple(fact.variable for part in parts.values() for fact in part)
         self._wholes = tuple(fact for fact in wanted if fact.root == "time" or not fact.member or _is_map(fact))
         self._spare: list[tuple[Values, Values, cel.Context]] = []
@@ -127,6 +141,8 @@ class Sheet:
 
     def take(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> cel.Context:
         """A context with these values. Hand it back with ``give`` after use. Raises where CEL cannot take a value."""
+        if self._asks_for_actor and run.actor is None:
+            return self._fresh(simple, entries, proposal, run, now)
         try:
             old_simple, old_entries, context = self._spare.pop()
         except IndexError:
@@ -152,13 +168,13 @@ class Sheet:
 
     def _fresh(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> cel.Context:
         context = empty_context()
-        given = zip((*self._simple, *self._entries), (*simple, *entries), strict=True)
-        self._fill(context, {name: value for name, value in given if value is not ABSENT}, proposal, run, now)
+        given = dict(zip((*self._simple, *self._entries), (*simple, *entries), strict=True))
+        if given.get(_ACTOR, ABSENT) is None:
+            given.pop(_ACTOR)
+        self._fill(context, {name: value for name, value in given.items() if value is not ABSENT}, proposal, run, now)
         return context
 
     def _fill(self, context: cel.Context, changed: dict[str, Any], proposal: Proposal, run: RunFacts, now: int) -> None:
-        if "__actor_name" in changed:
-            changed["__actor_name"] = changed["__actor_name"] or ""
         if "__action_cost_estimate" in changed:
             changed["__action_cost_estimate"] = float(changed["__action_cost_estimate"]) + 0.0
         for fact in self._wholes:

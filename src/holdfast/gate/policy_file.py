@@ -18,10 +18,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.errors import InvalidPolicy
 from holdfast.gate.caps import Caps
+from holdfast.gate.people import NAME, is_name, person
 from holdfast.gate.policy_expressions import Expression, examine
 from holdfast.gate.policy_shape import Schema, misfits
 from holdfast.gate.policy_yaml import LONGEST, Document, Path, Problem
-from holdfast.gate.tasks import person
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -207,8 +207,11 @@ def _cross_check(document: Document, rules: list[Any]) -> None:
             line, _ = document.place(("rules", seen[name], "name"))
             document.report(("rules", number, "name"), f"the rule in line {line} is called {name!r}, too: rename one")
         candidates = rule.get("candidates")
-        if rule.get("two_person") is True and isinstance(candidates, list):
-            named = [each for each in candidates if isinstance(each, str)]
-            if len({person(each) for each in named}) == 1 and not re.search(r"[*?\[]", named[0]):
-                what = f"two people must agree, and {named[0]!r} is the only candidate: name another, or a pattern"
-                document.report(("rules", number, "candidates"), what)
+        named = [each for each in candidates if isinstance(each, str)] if isinstance(candidates, list) else []
+        for place, each in enumerate(named):
+            if not is_name(each):
+                document.report(("rules", number, "candidates", place), f"a candidate is {NAME}, not {each!a:.60}")
+        alone = len({person(each) for each in named}) == 1 and not re.search(r"[*?\[]", named[0])
+        if rule.get("two_person") is True and alone:
+            what = f"two people must agree, and {named[0]!r} is the only candidate: name another, or a pattern"
+            document.report(("rules", number, "candidates"), what)

@@ -12,7 +12,10 @@ Risk = Literal["low", "med", "high"]
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False):
-    """One proposed act. ``fields`` are the arguments as plain data, ``request`` is their CBOR; secrets are masked."""
+    """One proposed act. ``fields`` are the arguments as plain data, ``request`` is their CBOR; secrets are masked.
+
+    ``former`` is the key that older versions would have given it, where that is another: a receipt may be kept by it.
+    """
 
     name: str
     connector: str
@@ -25,6 +28,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
     key: str
     reverse: str | None = None
     cost_estimate: float = 0.0
+    former: str | None = None
 
     def digest(self) -> bytes:
         """What an approval is over: change anything of the proposal and it is another one."""

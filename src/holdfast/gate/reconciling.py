@@ -17,7 +17,7 @@ from holdfast.gate.actions import ACTION
 from holdfast.gate.claims import Findings
 from holdfast.gate.facts import RunLine
 from holdfast.gate.outline import JournalLine
-from holdfast.gate.tasks import person
+from holdfast.gate.people import person
 
 Told = Sequence[tuple[int, records.Record]]
 

@@ -1,7 +1,8 @@
 """Tasks: what a person may say to one, and what it is then. Pure: a task and an answer in, the next version out.
 
 A task is open while it is ``requested``. Two-person approvals need two different people. Where the tier is high,
-whoever started the run can neither approve it nor say what became of it. The candidates are names or patterns, and none
+whoever started the run can neither approve it nor say what became of it; so where nobody knows who that was, nobody
+can. The candidates are names or patterns, and none
 means anyone. A task can be passed on to one person by name (delegation), who alone may answer it then; only to someone
 who could have answered it anyway, so that delegation undoes none of these rules.
 """
@@ -9,7 +10,6 @@ who could have answered it anyway, so that delegation undoes none of these rules
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
@@ -17,6 +17,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
+from holdfast.gate.people import NAME, is_name, person
 from holdfast.store.governance import Receipt, Said, Task, TaskKind, TaskStatus
 
 APPROVED: Final = "approved"
@@ -80,7 +81,7 @@ def delegate(task: Task, who: str, to: str, reason: str, now: int) -> Task:
     Whoever delegates need not be able to approve: the starter of a run may pass its approval on to somebody else.
     """
     if not is_name(to):
-        raise InvalidRequest("say to whom the task goes: a name, without blanks around it")
+        raise InvalidRequest(f"say to whom the task goes: {NAME}, not {to!a:.60}")
     if any(sign in to for sign in _PATTERN):
         raise InvalidRequest(f"{to!r} is a pattern, and a task goes to one person: give their name")
     _check(task, who, reason, now, deciding=False)
@@ -121,23 +122,16 @@ def approvers(task: Task) -> list[str]:
 
 
 def is_barred(task: Task, who: str) -> bool:
-    """Whether it is another person's to let the act be done, because this one started the run and the tier is high."""
-    return task.tier == "high" and task.starter is not None and person(who) == person(task.starter)
+    """Whether it is another person's to let the act be done, because this one started the run and the tier is high.
 
-
-def is_name(text: object) -> bool:
-    """Whether it names a person. With a blank more, one person would pass for two, or not for who started the run."""
-    return isinstance(text, str) and bool(text) and text == text.strip() and text.isprintable()
-
-
-def person(name: str) -> str:
-    """What tells people apart: not how their name is written, in capitals or with another code for the same letter."""
-    return unicodedata.normalize("NFKC", name).casefold()
+    Where nobody knows who started it, it may have been anyone.
+    """
+    return task.tier == "high" and (task.starter is None or person(who) == person(task.starter))
 
 
 def _check(task: Task, who: str, reason: str, now: int, *, deciding: bool) -> None:
     if not is_name(who):
-        raise InvalidRequest("say who answers: a name, without blanks around it")
+        raise InvalidRequest(f"say who answers: {NAME}, not {who!a:.60}")
     if not isinstance(reason, str):
         raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
     if task.status != "requested":
@@ -147,11 +141,12 @@ def _check(task: Task, who: str, reason: str, now: int, *, deciding: bool) -> No
     heir = task.delegated_to
     if heir is not None and not is_candidate(task, heir):  # as once was possible: policy wants somebody else
         heir = None
-    if who != heir and (heir is not None or not is_candidate(task, who)):
+    is_heir = heir is not None and person(who) == person(heir)
+    if not is_heir and (heir is not None or not is_candidate(task, who)):
         told = heir or ", ".join(task.candidates)
         raise TaskForbidden(f"{who} may not answer task {task.id}: {told} may")
     if deciding and is_barred(task, who):
-        raise TaskForbidden(f"{_barred(task, who)}: another person must")
+        raise TaskForbidden(_barred(task, who, "another person must"))
     if deciding and person(who) in map(person, approvers(task)):
         raise TaskForbidden(f"{who} has approved task {task.id} already: a second, different person must")
 
@@ -162,14 +157,17 @@ def _check_heir(task: Task, to: str) -> None:
         candidates = ", ".join(task.candidates)
         raise TaskForbidden(f"{to} may not answer task {task.id}: delegate it to one of its candidates, {candidates}")
     if is_barred(task, to):
-        raise TaskForbidden(f"{_barred(task, to)}: name another person")
+        raise TaskForbidden(_barred(task, to, "name another person"))
     if person(to) in map(person, approvers(task)):
         raise TaskForbidden(f"{to} has approved task {task.id} already: name a second, different person")
 
 
-def _barred(task: Task, who: str) -> str:
+def _barred(task: Task, who: str, instead: str) -> str:
     subject = "an approval" if task.kind == "approval" else "the outcome of an act"
-    return f"{who} started the run, and {subject} of tier high is not theirs"
+    if task.starter is None:
+        told = f"nobody knows who started the run, and {subject} of tier high is not theirs, whoever it was"
+        return f"{told}: give it up or reject it, and start the run with actor="
+    return f"{who} started the run, and {subject} of tier high is not theirs: {instead}"
 
 
 def _by(task: Task) -> str:

@@ -6,6 +6,7 @@ A template is checked when its action is declared, so that rendering cannot fail
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping
 from string import Formatter
 from typing import Any, Final
@@ -16,6 +17,13 @@ from holdfast.errors import InvalidDefinition
 from holdfast.journal.cbor import canonical
 
 HASH: Final = "_hash"
+MARK: Final = "~"
+MARK_LENGTH: Final = 16
+_MARKED: Final = re.compile(r"~[0-9a-f]{16}\Z")
+_CUT: Final = re.compile(r":[0-9a-f]{64}\Z")
+"""How keys end that have a mark, and those that were too long: no other may end so."""
+KEY_LIMIT: Final = 500
+_NUMBER: Final = re.compile(r"-?[0-9]+")
 PROMISE: Final = "promise"
 """The name of the call itself in its run: the same for every attempt, another for every call."""
 
@@ -39,13 +47,85 @@ class Template:
         for literal, place in self._pieces:
             parts.append(literal)
             if place is not None:
-                path, hashed = place
-                value = promise if path == (PROMISE,) and PROMISE not in arguments else _dig(arguments, path)
-                parts.append(digest(value) if hashed else _text(value))
+                value = self._value(place, arguments, promise)
+                parts.append(value if isinstance(value, str) else _text(value))
         return "".join(parts)
+
+    def _value(self, place: _Place, arguments: Mapping[str, Any], promise: str) -> Any:
+        path, hashed = place
+        value = promise if path == (PROMISE,) and PROMISE not in arguments else _dig(arguments, path)
+        return digest(value) if hashed else value
 
 
 _Place = tuple[tuple[str, ...], bool]
+
+
+class KeyTemplate(Template):
+    """A template whose text stands for its values alone: no two different lists of values give the same.
+
+    Most texts tell by themselves what they were made of. Where one does not, a mark of the values is added: to a text
+    that could be a number, to whatever is neither text nor a whole number, and where it cannot be told from the text
+    where one value ends and the next begins.
+    """
+
+    __slots__ = ("_between", "_places", "_prefix", "_suffix")
+
+    def __init__(self, text: str, arguments: Collection[str], secrets: Collection[str], what: str) -> None:
+        super().__init__(text, arguments, secrets, what)
+        self._places = [place for _, place in self._pieces if place is not None]
+        self._between: list[str]
+        literals = [""]
+        for literal, place in self._pieces:
+            literals[-1] += literal
+            if place is not None:
+                literals.append("")
+        self._prefix, *self._between, self._suffix = literals if self._places else (literals[0], "")
+
+    def render_key(self, arguments: Mapping[str, Any], promise: str) -> tuple[str, str | None]:
+        """The key, and the one that older versions made of the same values, where that is another."""
+        plain = self.render(arguments, promise)
+        values = [self._value(place, arguments, promise) for place in self._places]
+        if not values or self._tells(plain, values):
+            return limited(plain), None
+        return limited(f"{plain}{MARK}{digest(values)[:MARK_LENGTH]}"), limited(plain)
+
+    def is_told_by(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether these arguments have all that the template names. They may be another action's."""
+        return all(path[0] in arguments or path == (PROMISE,) for path, _ in self._places)
+
+    def _tells(self, plain: str, values: list[Any]) -> bool:
+        for (path, hashed), value in zip(self._places, values, strict=True):
+            kind = type(value)
+            if kind is str:
+                if not hashed and path != (PROMISE,) and _NUMBER.fullmatch(value):
+                    return False
+            elif kind is not int:
+                return False
+        if _MARKED.search(plain) or (len(plain) == KEY_LIMIT and _CUT.search(plain)):
+            return False
+        return self._is_parted(plain)
+
+    def _is_parted(self, plain: str) -> bool:
+        """Whether the text falls into values in one way only: what parts them is first found where it is last found."""
+        if not self._between:
+            return True
+        body = plain[len(self._prefix) : len(plain) - len(self._suffix)]
+        first, last = [], []
+        start, end = 0, len(body)
+        for literal in self._between:
+            first.append(body.find(literal, start))
+            start = first[-1] + len(literal)
+        for literal in reversed(self._between):
+            last.append(body.rfind(literal, 0, end))
+            end = last[-1]
+        return "" not in self._between and first == last[::-1]
+
+
+def limited(key: str) -> str:
+    """A key that is short enough for an index: its beginning, and the hash of all of it."""
+    if len(key) <= KEY_LIMIT:
+        return key
+    return f"{key[: KEY_LIMIT - 65]}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def digest(value: Any) -> str:

@@ -18,18 +18,29 @@ _ARRAYS: Final = [bytes((0x80 | number,)) for number in range(24)]
 _DATA: Final = [bytes((0x40 | number,)) for number in range(24)]
 
 
+DEEPEST: Final = 400
+"""How many levels of lists and maps the library reads; what is nested deeper could be written and never read."""
+
+
 class Unfit(Exception):
     """The value holds something that only the general library can write."""
 
 
-def write(value: object) -> bytes:
-    """The value's canonical bytes. Raises Unfit."""
+class TooDeep(ValueError):
+    """The value is nested deeper than it could be read back."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it is nested more than {DEEPEST} levels deep, or holds itself, and could never be read back")
+
+
+def write(value: object, levels: int = DEEPEST) -> bytes:
+    """The value's canonical bytes, of at most so many ``levels``. Raises Unfit or TooDeep."""
     parts: list[bytes] = []
-    _write(value, parts)
+    _write(value, parts, levels)
     return b"".join(parts)
 
 
-def _write(value: object, parts: list[bytes]) -> None:
+def _write(value: object, parts: list[bytes], levels: int) -> None:
     kind = type(value)
     if kind is int:
         parts.append(integer(value))  # type: ignore[arg-type]  # narrowed by its exact type
@@ -38,9 +49,11 @@ def _write(value: object, parts: list[bytes]) -> None:
         parts.append(text(words))
     elif kind is list or kind is tuple:
         items: list[object] = value  # type: ignore[assignment]
+        if not levels:
+            raise TooDeep
         parts.append(array(len(items)))
         for item in items:
-            _write(item, parts)
+            _write(item, parts, levels - 1)
     elif kind is bytes:
         parts.append(data(value))  # type: ignore[arg-type]
     elif value is None:
@@ -48,13 +61,15 @@ def _write(value: object, parts: list[bytes]) -> None:
     elif kind is bool:
         parts.append(b"\xf5" if value else b"\xf4")
     elif kind is dict:
-        _write_map(value, parts)  # type: ignore[arg-type]
+        _write_map(value, parts, levels)  # type: ignore[arg-type]
     else:
         raise Unfit
 
 
-def _write_map(value: dict[object, object], parts: list[bytes]) -> None:
+def _write_map(value: dict[object, object], parts: list[bytes], levels: int) -> None:
     """A map of texts: the canonical order is that of its keys' bytes, which begin with their length."""
+    if not levels:
+        raise TooDeep
     if not value:
         parts.append(b"\xa0")
         return
@@ -66,7 +81,7 @@ def _write_map(value: dict[object, object], parts: list[bytes]) -> None:
     parts.append(_head(0xA0, len(keys)))
     for written, name in sorted(keys):
         parts.append(written)
-        _write(value[name], parts)
+        _write(value[name], parts, levels - 1)
 
 
 def integer(number: int) -> bytes:
@@ -76,12 +91,25 @@ def integer(number: int) -> bytes:
     return _head(0, number) if number >= 0 else _head(0x20, -1 - number)
 
 
-def canonical(value: object) -> bytes:
-    """Any plain data as canonical CBOR: by the fast writer, or by the library where that does not know the type."""
+def canonical(value: object, levels: int = DEEPEST) -> bytes:
+    """Any plain data as canonical CBOR: by the fast writer, or by the library where that does not know the type.
+
+    Raises TooDeep, and what the library raises.
+    """
     try:
-        return write(value)
-    except Unfit:
-        return cbor2.dumps(value, canonical=True)
+        return write(value, levels)
+    except (Unfit, RecursionError):  # the library needs less of the stack
+        return readable(cbor2.dumps(value, canonical=True), levels)
+
+
+def readable(data: bytes, levels: int = DEEPEST) -> bytes:
+    """Bytes that the library wrote, if they can be read. Raises TooDeep."""
+    if len(data) > levels:  # each level is a byte or more
+        try:
+            cbor2.loads(data, max_depth=levels)
+        except (cbor2.CBORDecodeError, RecursionError) as error:
+            raise TooDeep from error
+    return data
 
 
 def array(count: int) -> bytes:

@@ -18,6 +18,11 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     codec: str = CBOR
     blob: bytes | None = None
 
+    def __repr__(self) -> str:
+        """As a struct shows itself, without the bytes of a call that says that some of its arguments are secret."""
+        data = repr(self.data) if ";" not in self.codec else f"<{len(self.data)} bytes>"
+        return f"Payload(data={data}, codec={self.codec!r}, blob={self.blob!r})"
+
 
 NOTHING: Final = Payload(b"\xf6")
 """The payload of ``None``."""

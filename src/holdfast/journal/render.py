@@ -9,6 +9,7 @@ import cbor2
 from holdfast.journal import events as e
 from holdfast.journal.payload import CBOR, CONTINUED, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import is_call, visible, visible_call
 
 WIDTH = 80
 
@@ -22,6 +23,8 @@ def payload(value: Payload) -> str:
     """A payload's value, cut to a line."""
     if value.blob is not None:
         return f"<blob {value.blob.hex()[:12]}…>"
+    if is_call(value.codec):
+        return arguments(value)
     if value.codec not in (CBOR, CONTINUED):
         return f"<{value.codec}, {len(value.data)} bytes>"
     try:
@@ -31,12 +34,15 @@ def payload(value: Payload) -> str:
 
 
 def arguments(value: Payload) -> str:
-    """A call's arguments as they were written: ``'o-1', 1999, gift=True``."""
+    """A call's arguments as they were written: ``'o-1', 1999, gift=True``; those that it calls secret are masked."""
     try:
-        positional, named = cbor2.loads(value.data)
+        call = visible_call(value) if is_call(value.codec) else value
+        if call.blob is not None:
+            return payload(call)
+        positional, named = cbor2.loads(call.data)
         parts = [*map(repr, positional), *(f"{name}={item!r}" for name, item in named.items())]
     except (cbor2.CBORError, ValueError, TypeError, AttributeError):
-        return payload(value)
+        return f"<{len(value.data)} bytes>" if is_call(value.codec) else payload(value)
     return cut(", ".join(parts))
 
 
@@ -74,7 +80,7 @@ def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
 
 def line(event: e.Event) -> str:
     """The event in one line, without its sequence and time."""
-    match event:
+    match visible(event):
         case e.ExecutionStarted(input=input):
             return f"started({arguments(input)})"
         case e.ExecutionCompleted(result=Payload(codec=codec) as result):

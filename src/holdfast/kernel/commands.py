@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.journal import events as e
+from holdfast.journal.secrecy import is_same_call
 
 PATCH = b"patch:"
 """What the recorded value of a ``patched()`` marker begins with."""
@@ -24,7 +25,7 @@ def _same_invocation(recorded: e.InvokeScheduled, issued: e.InvokeScheduled) -> 
         recorded.promise_id == issued.promise_id
         and recorded.kind == issued.kind
         and recorded.function_name == issued.function_name
-        and recorded.input == issued.input
+        and is_same_call(recorded.input, issued.input)
         and recorded.undoes == issued.undoes
     )
 

@@ -43,6 +43,22 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
         return self.tenants.get(tenant, self.default)
 
 
+class WriteLimits(msgspec.Struct, frozen=True, gc=False):
+    """How often a run of a tenant may write, with its children and theirs. A workflow may have a word of its own."""
+
+    general: int | None = None
+    workflows: Mapping[str, int | None] = {}
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any."""
+        return self.general is not None or any(most is not None for most in self.workflows.values())
+
+    def of(self, workflow: str) -> int | None:
+        """The limit for a run of this workflow; None is none."""
+        return self.workflows.get(workflow, self.general)
+
+
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A queued root run. Candidates of one tenant come in the order in which they are to begin."""
 

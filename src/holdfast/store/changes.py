@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.store.governance import (
     CancelTask,
+    Capped,
     Closed,
     CloseReceipt,
     Note,
@@ -199,6 +200,7 @@ Answer = (
     | Noted
     | Opened
     | Taken
+    | Capped
     | Closed
     | Tasked
 )

@@ -4,6 +4,8 @@ The laws, judged with the others by ``holdfast.testing.stores``:
 
 - A receipt is unique per tenant and idempotency key. Only the holder of its token may close it; one that failed may be
   opened anew by anyone, one that is pending only by whoever names its token.
+- An opening that is one write more is counted with it, for its run and for each run above that. Where one of them has
+  reached its limit, nothing is opened. So no family of runs writes more often than its limit, on however many workers.
 - A task changes only from the version before: of two answers to one version the first is applied, the other refused.
   Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
@@ -18,12 +20,13 @@ The laws, judged with the others by ``holdfast.testing.stores``:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.store.admission import WriteLimits
 from holdfast.store.values import Blobs, Deliver, Key
 
 ReceiptState = Literal["pending", "succeeded", "failed", "unknown"]
@@ -278,10 +281,14 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
 
     A failed receipt gives way. A pending or unknown one gives way only to an opening that names its token in
     ``instead_of``. An opening repeated with the same token is answered ``Opened`` again while it is not closed.
+
+    With ``limits`` it is one write more of its run, of that one's parent, and so on upwards, and is counted when it is
+    opened. Where the key could be had and one of these runs has no write left, it is answered ``Capped``.
     """
 
     receipt: Receipt
     instead_of: str | None = None
+    limits: WriteLimits | None = None
 
 
 class CloseReceipt(msgspec.Struct, frozen=True, gc=False):
@@ -318,6 +325,15 @@ class CancelTask(msgspec.Struct, frozen=True, gc=False):
     also: tuple[Note, ...] = ()
 
 
+def capped(line: Iterable[tuple[str, str, int]], limits: WriteLimits) -> Capped | None:
+    """The first run of a line upwards, each with its workflow and writes, that may not write once more."""
+    for run, workflow, writes in line:
+        most = limits.of(workflow)
+        if most is not None and writes >= most:
+            return Capped(run, writes, most)
+    return None
+
+
 def cancelled(task: Task, at: int) -> Task:
     """An open task's next version, which ``CancelTask`` makes."""
     return replace(task, version=task.version + 1, status="cancelled", closed_at=at)
@@ -335,6 +351,14 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
     """The key belongs to this receipt."""
 
     receipt: Receipt
+
+
+class Capped(msgspec.Struct, frozen=True, gc=False):
+    """This run has written as often as it may, with its children."""
+
+    run: str
+    writes: int
+    most: int
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from holdfast.store.admission import Cap, Limits, TenantLimits
+from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import Auditing
 from holdfast.store.changes import (
     Advance,
@@ -55,6 +55,7 @@ from holdfast.store.governance import (
     AuditQuery,
     Block,
     CancelTask,
+    Capped,
     ChainEnd,
     Closed,
     CloseReceipt,
@@ -109,6 +110,7 @@ __all__ = [
     "Block",
     "CancelTask",
     "Cap",
+    "Capped",
     "ChainEnd",
     "Change",
     "Claim",
@@ -173,6 +175,7 @@ __all__ = [
     "Work",
     "WorkClaim",
     "Worker",
+    "WriteLimits",
 ]
 
 
@@ -317,6 +320,10 @@ class Store(Auditing, Protocol):
 
     async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Receipt]:
         """Those receipts of a tenant that exist, by id."""
+        ...
+
+    async def receipt_of_key(self, tenant: str, key: str) -> Receipt | None:
+        """The receipt that has an idempotency key."""
         ...
 
     async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:

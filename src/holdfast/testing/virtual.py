@@ -1,14 +1,15 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing else is left to do.
 
-Days of sleeping pass in milliseconds, and a seed gives the same order of events every time. There is no I/O and there
-are no threads on this loop; whoever waits for something that no timer and no task will bring gets ``Stuck``.
+Days of sleeping pass in milliseconds, and a seed gives the same order of events every time. There is no I/O on this
+loop, and there are no threads: what is meant for one is done at once. Whoever waits for something that no timer and no
+task will bring gets ``Stuck``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +51,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def skip(self, seconds: float) -> None:
         self._virtual += seconds
+
+    def run_in_executor(  # type: ignore[override]  # its arguments are not checked against the function
+        self, executor: object, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """There are no threads here: it is done at once, while time stands still."""
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 class VirtualClock:

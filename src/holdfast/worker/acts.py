@@ -46,12 +46,11 @@ class Acts:
         self._clock = clock
         self._settler = settler
 
-    def opened(
-        self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float, answer: p.Answer | Exception | None
-    ) -> None:
+    def opened(self, held: Held, clearance: Clearance, answer: p.Answer | Exception | None) -> None:
         """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
         gate, promise = held.gate_of_run(), clearance.promise
-        gate.meeting.discard(promise)
+        if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
+            gate.writes -= clearance.counts
         match answer:
             case p.Opened() if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
                 self._send(held.key, self.never_begun(clearance))
@@ -62,6 +61,8 @@ class Acts:
                 self.begin(held, clearance)
             case _ if held.dropped:
                 return
+            case p.Capped():
+                self._refuse_capped(held, clearance, answer)
             case p.Taken(receipt=found) if (found.connector, found.operation) != clearance.case.operation:
                 self._conflict(held, clearance, found)
             case p.Taken(receipt=found) if found.state == "succeeded":
@@ -71,10 +72,21 @@ class Acts:
                 self._settler.reconsider(held, clearance.request)
             case p.Taken(receipt=found):
                 gate.meeting.add(promise)
-                self._settler.background(self._meet(held, clearance, opening, wait, found))
+                self._settler.background(self._meet(held, clearance.request, found, MEETING_SECONDS[0]))
             case other:
                 told = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
                 self._settler.settle(held, clearance.request, Err(told))
+
+    def _refuse_capped(self, held: Held, clearance: Clearance, full: p.Capped) -> None:
+        """The run, or one above it, has no write left: another of the family was faster."""
+        told = (
+            f"run {full.run} has written {full.writes} times with its children, and its cap max_writes_per_run is "
+            f"{full.most}"
+        )
+        held.gate_of_run().carry(
+            recording.named(recording.refused(clearance.case, Refuse("ActionDenied", "caps", told)))
+        )
+        self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
 
     def _conflict(self, held: Held, clearance: Clearance, found: p.Receipt) -> None:
         """The key stands for another act: its result is not this one's, and this one cannot be told from it."""
@@ -83,25 +95,35 @@ class Acts:
             f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
             f"receipt {found.id}: let the key say which act it is for"
         )
-        gate.writes -= clearance.counts
         gate.carry(recording.named(recording.refused(case, Refuse("ActionDenied", "key", told))))
         self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
 
-    async def _meet(
-        self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float, found: p.Receipt
-    ) -> None:
-        """Another call has the key: wait for its outcome, or, where nobody is about to tell it, take that up here."""
-        forlorn = await patiently(partial(self._is_forlorn, found))
-        gate, promise = held.gate_of_run(), clearance.promise
+    async def _meet(self, held: Held, request: Invoke, found: p.Receipt, wait: float) -> None:
+        """Another call has the key: wait for its outcome, or take that up where nobody is about to tell it.
+
+        Then the call is judged once more, by the policy of that moment. What was allowed before the wait may be denied.
+        """
+        present = await patiently(partial(self._store.receipt, found.tenant, found.id))
+        known = present is None or present.token != found.token or present.state in ("succeeded", "failed")
+        forlorn = present is not None and not known and await patiently(partial(self._is_forlorn, present))
+        gate, promise = held.gate_of_run(), request.promise_id
         if held.dropped or promise not in gate.meeting:
             return
-        if forlorn:
-            gate.meeting.discard(promise)
-            gate.receipts[promise] = found
-            self._settler.reconsider(held, clearance.request)
+        if not known and not forlorn:
+            again = partial(self._meet_again, held, request, found, wait)
+            asyncio.get_running_loop().call_later(wait, again)
             return
-        again = partial(self._open_again, held, clearance, opening, min(wait * 2, MEETING_SECONDS[1]))
-        asyncio.get_running_loop().call_later(wait, again)
+        gate.meeting.discard(promise)
+        if forlorn and present is not None:
+            gate.receipts[promise] = present
+            self._settler.reconsider(held, request)
+        else:
+            gate.again[promise] = request
+            self._settler.floor.stir(held)
+
+    def _meet_again(self, held: Held, request: Invoke, found: p.Receipt, waited: float) -> None:
+        if not held.dropped and request.promise_id in held.gate_of_run().meeting:
+            self._settler.background(self._meet(held, request, found, min(waited * 2, MEETING_SECONDS[1])))
 
     async def _is_forlorn(self, receipt: p.Receipt) -> bool:
         """Whether nobody will tell by itself what became of an attempt: no act is under way, and its call is over.
@@ -119,10 +141,6 @@ class Acts:
         statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
         return bool(statuses) and statuses <= {"rejected", "cancelled"}  # it was given up
 
-    def _open_again(self, held: Held, clearance: Clearance, opening: p.OpenReceipt, wait: float) -> None:
-        if not held.dropped and clearance.promise in held.gate_of_run().meeting:
-            self._committer.submit(opening, partial(self.opened, held, clearance, opening, wait))
-
     def begin(self, held: Held, clearance: Clearance) -> None:
         """Let the act, or its probe, be done."""
         if held.dropped:
@@ -133,7 +151,6 @@ class Acts:
     def _reuse(self, held: Held, clearance: Clearance, found: p.Receipt) -> None:
         """It was done before, under this key: the recorded result is the result."""
         gate = held.gate_of_run()
-        gate.writes -= clearance.counts
         gate.carry(recording.reused(clearance.case, found, self._clock.now()))
         if found.error is not None:
             failure = Failure("holdfast.errors:Unencodable", found.error)

@@ -9,7 +9,8 @@ import msgspec
 
 from holdfast.gate.actions import Action
 from holdfast.gate.judging import Known
-from holdfast.gate.proposals import Proposal
+from holdfast.gate.policy import Policy, Ruling
+from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.gate.records import type_of
 from holdfast.gate.tasks import is_about
 from holdfast.journal.payload import Payload
@@ -117,6 +118,15 @@ class Clearance:
         return self.performance is not None and self.performance.begun
 
 
+class Ruled(msgspec.Struct, frozen=True, gc=False):
+    """What a policy said of a proposal, and of what it knew then."""
+
+    policy: Policy
+    proposal: Proposal
+    facts: RunFacts
+    ruling: Ruling
+
+
 class Gatehouse:
     """One run's side of the gate, while this worker leases it."""
 
@@ -126,6 +136,7 @@ class Gatehouse:
         "cleared",
         "closings",
         "counted",
+        "keys",
         "looked",
         "looking",
         "meeting",
@@ -134,6 +145,7 @@ class Gatehouse:
         "probed",
         "receipts",
         "refuted",
+        "rulings",
         "unsure",
         "witnessed",
         "writes",
@@ -152,6 +164,8 @@ class Gatehouse:
         self.closings: list[p.CloseReceipt | p.Note] = []  # what the next commit must carry
         self.again: dict[PromiseId, Invoke] = {}  # calls to be judged once more
         self.looking: set[PromiseId] = set()  # calls to be judged once more when the store has been looked at
+        self.rulings: dict[PromiseId, Ruled] = {}  # what took its time, to be used in the next turn
+        self.keys: dict[PromiseId, str] = {}  # the key of each call that an older version gave another
         self.looked: set[str] = set()  # tasks whose receipt was looked for
         self.witnessed: set[tuple[str, int]] = set()  # answered tasks, by id and version, that the audit tells of
         self.refuted: dict[PromiseId, str] = {}  # calls with an answer that it does not tell of, and what is wrong
@@ -256,6 +270,8 @@ class Gatehouse:
         """The call is settled."""
         for known in (self.receipts, self.approvals, self.outcomes, self.again, self.refuted):
             known.pop(promise, None)
+        self.keys.pop(promise, None)
+        self.rulings.pop(promise, None)
         self.probed.discard(promise)
         self.counted.discard(promise)
         self.meeting.discard(promise)

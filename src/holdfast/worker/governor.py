@@ -7,6 +7,7 @@ records the completion.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from holdfast.gate import judging as j
 from holdfast.gate import tasks
 from holdfast.gate.actions import ACTION, Action
 from holdfast.gate.policy import Policy
-from holdfast.gate.proposals import RunFacts
+from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Abandon, Invoke, Request
@@ -29,11 +30,12 @@ from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
 from holdfast.store import protocol as p
 from holdfast.worker import asking, recording
-from holdfast.worker.acts import MEETING_SECONDS, Acts
+from holdfast.worker.acts import Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, is_of
+from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, Ruled, is_of
 from holdfast.worker.held import Held
+from holdfast.worker.patience import patiently
 from holdfast.worker.settling import Floor, Settler
 
 log = logging.getLogger("holdfast.gate")
@@ -53,6 +55,7 @@ class Governor:
         policy: Callable[[], Policy],
         steps: Any,
     ) -> None:
+        self._store = store
         self._worker = worker
         self._policy = policy
         self._steps = steps
@@ -144,18 +147,33 @@ class Governor:
             proposal = action.propose(arguments, name, given)
         except Exception as error:
             return self._refuse_unread(held, request, action, error, now)
+        if proposal.former is not None:
+            if promise not in gate.keys:
+                gate.looking.add(promise)
+                self._settler.background(self._choose_key(held, request, action, proposal))
+                return None
+            proposal = msgspec.structs.replace(proposal, key=gate.keys[promise], former=None)
         case = Case(held, request, action, proposal, arguments, call, name, now)
         if held.generation:
             self._set_aside(case)
+        policy, facts = self._policy(), self._facts(held)
+        ruled = gate.rulings.pop(promise, None)
+        if ruled is not None and (ruled.policy is not policy or (ruled.proposal, ruled.facts) != (proposal, facts)):
+            ruled = None  # it is about something else by now
+        if ruled is None and not policy.is_quick(proposal, facts):
+            gate.looking.add(promise)
+            self._settler.background(self._rule_apart(held, request, policy, proposal, facts, now))
+            return None
         verdict = j.judge(
             proposal,
-            self._facts(held),
-            self._policy(),
+            facts,
+            policy,
             gate.known(promise),
             now,
             safe_to_retry=action.safe_to_retry,
             has_probe=action.probe is not None,
             attempt=request.attempt,
+            ruling=None if ruled is None else ruled.ruling,
         )
         match verdict:
             case j.Act():
@@ -173,6 +191,34 @@ class Governor:
                 return self._ask_outcome(case, receipt)
             case j.Recall():
                 return self._recall(case, verdict)
+
+    async def _rule_apart(
+        self, held: Held, request: Invoke, policy: Policy, proposal: Proposal, facts: RunFacts, now: int
+    ) -> None:
+        """Ask a policy that may take its time, while other runs go on. The next turn judges by what it says."""
+        gate, promise = held.gate_of_run(), request.promise_id
+        ruling = await asyncio.get_running_loop().run_in_executor(None, policy.decide, proposal, facts, now)
+        if held.dropped or promise not in gate.looking:
+            return
+        gate.rulings[promise] = Ruled(policy, proposal, facts, ruling)
+        gate.looking.discard(promise)
+        gate.again[promise] = request
+        self._settler.floor.stir(held)
+
+    async def _choose_key(self, held: Held, request: Invoke, action: Action[..., Any], proposal: Proposal) -> None:
+        """Find out whether an older version did the act, and kept its receipt under the key that it gave it."""
+        gate, promise, former = held.gate_of_run(), request.promise_id, proposal.former or ""
+        found = await patiently(partial(self._store.receipt_of_key, held.key.tenant, former))
+        if held.dropped or promise not in gate.looking:
+            return
+        gate.keys[promise] = proposal.key
+        if found is not None:
+            maker = str(PromiseId(found.root).child(found.position))
+            if action.is_under(proposal.key, cbor2.loads(found.request), maker):
+                gate.keys[promise] = former
+        gate.looking.discard(promise)
+        gate.again[promise] = request
+        self._settler.floor.stir(held)
 
     def _set_aside(self, case: Case) -> None:
         """A retried run may come to another call at the place of one of unknown outcome: that is not its own."""
@@ -225,12 +271,13 @@ class Governor:
             gate.carry(recording.unknown(case, before))  # it is repeated, and the audit must show that it was begun
         receipt = recording.opened(case, self._token(), verdict.task)
         gate.writes += verdict.counts
-        opening = p.OpenReceipt(receipt, verdict.instead_of)
+        limits = self._policy().write_limits(held.key.tenant) if verdict.counts else None
+        opening = p.OpenReceipt(receipt, verdict.instead_of, limits)
         changes: list[p.Gating] = [opening, recording.decided(case, "allow", verdict.ruling, task=verdict.task)]
         # What it asks became known in another way, or policy wants nobody asked any more.
         changes.extend(asking.withdrawn(gate, request.promise_id, case.now))
         clearance = Clearance(case, receipt, counts=verdict.counts)
-        return Passage(tuple(changes), partial(self.acts.opened, held, clearance, opening, MEETING_SECONDS[0]))
+        return Passage(tuple(changes), partial(self.acts.opened, held, clearance))
 
     def _refuse(self, case: Case, verdict: j.Refuse) -> Passage:
         held, request = case.held, case.request

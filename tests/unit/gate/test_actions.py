@@ -9,14 +9,17 @@ from typing import Any
 
 import cbor2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast import Cost, DidNotHappen, Happened, Receipt, action, step
 from holdfast.errors import DuplicateName, InvalidDefinition, NotInWorkflow
-from holdfast.gate.actions import KEY_LIMIT, Action
+from holdfast.gate.actions import Action
 from holdfast.gate.proposals import Proposal
-from holdfast.gate.secrets import MASK
-from holdfast.gate.templates import Template, digest
+from holdfast.gate.templates import KEY_LIMIT, KeyTemplate, Template, digest, limited
+from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, RetryPolicy
+from holdfast.journal.quoting import MASK
 
 PROMISE = "f00d.3"
 
@@ -64,7 +67,8 @@ def test_a_template_is_filled_from_the_arguments(template: str, text: str) -> No
     """By name and path, defaults included; a hash is of the canonical form; doubled braces stand for themselves."""
     assert proposed(declared(target=template), ORDER).target == text
     if template:
-        assert proposed(declared(idempotency_key=template), ORDER).key == text
+        found = proposed(declared(idempotency_key=template), ORDER)
+        assert (found.former or found.key) == text
 
 
 def test_a_hash_does_not_depend_on_the_order_of_members() -> None:
@@ -199,6 +203,62 @@ def test_a_long_key_is_cut_and_stays_unique() -> None:
     assert [len(key) for key in keys] == [KEY_LIMIT] * 3
     assert len(set(keys)) == 3
     assert keys[1].endswith(hashlib.sha256(long.encode()).hexdigest())
+
+
+DIFFERENT = [
+    1, "1", 1.0, True, "true", "True", None, "null", "None", "", b"1", "31", -1, "-1", [1], "[1]", {"a": 1}, '{"a":1}',
+    1.5, "1.5", "01", [], "[]", "a", " a", "a~0123456789abcdef",
+]  # fmt: skip
+
+
+def test_different_values_have_different_keys() -> None:
+    """Also where they are written alike."""
+    template = KeyTemplate("order:{order}", ["order"], [], "key")
+    keys = [template.render_key({"order": value}, PROMISE)[0] for value in DIFFERENT]
+    assert len(set(keys)) == len(DIFFERENT)
+    marked = template.render_key({"order": "1"}, PROMISE)[0]
+    assert template.render_key({"order": marked.removeprefix("order:")}, PROMISE)[0] != marked
+
+
+@pytest.mark.parametrize("value", [7, -7, "o-7", "INC-7", "true", "", "007 a", "a:b", "~", "é", "7a", "x" * 600])
+def test_ordinary_texts_and_numbers_have_the_key_that_they_always_had(value: Any) -> None:
+    """Receipts are found by it."""
+    template = KeyTemplate("order:{order}:", ["order"], [], "key")
+    key, former = template.render_key({"order": value}, PROMISE)
+    assert former is None
+    assert key == limited(f"order:{value}:")
+
+
+VALUES = st.one_of(
+    st.text(alphabet="a:1-~", max_size=4),
+    st.integers(-12, 12),
+    st.sampled_from([None, True, False, 1.0, b"1", "true", "null", [1], "[1]"]),
+)
+
+
+TWO_PLACES = ["{a}:{b}", "k:{a}::{b}", "{a}-{b}-{c}", "{a}{b}", "{a}a{b}:", "{{{a}}}:{b}", "{a}:{a}"]
+
+
+@pytest.mark.parametrize("text", TWO_PLACES)
+@given(one=st.tuples(VALUES, VALUES, VALUES), other=st.tuples(VALUES, VALUES, VALUES))
+def test_no_two_lists_of_values_share_a_key(text: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+    """Wherever one value ends and the next begins, and whatever they are."""
+    names = [name for name in "abc" if f"{{{name}}}" in text]
+    template = KeyTemplate(text, names, [], "key")
+    given_one, given_other = (dict(zip(names, values, strict=False)) for values in (one, other))
+    same = canonical(list(given_one.values())) == canonical(list(given_other.values()))
+    keys = [template.render_key(given, PROMISE)[0] for given in (given_one, given_other)]
+    assert (keys[0] == keys[1]) == same
+
+
+def test_what_an_older_version_did_under_its_key_is_known_by_what_it_recorded() -> None:
+    """The text was written like the number, under one key; what it was made of, the receipt tells."""
+    definition = declared(idempotency_key="order:{order}")
+    found = proposed(definition, "1")
+    assert found.former == "order:1"
+    assert definition.is_under(found.key, {"order": "1"}, PROMISE)
+    assert not definition.is_under(found.key, {"order": 1}, PROMISE)
+    assert definition.is_under(found.key, {"another": 1}, PROMISE)  # nobody can tell: it must not be done twice
 
 
 # -- declarations ------------------------------------------------------------------------------------------------------

@@ -256,3 +256,14 @@ def test_a_refusal_says_why(ruled: Policy, facts: j.Known, why: str) -> None:
     verdict = judged(ruled, facts)
     assert isinstance(verdict, j.Refuse)
     assert verdict.reason == why
+
+
+@pytest.mark.parametrize("status", [None, "requested", "approved"])
+def test_an_approval_of_tier_high_is_not_asked_for_where_nobody_knows_who_started_the_run(status: str | None) -> None:
+    """Whoever approves might be the starter, who must not; so neither does one count that was given before."""
+    before = known(approval=None if status is None else approval(status, tier="high"))
+    nameless = msgspec.structs.replace(RUN, actor=None)
+    verdict = j.judge(PROPOSAL, nameless, asking("high"), before, NOON, safe_to_retry=False, has_probe=False)
+    assert isinstance(verdict, j.Refuse)
+    assert (verdict.error, verdict.stage, verdict.rule) == ("ActionDenied", "approval", "r")
+    assert verdict.reason.endswith("nobody knows who that was: start the run with actor=")

@@ -121,9 +121,47 @@ def test_an_expression_can_ask_for_every_fact(when: str) -> None:
         assert policy.decide(PROPOSAL, RUN, NOON) == ruling
 
 
-def test_an_actor_who_is_not_known_is_nobody() -> None:
-    """No actor is the empty name, not an error."""
-    assert policy_of(('actor.name == ""', "allow")).decide(PROPOSAL, run(actor=None), NOON).effect == "allow"
+@pytest.mark.parametrize(
+    ("rules", "effect", "rule"),
+    [
+        ([('actor.name != "bob"', "allow")], "deny", None),
+        ([('actor.name == ""', "allow")], "deny", None),
+        ([('actor.name == "admin"', "allow"), ("true", "allow")], "allow", "r1"),
+        ([('actor.name == "bob"', "deny"), ("true", "allow")], "deny", "r0"),
+        ([('actor.name != "admin"', "needs_approval"), ("true", "allow")], "deny", "r0"),
+        ([('actor.name == "bob" && action.risk == "high"', "deny"), ("true", "allow")], "allow", "r1"),
+        ([('actor.name == "bob" || action.risk == "med"', "deny"), ("true", "allow")], "deny", "r0"),
+        ([("!has(actor.name)", "allow")], "allow", "r0"),
+        ([("has(actor.name)", "allow")], "deny", None),
+        ([('actor == {"name": ""}', "allow")], "deny", None),
+        ([("actor.name < 1", "allow"), ("true", "allow")], "deny", "r0"),
+    ],
+)
+def test_a_rule_that_depends_on_who_started_the_run_is_not_passed_where_nobody_knows(
+    rules: list[tuple[str, str]], effect: str, rule: str | None
+) -> None:
+    """What would allow does not hold, what would stop denies; what does not depend on it decides as always."""
+    policy = policy_of(*rules)
+    for _ in range(2):  # remembered, it is the same
+        ruling = policy.decide(PROPOSAL, run(actor=None), NOON)
+        assert (ruling.effect, ruling.rule) == (effect, rule)
+    known = policy.decide(PROPOSAL, run(actor="ann"), NOON)
+    assert policy.decide(PROPOSAL, run(actor=None), NOON) == ruling
+    assert policy.decide(PROPOSAL, run(actor="ann"), NOON) == known
+
+
+def test_a_denial_for_want_of_a_starter_says_so() -> None:
+    """Whoever reads it knows what to do."""
+    policy = policy_of(('actor.name == "bob"', "deny"))
+    ruling = policy.decide(PROPOSAL, run(actor=None), NOON)
+    assert ruling.reason.endswith("it depends on who started the run, and nobody said: start the run with actor=")
+    (step,) = policy.steps(PROPOSAL, run(actor=None), NOON)
+    assert step.outcome == "error"
+    assert "actor=" in step.detail
+
+
+def test_a_run_without_a_trigger_has_none() -> None:
+    """It is null, not an error."""
     assert policy_of(("run.trigger == null", "allow")).decide(PROPOSAL, run(trigger=None), NOON).effect == "allow"
 
 

@@ -107,6 +107,7 @@ SENSELESS = [
         (6, 11),
         "line 3 is called 'r0', too",
     ),
+    (f'{RULE}    candidates: [ann, "ben\\ufe0f"]', (6, 23), "a candidate is a name, without blanks around it"),
     (f"{RULE}    two_person: true\n    candidates: [ann]", (7, 17), "'ann' is the only candidate"),
     (f"{RULE}    two_person: true\n    candidates: [ann, ann]", (7, 17), "'ann' is the only candidate"),
 ]

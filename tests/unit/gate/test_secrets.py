@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidDefinition
-from holdfast.gate.secrets import MASK, SHORTEST, Secrets
+from holdfast.gate.secrets import Secrets
 from holdfast.journal.payload import Failure
+from holdfast.journal.quoting import MASK, SHORTEST
 
 ARGUMENTS = ["token", "fields", "number"]
 

@@ -118,12 +118,33 @@ def test_what_nobody_may_say(before: dict[str, Any], who: str, verdict: str, err
         (OUTCOME, "ann", tasks.HAPPENED),
         ({"delegated_to": "dan", "candidates": ("ann",), "tier": "med"}, "ann", tasks.APPROVED),
         ({**OUTCOME, "tier": "high"}, "ann", tasks.GIVEN_UP),
-        ({"tier": "high", "starter": None}, "ann", tasks.APPROVED),
+        ({"tier": "high", "starter": None}, "ann", tasks.REJECTED),
+        ({**OUTCOME, "tier": "high", "starter": None}, "ann", tasks.GIVEN_UP),
     ],
 )
 def test_what_the_starter_may_say(before: dict[str, Any], who: str, verdict: str) -> None:
     """Only what lets the act of tier high be done, or go for done, is another person's."""
     assert tasks.answer(task(**before), who, verdict, "", NOW).closed_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict"),
+    [({}, tasks.APPROVED), (OUTCOME, tasks.HAPPENED), (OUTCOME, tasks.DID_NOT_HAPPEN)],
+)
+def test_where_nobody_knows_who_started_the_run_nobody_answers_what_is_not_the_starters(
+    before: dict[str, Any], verdict: str
+) -> None:
+    """Whoever answers may have been it. Neither can it be passed on."""
+    asked = task(**{**before, "tier": "high", "starter": None})
+    with pytest.raises(TaskForbidden, match=r"nobody knows who started the run.* start the run with actor="):
+        tasks.answer(asked, "bob", verdict, "", NOW)
+    with pytest.raises(TaskForbidden, match="nobody knows who started the run"):
+        tasks.delegate(asked, "bob", "cid", "", NOW)
+
+
+def test_the_person_a_task_was_passed_to_is_the_same_however_older_versions_wrote_the_name() -> None:
+    """An invisible character was taken for part of the name once; nobody could give that name now."""
+    assert tasks.answer(task(delegated_to="cid\ufe0f"), "cid", tasks.APPROVED, "", NOW).status == "approved"
 
 
 @pytest.mark.parametrize("odd", [None, 7, b"fine"], ids=repr)
@@ -198,7 +219,6 @@ def test_delegation_undoes_no_rule(before: dict[str, Any], who: str, to: str, er
         ({"candidates": ("bob", "on-*")}, "bob", "on-7"),
         ({"tier": "high"}, "ann", "bob"),
         ({"tier": "med"}, "bob", "ann"),
-        ({"tier": "high", "starter": None}, "bob", "ann"),
         (OUTCOME, "bob", "ann"),
         ({"two_person": True, "answers": (BOB,)}, "bob", "cid"),
     ],

@@ -128,7 +128,7 @@ def _cycle() -> list[Any]:
 )
 def test_what_is_no_data_is_refused(value: Any) -> None:
     """The error names the value and says what to use instead."""
-    with pytest.raises(Unencodable, match=r"the result of f cannot be stored.*dataclass"):
+    with pytest.raises(Unencodable, match=r"the result of f cannot be stored.*(dataclass|holds itself)"):
         encode(value, "the result of f")
 
 
@@ -228,3 +228,21 @@ def test_an_annotation_that_no_codec_knows_reads_plain_data() -> None:
     signature = Signature(function, "function")
     assert signature.read(signature.write((1, {"x": 2}), {})) == ([1, {"x": 2}], {})
     assert signature.read_result(encode({"x": 2})) == {"x": 2}
+
+
+@pytest.mark.parametrize("leaf", [1, 1.5, [], {}, "a"], ids=repr)
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}], ids=["lists", "maps"])
+def test_what_is_taken_can_be_read_back_however_deep_it_is(leaf: Any, wrap: Any) -> None:
+    """Whoever writes it: our own writer, or the library."""
+    value, levels = leaf, []
+    for depth in range(1, 1200):
+        value = wrap(value)
+        try:
+            written = encode(value)
+        except Unencodable:
+            continue
+        decode(written)
+        levels.append(depth)
+    with pytest.raises(Unencodable, match="nested more than 400 levels deep"):
+        encode(value)
+    assert levels[-1] == len(levels) >= 399

@@ -305,6 +305,7 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
         await other.execute("DROP INDEX blocks_first")
         await other.execute("DROP TABLE chain_ends")
         await other.execute("ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement")
+        await other.execute("DROP TABLE write_counts")
         await other.execute("DELETE FROM holdfast_schema WHERE number >= 6")
         await other.close()
         async with opened(url) as (store,):

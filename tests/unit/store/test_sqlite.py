@@ -31,6 +31,7 @@ from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
 from holdfast.testing.stores.gate_samples import block, noted, receipt, seal
 from holdfast.testing.stores.samples import NOW, TENANT, begun, commit, deliver, key, leased, row, start, worker
+from holdfast.testing.stores.writes import write
 
 NEWEST = len(load_migrations("holdfast.store.sqlite"))
 
@@ -192,14 +193,15 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
     assert user_version(path) == NEWEST
 
 
-BEFORE_RETIREMENT = """
+SIXTH_SCHEMA = """
+DROP TABLE write_counts;
 DROP INDEX blocks_first;
 DROP TABLE chain_ends;
 ALTER TABLE signing_keys DROP COLUMN chains;
 ALTER TABLE signing_keys DROP COLUMN heads;
 ALTER TABLE signing_keys DROP COLUMN retirement;
 """
-"""What makes a file of the sixth schema of one of the seventh."""
+"""What makes a file of the sixth schema of one of today's."""
 
 
 def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
@@ -220,7 +222,7 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
-        connection.executescript(BEFORE_RETIREMENT)
+        connection.executescript(SIXTH_SCHEMA)
         connection.execute("PRAGMA user_version = 3")
     on_store(path, after)
     assert user_version(path) == NEWEST
@@ -242,7 +244,7 @@ def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
-        connection.executescript(BEFORE_RETIREMENT)
+        connection.executescript(SIXTH_SCHEMA)
         connection.execute("PRAGMA user_version = 5")
     on_store(path, after)
     assert user_version(path) == NEWEST
@@ -263,7 +265,32 @@ def test_a_file_of_the_sixth_schema_is_brought_up_to_date(path: str) -> None:
 
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(BEFORE_RETIREMENT)
+        connection.executescript(SIXTH_SCHEMA)
+        connection.execute("PRAGMA user_version = 6")
+    on_store(path, after)
+    assert user_version(path) == NEWEST
+
+
+def test_the_writes_of_a_file_of_the_sixth_schema_are_counted_with_their_families(path: str) -> None:
+    """What was written before counts on: for the run itself, and for each above it."""
+
+    async def before(store: SqliteStore) -> None:
+        await begun(store, start("one", projection=p.Projection("queued", governed=True, writes=1)))
+        wrote = p.Projection("queued", governed=True, writes=2)
+        await begun(store, start("one~1", parent="one", projection=wrote))
+        await begun(store, start("one~1~1", parent="one~1", projection=wrote))
+
+    async def after(store: SqliteStore) -> None:
+        limits = p.WriteLimits(5)
+        made = [await commit(store, write(name, "one~1", limits)) for name in ("a", "b")]
+        assert made == [p.Capped("one", 5, 5)] * 2
+        limits = p.WriteLimits(9, {})
+        assert await commit(store, write("c", "one~1", limits)) == p.Opened()
+        assert await commit(store, write("d", "one~1", p.WriteLimits(5))) == p.Capped("one~1", 5, 5)
+
+    on_store(path, before)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SIXTH_SCHEMA)
         connection.execute("PRAGMA user_version = 6")
     on_store(path, after)
     assert user_version(path) == NEWEST

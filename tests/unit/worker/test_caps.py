@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, workflow
+from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, spawn, workflow
 from holdfast.gate import records as r
 from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, policy_of, receipts, rested, told, until
 
@@ -179,6 +179,66 @@ def test_calls_at_once_count_each(virtual: Ground) -> None:
             return await (await app.start(crowd, id="one")).result()
 
     assert sorted(virtual.play(main)) == ["0", "1", "denied", "denied", "denied"]
+
+
+def test_children_write_on_their_parents_account(ground: Ground) -> None:
+    """And theirs; on another worker, too, and at the same time. What is detached is a run of its own."""
+
+    @workflow(name="caps.grandchild")
+    async def grandchild(word: str) -> str:
+        return await tried(write(word))
+
+    @workflow(name="caps.child")
+    async def child(word: str) -> list[str]:
+        return list(await asyncio.gather(grandchild(f"{word}1"), grandchild(f"{word}2"), tried(write(word))))
+
+    @workflow(name="caps.loner")
+    async def loner() -> str:
+        return await tried(write("alone"))
+
+    @workflow(name="caps.family")
+    async def family() -> list[str]:
+        first = await tried(write("first"))
+        below = await asyncio.gather(child("a"), child("b"))
+        await spawn(loner, id="loner")
+        return [first, *(word for each in below for word in each), await tried(write("last"))]
+
+    async def main(ground: Ground) -> None:
+        flows, policy = (family, child, grandchild, loner), capped(max_writes_per_run=4)
+        async with ground.engine(*flows, policy=policy) as app, ground.engine(*flows, policy=policy):
+            run = await app.start(family, id="one")
+            words = await run.result(30)
+            assert words[0] == "first"
+            assert words[-1] == "denied"
+            assert words.count("denied") == 4
+            assert await app.run("loner").result(30) == "alone"
+            assert (await run.verify()).good
+            denied = [each for each in await told(app, r.Decided) if each.effect == "deny"]
+            assert {each.stage for each in denied} == {"caps"}
+            reason = "run one has written 4 times with its children, and its cap max_writes_per_run is 4"
+            assert reason in {each.reason for each in denied}
+
+    ground.play(main)
+    assert len(DONE) == 5
+
+
+def test_each_run_of_a_family_has_its_own_workflows_cap(virtual: Ground) -> None:
+    """The child's is narrower; the parent's holds for both."""
+
+    @workflow(name="caps.narrow")
+    async def narrow() -> list[str]:
+        return [await tried(write(word)) for word in ("a", "b")]
+
+    @workflow(name="caps.wide")
+    async def wide() -> list[str]:
+        return [*(await narrow()), *(await narrow()), await tried(write("c")), await tried(write("d"))]
+
+    async def main(ground: Ground) -> list[str]:
+        caps = {"max_writes_per_run": 3, "workflows": {"caps.narrow": {"max_writes_per_run": 1}}}
+        async with ground.engine(wide, narrow, policy=capped(**caps)) as app:
+            return await (await app.start(wide, id="one")).result(30)
+
+    assert virtual.play(main) == ["a", "denied", "a", "denied", "c", "denied"]
 
 
 def test_runs_beyond_the_concurrency_wait_in_order_and_say_so(ground: Ground) -> None:

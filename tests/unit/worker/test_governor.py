@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 
 import pytest
 
-from holdfast import Cost, action, workflow
+from holdfast import ActionDenied, Cost, action, workflow
 from holdfast.gate import records as r
 from tests.unit.worker.ground import FREE, Ground, asked, asking, policy_of, receipts, rested, told
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, paid, pay, paying, stepping
@@ -219,3 +221,35 @@ def test_a_changed_policy_judges_the_next_call(virtual: Ground) -> None:
             assert [each.policy for each in await told(app, r.Decided)] == [FREE.hash, other.hash]
 
     virtual.play(main)
+
+
+def test_a_rule_that_takes_its_time_stops_no_other_run(ground: Ground) -> None:
+    """It is judged beside; the run that waits for it is denied in the end, and others go on meanwhile."""
+
+    @action(connector="crm", operation="slow", name="apart.slow")
+    async def slow(numbers: list[int]) -> str:
+        return "done"
+
+    @workflow(name="apart.slowly")
+    async def slowly(count: int) -> str:
+        try:
+            return await slow(list(range(count)))
+        except ActionDenied as error:
+            return str(error)
+
+    async def main(ground: Ground) -> None:
+        loops = "action.fields.numbers.all(a, !action.fields.numbers.exists(b, b == a + 1000000))"
+        async with ground.engine(slowly, policy=policy_of({"when": loops})) as app:
+            assert await (await app.start(slowly, 30, id="quick")).result(60) == "done"
+            run = await app.start(slowly, 10_000, id="slow")
+            gaps, last, ended = [], time.thread_time(), asyncio.ensure_future(run.result(60))
+            while not ended.done():
+                await asyncio.sleep(0)
+                gaps.append(time.thread_time() - last)
+                last = time.thread_time()
+            assert "the policy took too long: rule 'r0' was cut off" in await ended
+            assert max(gaps) < 0.05
+            decisions = [(each.effect, each.rule) for each in await told(app, r.Decided)]
+            assert decisions == [("allow", "r0"), ("deny", "r0")]
+
+    ground.play(main)

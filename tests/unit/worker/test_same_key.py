@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast import ActionDenied, RetryPolicy, RunFailed, action, workflow
+from holdfast import ActionDenied, RetryPolicy, RunFailed, action, step, workflow
+from holdfast.errors import Unencodable
 from holdfast.gate import records as r
 from holdfast.journal.blobs import THRESHOLD_BYTES
+from holdfast.journal.cbor import canonical
+from holdfast.store import protocol as p
+from tests.unit.gate.test_judging import RECEIPT
 from tests.unit.worker.ground import FREE, Ground, asked, asking, meets, policy_of, receipts, told, until
 
 DONE: list[str] = []
@@ -23,7 +29,7 @@ def nothing_done() -> None:
 
 
 @action(connector="crm", operation="create", idempotency_key="order:{order}", name="key.create")
-async def create(order: str, size: int = 0) -> str:
+async def create(order: Any, size: int = 0) -> str:
     DONE.append(order)
     if FAILS:
         raise FAILS.pop(0)
@@ -365,3 +371,122 @@ def test_a_result_that_cannot_be_kept_is_not_fetched_a_second_time(ground: Groun
 
     ground.play(main)
     assert DONE == ["o-1"]
+
+
+def test_who_waits_at_a_key_is_judged_by_the_policy_of_the_moment_in_which_it_would_act(ground: Ground) -> None:
+    """It was allowed when it began to wait. Meanwhile the policy changed, and the first act failed."""
+
+    async def main(ground: Ground) -> None:
+        begun, released = asyncio.Event(), asyncio.Event()
+
+        @action(connector="crm", operation="create", idempotency_key="one", name="key.waited_for")
+        async def waited_for() -> str:
+            DONE.append("begun")
+            begun.set()
+            await released.wait()
+            raise ValueError("no")
+
+        @workflow(name="key.waiting")
+        async def waiting() -> str:
+            try:
+                return await waited_for()
+            except Exception as error:
+                return str(error)
+
+        async with ground.engine(waiting) as app:
+            first = await app.start(waiting, id="one")
+            await begun.wait()
+            second = await app.start(waiting, id="two")
+            await until(app, lambda: meets(app))
+            app.policy.current = policy_of({"effect": "deny"})
+            released.set()
+            assert await first.result(30) == "action key.waited_for failed: ValueError: no"
+            said = await second.result(30)
+            assert said.endswith("ActionDenied: key.waited_for on crm: rule 'r0' denies it")
+            decisions = [(each.effect, each.policy) for each in await told(app, r.Decided, "two")]
+            assert decisions == [("allow", FREE.hash), ("deny", app.policy.current.hash)]
+            assert (await second.info()).writes == 0
+            assert (await second.verify()).good
+
+    ground.play(main)
+    assert DONE == ["begun"]
+
+
+@workflow(name="key.by_number")
+async def by_number(order: Any) -> str:
+    return await create(order)
+
+
+def test_a_number_and_the_text_of_it_are_two_orders(ground: Ground) -> None:
+    """They were one act once, and the second order got the result of the first."""
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(by_number) as app:
+            return [await (await app.start(by_number, order)).result(30) for order in (1, "1", 1, "1")]
+
+    assert ground.play(main) == ["1 #1", "1 #2", "1 #1", "1 #2"]
+
+
+@pytest.mark.parametrize(("recorded", "gives"), [("1", "as before"), (1, "1 #1")], ids=["the text", "the number"])
+def test_what_an_older_version_did_is_not_done_again(ground: Ground, recorded: Any, gives: str) -> None:
+    """It kept the receipt under a key that the number would have, too: what it was made of, the receipt tells."""
+
+    async def main(ground: Ground) -> str:
+        before = replace(
+            RECEIPT,
+            tenant="default",
+            key="order:1",
+            connector="crm",
+            operation="create",
+            request=canonical({"order": recorded, "size": 0}),
+        )
+        done = replace(before, state="succeeded", result=canonical("as before"), closed_at=1)
+        await ground.store.commit([p.OpenReceipt(before), p.CloseReceipt(done)])
+        async with ground.engine(by_number) as app:
+            return await (await app.start(by_number, "1")).result(30)
+
+    assert ground.play(main) == gives
+    assert len(DONE) == (gives == "1 #1")
+
+
+DEEP: Any = 1
+for _ in range(450):
+    DEEP = [DEEP]
+
+
+def test_what_could_not_be_read_back_is_refused_where_it_is_given(ground: Ground) -> None:
+    """As an input, a signal, a step's result, an action's argument: no run is parked for it later."""
+
+    @step(name="key.digging")
+    async def digging() -> Any:
+        return DEEP
+
+    @workflow(name="key.deep")
+    async def deep(how: Any) -> str:
+        try:
+            await (digging() if how == "step" else create(DEEP if how == "action" else how))
+        except Exception as error:
+            return str(error)
+        return "nothing"
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(deep) as app:
+            with pytest.raises(Unencodable, match="nested more than 400 levels deep"):
+                await app.start(deep, DEEP, id="one")
+            run = await app.start(deep, "step", id="two")
+            assert "nested more than 400 levels deep" in await run.result(30)
+            with pytest.raises(Unencodable, match="nested more than 400 levels deep"):
+                await run.signal("word", DEEP)
+            said = await (await app.start(deep, "action", id="three")).result(30)
+            assert "nested more than 400 levels deep" in said
+            for levels in range(390, 400):  # at the edge it is one or the other, and never parked
+                value: Any = 1
+                for _ in range(levels):
+                    value = [value]
+                try:
+                    run = await app.start(deep, value, id=f"edge-{levels}")
+                except Unencodable:
+                    continue
+                assert await run.result(30)
+
+    ground.play(main)

@@ -7,12 +7,23 @@ import logging
 import zipfile
 from typing import Any
 
+import cbor2
 import msgspec
 import pytest
 
 from holdfast import Holdfast, OutcomeUnknown, Receipt, RunFailed, TerminalError, WorkerOptions, action, workflow
+from holdfast.cli.records import entry_record
+from holdfast.cli.timeline import fold
+from holdfast.client.journals import read
 from holdfast.gate import records as r
 from holdfast.gate.verifying import verify_bundle
+from holdfast.journal import events as e
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import ONCE, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.render import line
+from holdfast.journal.secrecy import marked, visible
+from holdfast.kernel.commands import same
 from holdfast.store import protocol as p
 from holdfast.worker.gathering import entries_of
 from tests.unit.worker.ground import Ground, asked, asking, policy_of, receipts, told
@@ -82,9 +93,23 @@ async def everything(app: Holdfast, run: str) -> None:
         hides(task)
     async for entry in entries_of(app.store, p.AuditQuery("default")):
         hides(entry.body)
-    row = await app.run(run).info()
-    hides(row)
-    hides(await app.run(run).explain())
+    handle = app.run(run)
+    hides(await handle.info())
+    hides(await handle.explain())
+    entries = [entry async for entry in handle.journal()]
+    for entry in entries:
+        hides(entry)
+        hides(line(entry.event))
+        hides(entry_record(entry))
+        for part in ("input", "result", "payload"):  # the bytes, too, whatever is made of them
+            value = getattr(entry.event, part, None)
+            hides(getattr(value, "data", b""))
+    hides([msgspec.to_builtins(item) for item in fold(entries)])
+    async for entry in read(app.store, await handle.info()):  # the journal as it is, for the act
+        if isinstance(entry.event, e.InvokeScheduled):
+            hides(line(entry.event))
+            hides(entry_record(entry))
+            hides(entry)
 
 
 def test_the_act_gets_its_secrets_and_nobody_else_does(ground: Ground) -> None:
@@ -133,9 +158,6 @@ def test_errors_of_acts_do_not_tell(virtual: Ground, error: Exception, caplog: p
             hides(raised.value)
             hides(raised.value.failure)
             await everything(app, "one")
-            async for entry in run.journal():
-                if "InvokeScheduled" not in repr(entry):  # the call's own input: the act must get it after a crash
-                    hides(entry)
 
     with caplog.at_level(logging.DEBUG):
         virtual.play(main)
@@ -210,3 +232,122 @@ def test_evidence_holds_no_secret_and_no_value(virtual: Ground) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as bundle:
         for name in bundle.namelist():
             hides(bundle.read(name))
+
+
+@workflow(name="secrecy.handed")
+async def handed(password: str, token: str) -> str:
+    """The secrets come from outside, and the workflow gives one back."""
+    await enter(Login("ann", password), token=token)
+    return f"entered with {token}"
+
+
+def test_a_secret_is_masked_wherever_it_stands_in_its_journal(ground: Ground) -> None:
+    """Also where it came in before the action that calls it secret, and in what comes out."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(handed, policy=policy_of({})) as app:
+            run = await app.start(handed, PASSWORD, TOKEN, id="one")
+            assert await run.result(30) == f"entered with {TOKEN}"
+            shown = [entry async for entry in run.journal()]
+            assert line(shown[0].event) == "started('[secret]', '[secret]')"
+            assert line(shown[-1].event) == "completed → 'entered with [secret]'"
+            hides([entry async for entry in run.tail()])
+            hides(shown)
+            (call,) = [each.event for each in shown if isinstance(each.event, e.InvokeScheduled)]
+            told = "action secrecy.enter({'user': 'ann', 'password': '[secret]'}, token='[secret]') scheduled at #0"
+            assert line(call) == told
+
+    ground.play(main)
+    assert SEEN == [(PASSWORD, TOKEN)]
+
+
+def test_a_difference_between_code_and_journal_tells_no_secret(virtual: Ground) -> None:
+    """The run is parked with both calls in its reason; neither shows what is secret."""
+    tokens = [TOKEN, "another-token"]
+
+    @workflow(name="secrecy.moody")
+    async def moody() -> str:
+        return await enter(Login("ann", PASSWORD), tokens[0])
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(moody, policy=asking()) as app:
+            run = await app.start(moody, id="one")
+            task = await asked(app, "one")
+            tokens.pop(0)
+            await app.tasks.approve(task.id, by="bob")
+            while (row := await run.info()).pause is None:
+                await app.changed(0.05)
+            assert "[secret]" in row.pause
+            hides(row)
+            assert tokens[0] not in row.pause
+            hides(await run.explain())
+
+    virtual.play(main)
+
+
+def test_a_call_that_an_older_version_recorded_shows_no_argument_and_is_the_same_call() -> None:
+    """It does not say which are secret. Compared with what newer code asks for, what that says of them is no matter."""
+    promise = PromiseId(b"r" * 32).child(0)
+    before = e.InvokeScheduled(promise, "action", "enter", Payload(canonical([[TOKEN], {}])), ONCE)
+    after = msgspec.structs.replace(before, input=marked(before.input, [(0, 0)]))
+    for call in (before, after):
+        hides(line(call))
+        hides(visible(call))
+        hides(entry_record(e.Entry(0, 0, call)))
+    assert line(before) == "action enter('[not shown]') scheduled at #0"
+    assert same(before, after)
+    assert same(after, msgspec.structs.replace(after, input=marked(before.input, [])))
+    assert not same(after, msgspec.structs.replace(after, input=marked(Payload(canonical([["other"], {}])), [(0, 0)])))
+    step = msgspec.structs.replace(before, kind="step")
+    assert line(step) == f"step enter({TOKEN!r}) scheduled at #0"
+
+
+@action(connector="crm", operation="all", secret=["rest", "more.pin", "login.password"], name="secrecy.all")
+async def everything_secret(login: list[Login], *rest: str, plain: str = "", **more: str) -> str:
+    return "done"
+
+
+def test_secrets_are_found_however_they_are_given() -> None:
+    """By position or by name, in what takes the rest of either, in the items of a list."""
+
+    @workflow(name="secrecy.giving")
+    async def giving() -> str:
+        return await everything_secret([Login("ann", PASSWORD)], TOKEN, TOKEN, plain="seen", pin=TOKEN, town="Ulm")
+
+    async def main(ground: Ground) -> str:
+        async with ground.engine(giving, policy=policy_of({})) as app:
+            run = await app.start(giving, id="one")
+            await run.result(30)
+            await everything(app, "one")
+            shown = [entry.event async for entry in run.journal()]
+            (call,) = [event for event in shown if isinstance(event, e.InvokeScheduled)]
+            return str(cbor2.loads(call.input.data))
+
+    ground = Ground(None)
+    assert ground.play(main) == (
+        "[[[{'user': 'ann', 'password': '[secret]'}], '[secret]', '[secret]'], "
+        "{'pin': '[secret]', 'town': 'Ulm', 'plain': 'seen'}]"
+    )
+
+
+def test_what_a_workflow_raises_tells_no_secret_of_its_actions(ground: Ground) -> None:
+    """It is in the row, in lists, in the exception of whoever waits, in the audit's entry of its end."""
+
+    @workflow(name="secrecy.careless")
+    async def careless(token: str) -> str:
+        await enter(Login("ann", PASSWORD), token)
+        raise ValueError(f"what now, {token} and {PASSWORD!r}?")
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(careless) as app:
+            run = await app.start(careless, TOKEN, id="one")
+            with pytest.raises(RunFailed, match=r"what now, \[secret\] and .\[secret\]") as raised:
+                await run.result(30)
+            hides(raised.value.failure)
+            hides([row async for row in app.list()])
+            await everything(app, "one")
+            async for entry in read(app.store, await run.info()):
+                if isinstance(entry.event, e.ExecutionFailed):
+                    hides(entry)
+
+    ground.play(main)

@@ -23,6 +23,7 @@ from holdfast.programs.function.values import decode, encode
 if TYPE_CHECKING:
     from holdfast.programs.function.definitions import Step
     from holdfast.programs.function.loop import DurableLoop
+    from holdfast.programs.function.program import FunctionProgram
 
 
 class Undo(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +34,7 @@ class Undo(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     name: str
     input: bytes
+    codec: str
     retry: tuple[int, float, float, float, float, float | None]
     queue: str | None
 
@@ -45,12 +47,13 @@ class _Call(msgspec.Struct, frozen=True):
     input: Payload
     result: Payload
 
-    def undo(self) -> Undo:
+    def undo(self, program: FunctionProgram) -> Undo:
         """How to undo it. Raises where its result cannot be read, or what the undo takes cannot be written."""
-        undo, data = self.step.undo_call(self.result, self.input)
+        undo, call = self.step.undo_call(self.result, self.input, program)
         retry = undo.retry
         policy = (retry.max_attempts, retry.initial, retry.factor, retry.maximum, retry.jitter, retry.deadline)
-        return Undo(self.promise.root, self.promise.path, undo.kind, undo.name, data.data, policy, undo.queue)
+        place = self.promise.root, self.promise.path
+        return Undo(*place, undo.kind, undo.name, call.data, call.codec, policy, undo.queue)
 
 
 class Compensations:
@@ -81,25 +84,26 @@ class Compensations:
         """What was done so far stands, whatever happens."""
         self._done.clear()
 
-    def carried(self) -> Payload | None:
+    def carried(self, program: FunctionProgram) -> Payload | None:
         """What the next generation takes along; None where that is nothing."""
         if not self._done:
             return None
-        return encode([entry if isinstance(entry, Undo) else entry.undo() for entry in self._done], "what was done")
+        undos = [entry if isinstance(entry, Undo) else entry.undo(program) for entry in self._done]
+        return encode(undos, "what was done")
 
     async def undo(self, loop: DurableLoop) -> None:
         """Undo all that was done, newest first; what cannot be undone is noted in ``failures``."""
         while self._done:
             entry = self._done.pop()
             try:
-                call = entry if isinstance(entry, Undo) else entry.undo()
+                call = entry if isinstance(entry, Undo) else entry.undo(loop.program)
             except Exception as error:  # whatever the author's types make of an old value
                 self.failures.append(str(error))
                 continue
             promise = loop.scribe.invoke(
                 call.kind,
                 call.name,
-                Payload(call.input),
+                Payload(call.input, call.codec),
                 RetryPolicy(*call.retry),
                 call.queue,
                 PromiseId(call.root, call.path),

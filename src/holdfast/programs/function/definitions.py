@@ -178,20 +178,24 @@ class Step(Durable[R_co], Generic[P, R_co]):
         return value
 
     def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
-        payload = self.signature.write(args, kwargs)
+        payload = self.write_call(args, kwargs, loop.program)
         promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
         if self.undo is not None and loop.program.first_edition is None:
             loop.program.compensations.asked(promise, self, payload)
         return promise
 
-    def undo_call(self, result: Payload, input: Payload) -> tuple[Step[..., Any], Payload]:
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
+        """A call's arguments, as they are recorded."""
+        return self.signature.write(args, kwargs)
+
+    def undo_call(self, result: Payload, input: Payload, program: FunctionProgram) -> tuple[Step[..., Any], Payload]:
         """The step that undoes a call with this result, and what it is given: the result, then as many of the call's
         arguments as it takes. Raises where either cannot be read or written."""
         if self.undo is None:
             raise InvalidDefinition(f"{self.what} has no undo= any more, and a call of it must be undone: restore it")
         args, kwargs = self.signature.read(input)
         given = (self.read_result(result), *inspect.signature(self.function).bind(*args, **kwargs).args)
-        return self.undo, self.undo.signature.write(given[: self._undo_takes], {})
+        return self.undo, self.undo.write_call(given[: self._undo_takes], {}, program)
 
     def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
         """A task has got the value of a call; in the first edition that is when it can be undone."""

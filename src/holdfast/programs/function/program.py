@@ -15,6 +15,7 @@ from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import scrubbed
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.compensation import Compensations
@@ -48,6 +49,7 @@ class FunctionProgram:
         self.join_waits: dict[Members, e.AwaitKind] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
         self.patches: dict[str, bool] = {}
+        self.secrets: set[str | bytes | int | float] = set()  # what its actions were given, and no error may tell
         self._loop: DurableLoop | None = None
         self._main: asyncio.Task[Ending] | None = None
         self._undoing: asyncio.Task[None] | None = None
@@ -95,7 +97,7 @@ class FunctionProgram:
             return self._waiting(loop)
         ending = self._ending(main)
         if type(ending) is Continued:
-            return msgspec.structs.replace(ending, carried=self.compensations.carried())
+            return msgspec.structs.replace(ending, carried=self.compensations.carried(self))
         if type(ending) is Returned:
             return ending
         if not self._undo(loop):
@@ -147,7 +149,7 @@ class FunctionProgram:
             return Stopped()
         if is_at_fault(error):  # the run is parked as it is, and nothing is undone
             raise error
-        return Raised(describe(error))
+        return Raised(scrubbed(describe(error), self.secrets))
 
     def _undo(self, loop: DurableLoop) -> bool:
         """Go on undoing what was done; whether all of it is undone. A late success is undone, too."""
@@ -168,7 +170,7 @@ class FunctionProgram:
             return ending
         cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
         told = f"{cause.message or cause.type}; and what was done could not all be taken back: {'; '.join(failures)}"
-        return Raised(Failure("holdfast.errors:StepFailed", told, cause.trace))
+        return Raised(scrubbed(Failure("holdfast.errors:StepFailed", told, cause.trace), self.secrets))
 
     def _running(self) -> DurableLoop:
         if self._loop is None:

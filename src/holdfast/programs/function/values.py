@@ -17,7 +17,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
-from holdfast.journal.cbor import Unfit, write
+from holdfast.journal.cbor import TooDeep, Unfit, readable, write
 from holdfast.journal.payload import NOTHING, Payload
 
 PAYLOAD_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -49,11 +49,15 @@ def encode(value: object, what: str = "the value") -> Payload:
         return NOTHING
     try:
         return _limited(write(value), what)
+    except TooDeep as error:
+        raise Unencodable(f"{what} cannot be stored as data: {error}.") from error
     except (Unfit, RecursionError):
         pass
     try:
         plain = msgspec.to_builtins(value, builtin_types=_AS_IS, enc_hook=_write_foreign, order="deterministic")
-        data = cbor2.dumps(plain, canonical=True)
+        data = readable(cbor2.dumps(plain, canonical=True))
+    except TooDeep as error:
+        raise Unencodable(f"{what} cannot be stored as data: {error}.") from error
     except (TypeError, ValueError, NotImplementedError, RecursionError, OverflowError) as error:
         raise Unencodable(
             f"{what} cannot be stored as data ({type(value).__qualname__}: {error}). Use plain data (numbers, text, "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.governance import cancelled
+from holdfast.store.governance import cancelled, capped
 from holdfast.store.memory.tables import Tables
 
 OPEN: Final = ("pending", "unknown")
@@ -32,8 +33,22 @@ def open_receipt(tables: Tables, change: p.OpenReceipt) -> p.Answer:
     gives_way = there is None or there.state == "failed" or (there.state in OPEN and there.token == change.instead_of)
     if there is not None and not gives_way:
         return p.Taken(there)
+    if change.limits is not None:
+        line = list(_line(tables, p.Key(receipt.tenant, receipt.run)))
+        found = capped(((key.run, workflow, writes) for key, workflow, writes in line), change.limits)
+        if found is not None:
+            return found
+        tables.write_counts.update({key: writes + 1 for key, _, writes in line})
     tables.receipts[receipt.tenant, receipt.key] = receipt
     return p.Opened()
+
+
+def _line(tables: Tables, key: p.Key) -> Iterator[tuple[p.Key, str, int]]:
+    """A run and those above it, each with its workflow and its writes so far."""
+    run = tables.runs.get(key)
+    while run is not None:
+        yield run.key, run.workflow, tables.write_counts.get(run.key, 0)
+        run = None if run.parent is None else tables.runs.get(p.Key(key.tenant, run.parent))
 
 
 def close_receipt(tables: Tables, change: p.CloseReceipt) -> tuple[p.Answer, bool]:

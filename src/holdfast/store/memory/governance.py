@@ -34,6 +34,10 @@ class Governance(Auditing):
         with self._transaction() as tables:
             return {r.id: r for r in tables.receipts.values() if r.tenant == tenant and r.id in wanted}
 
+    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+        with self._transaction() as tables:
+            return tables.receipts.get((tenant, key))
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         with self._transaction() as tables:
             found = [

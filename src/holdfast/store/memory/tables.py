@@ -53,6 +53,7 @@ class Tables:
     lock: threading.Lock = field(default_factory=threading.Lock)
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
+    write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
     deliveries: dict[Key, set[str]] = field(default_factory=dict)
     work: dict[Key, dict[int, Offer]] = field(default_factory=dict)
@@ -118,7 +119,7 @@ class Tables:
             users.discard(key)
             if not users:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
-        for table in (self.segments, self.deliveries, self.ready, self.sleeping, self.runs):
+        for table in (self.segments, self.deliveries, self.ready, self.sleeping, self.write_counts, self.runs):
             table.pop(key, None)
 
     def hint(self) -> None:

@@ -369,13 +369,13 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Enqueue: _enqueue,
     p.Withdraw: _withdraw,
     p.Beat: _beat,
-    p.OpenReceipt: gating.open_receipts,
 }
 
-# Those that may bring entries of the audit along: these keep the order of the batch, so their places are needed.
+# Those for which the order of the batch counts, most because they bring entries of the audit along: by their places.
 _BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitable[list[p.Answer]]]] = {
     p.Start: _start,
     p.Advance: _advance,
+    p.OpenReceipt: gating.open_receipts,
     p.CloseReceipt: gating.close_receipts,
     p.PutTask: _put_tasks,
     p.CancelTask: _cancel_tasks,

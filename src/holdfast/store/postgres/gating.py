@@ -7,6 +7,7 @@ written with the last statement of the batch, in the order of the batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.governance import cancelled
+from holdfast.store.governance import cancelled, capped
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -40,18 +41,89 @@ async def write_notes(writer: Writer) -> None:
 # -- receipts ------------------------------------------------------------------------------------------------------
 
 
-async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt]) -> list[p.Answer]:
+async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
+    lines = await _lines(writer, [change for change in changes if change.limits is not None and change.limits.are_set])
+    if not _may_be_capped(changes, lines):
+        return await _open(writer, changes, lines)
+    # Which of them is one too many follows from the order of the batch, and from which of them are opened at all.
+    answers: dict[int, p.Answer] = {}
+    for index in sorted(range(len(changes)), key=lambda index: places[index]):
+        answers[index] = await _open_within(writer, changes[index], lines)
+    return [answers[index] for index in range(len(changes))]
+
+
+async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Lines) -> list[p.Answer]:
     given = [(*_receipt_row(change.receipt), change.instead_of) for change in changes]
     opened = {tuple(row) for row in await writer.fetch_columns("open_receipt", given, width=12)}
     there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened])
-    answers: list[p.Answer] = []
+    more: Counter[tuple[str, str]] = Counter()
     for change in changes:
-        found = there.get(_key(change))
-        if found is None or (found.state == "pending" and found.token == change.receipt.token):
-            answers.append(p.Opened())
-        else:
-            answers.append(p.Taken(found))
-    return answers
+        if change.limits is not None and _key(change) in opened:
+            more[change.receipt.tenant, change.receipt.run] += 1
+            lines.writes.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
+    if more:
+        await writer.fetch_columns("count_writes", [(*run, count) for run, count in sorted(more.items())], width=3)
+    return [_opening(change, there.get(_key(change))) for change in changes]
+
+
+async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Lines) -> p.Answer:
+    """Open one where a run of its line may have no write left."""
+    receipt = change.receipt
+    line = [(run, workflow, lines.writes[receipt.tenant, run]) for run, workflow in lines.above(receipt)]
+    full = None if change.limits is None else capped(line, change.limits)
+    if full is None:
+        (answer,) = await _open(writer, [change], lines)
+        return answer
+    there = (await _receipts_at(writer, [_key(change)])).get(_key(change))
+    if there is None or there.state == "failed":
+        return full
+    is_open = there.state in ("pending", "unknown") and there.token == change.instead_of
+    return full if is_open and there.token != receipt.token else _opening(change, there)
+
+
+def _opening(change: p.OpenReceipt, there: p.Receipt | None) -> p.Answer:
+    """The answer to an opening, by what it has not replaced."""
+    if there is None or (there.state == "pending" and there.token == change.receipt.token):
+        return p.Opened()
+    return p.Taken(there)
+
+
+class _Lines:
+    """The runs of some openings, each with those above it, their workflows, and how often all of them have written."""
+
+    def __init__(self) -> None:
+        self._above: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self.writes: Counter[tuple[str, str]] = Counter()
+
+    def add(self, tenant: str, below: str, run: str, workflow: str, writes: int) -> None:
+        self._above.setdefault((tenant, below), []).append((run, workflow))
+        self.writes[tenant, run] = writes
+
+    def above(self, receipt: p.Receipt) -> list[tuple[str, str]]:
+        """The receipt's run and those above it, each with its workflow."""
+        return self._above.get((receipt.tenant, receipt.run), [])
+
+
+async def _lines(writer: Writer, changes: Sequence[p.OpenReceipt]) -> _Lines:
+    lines = _Lines()
+    runs = sorted({(change.receipt.tenant, change.receipt.run) for change in changes})
+    for row in await writer.fetch_columns("writes_of_lines", runs, width=2) if runs else []:
+        lines.add(*row)
+    return lines
+
+
+def _may_be_capped(changes: Sequence[p.OpenReceipt], lines: _Lines) -> bool:
+    """Whether a limit could be reached, were all of them opened."""
+    more: Counter[tuple[str, str]] = Counter()
+    for change in changes:
+        if change.limits is not None:
+            more.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
+    for change in changes:
+        for run, workflow in [] if change.limits is None else lines.above(change.receipt):
+            most, place = None if change.limits is None else change.limits.of(workflow), (change.receipt.tenant, run)
+            if most is not None and lines.writes[place] + more[place] > most:
+                return True
+    return False
 
 
 async def close_receipts(writer: Writer, changes: Sequence[p.CloseReceipt], places: Sequence[Place]) -> list[p.Answer]:

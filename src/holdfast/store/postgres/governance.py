@@ -40,6 +40,10 @@ class Governance(Auditing):
         found = [rows.receipt(row) for row in await self._read("receipts_by_id", tenant, list(ids))]
         return {receipt.id: receipt for receipt in found}
 
+    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+        found = await self._read("receipt_of_key", tenant, key)
+        return rows.receipt(found[0]) if found else None
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         clauses = rows.receipt_clauses(query, after)
         # With the tenant fixed, naming it in the order would hide that there is an index of just that order.

@@ -52,6 +52,37 @@ WHERE there.state = 'failed' OR there.state IN ('pending', 'unknown') AND there.
 ) AND NOT (there.state = 'pending' AND there.token = excluded.token)
 RETURNING there.tenant, there.key;
 
+-- name: writes_of_lines
+-- Runs and those above each, with their workflows and writes so far. All of them are locked.
+WITH RECURSIVE line (tenant, below, id, level) AS (
+    SELECT tenant, id, id COLLATE "C", 0 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+    UNION ALL
+    SELECT line.tenant, line.below, runs.parent, level + 1
+    FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+    WHERE runs.parent IS NOT NULL
+)
+SELECT runs.tenant, line.below, runs.id, runs.workflow, coalesce(write_counts.writes, 0) AS writes
+FROM line
+JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+LEFT JOIN write_counts ON write_counts.tenant = line.tenant AND write_counts.run = line.id
+ORDER BY runs.tenant, line.below, level;
+
+-- name: count_writes
+-- So many more for runs and for those above each. All of them are locked.
+INSERT INTO write_counts AS there (tenant, run, writes)
+WITH RECURSIVE line (tenant, id, writes) AS (
+    SELECT tenant, id COLLATE "C", writes
+    FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, writes)
+    UNION ALL
+    SELECT line.tenant, runs.parent, line.writes
+    FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+    WHERE runs.parent IS NOT NULL
+)
+SELECT runs.tenant, runs.id, sum(line.writes)
+FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
+GROUP BY runs.tenant, runs.id ORDER BY runs.tenant, runs.id
+ON CONFLICT (tenant, run) DO UPDATE SET writes = there.writes + excluded.writes;
+
 -- name: receipts_at
 SELECT receipts.tenant, receipts.key, token, state, body, reversed_by
 FROM unnest($1::text[], $2::text[]) AS given (tenant, key) JOIN receipts USING (tenant, key);
@@ -114,6 +145,9 @@ JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation
 WHERE tasks.status <> 'cancelled'
 ORDER BY since, tenant, id;
+
+-- name: receipt_of_key
+SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND key = $2;
 
 -- name: receipt
 SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2;

@@ -12,12 +12,15 @@ from typing import Final, Literal, assert_never
 
 from holdfast.store import protocol as p
 
-Table = Literal["runs", "receipts", "receipt ids", "tasks"]
+Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks"]
 
 
 Touched = tuple[Table, str, str]
 """A row that a change touches: its table, its tenant and its id. A receipt is touched by its key, and by its id where
-another one reverses it."""
+another one reverses it. Counts are those of a run's writes: they are put in order by themselves."""
+
+CHILD_MARK: Final = "~"
+"""Stands in a child's id between its parent's and the rest."""
 
 
 def rows_of(change: p.Change) -> Iterator[Touched]:
@@ -32,6 +35,8 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
         case p.Enqueue(work=work):
             yield "runs", *work.key
         case p.OpenReceipt(receipt=receipt) | p.CloseReceipt(receipt=receipt):
+            if isinstance(change, p.OpenReceipt) and change.limits is not None:
+                yield from _counts_of(receipt)
             yield "receipts", receipt.tenant, receipt.key
             yield "receipt ids", receipt.tenant, receipt.id
             if receipt.reverses is not None:
@@ -48,6 +53,14 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             assert_never(never)
 
 
+def _counts_of(receipt: p.Receipt) -> Iterator[Touched]:
+    """The counts of a run and of all that may stand above it, told by its id."""
+    run, mark = receipt.run, CHILD_MARK
+    while mark:
+        yield "counts", receipt.tenant, run
+        run, mark, _ = run.rpartition(CHILD_MARK)
+
+
 def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     """The indices of the changes, layer by layer, each in ascending order."""
     if _are_apart(changes):
@@ -62,7 +75,7 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
             family = None if work in taken else family
             taken.add(work)
         level = 0
-        touched = tuple(rows_of(change))
+        touched = tuple(row for row in rows_of(change) if row[0] != "counts")
         for row in touched:
             if row in last:
                 before, kind = last[row]
@@ -89,7 +102,7 @@ def place_of(change: p.Change) -> tuple[str, ...]:
     """The row that a change touches first: statements over sets take them in this order, which all batches share."""
     if type(change) is p.Advance:
         return ("runs", *change.key)
-    return next(rows_of(change), ())
+    return next((row for row in rows_of(change) if row[0] != "counts"), ())
 
 
 _FAMILIES: Final[dict[type[p.Change], str]] = {

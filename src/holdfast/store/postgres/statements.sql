@@ -474,6 +474,8 @@ WITH given AS (
     DELETE FROM work USING given WHERE work.tenant = given.tenant AND work.run = given.run
 ), progress_gone AS (
     DELETE FROM progress USING given WHERE progress.tenant = given.tenant AND progress.run = given.run
+), write_counts_gone AS (
+    DELETE FROM write_counts USING given WHERE write_counts.tenant = given.tenant AND write_counts.run = given.run
 )
 DELETE FROM runs USING given WHERE runs.tenant = given.tenant AND runs.id = given.run;
 

@@ -232,7 +232,8 @@ class PostgresStore(Governance):
 async def _lock(writer: Writer, touched: set[Touched]) -> None:
     """Lock what a batch touches before anything else, in an order that all batches share. A single row needs none."""
     runs, receipts, tasks = (
-        sorted((tenant, id) for kind, tenant, id in touched if kind == table) for table in ("runs", "receipts", "tasks")
+        sorted({(tenant, id) for kind, tenant, id in touched if kind in tables})
+        for tables in (("runs", "counts"), ("receipts",), ("tasks",))  # a run's lock keeps its count, too
     )
     if len(receipts) + len(tasks) > 1:
         await writer.fetch("lock_governed", *columns(runs, 2), *columns(receipts, 2), *columns(tasks, 2))

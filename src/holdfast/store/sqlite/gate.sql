@@ -19,6 +19,28 @@ SET id = excluded.id, run = excluded.run, state = excluded.state, token = exclud
     body = excluded.body
 WHERE receipts.state = 'failed' OR (receipts.state IN ('pending', 'unknown') AND receipts.token = ?11);
 
+-- name: writes_of_line
+-- A run and those above it, each with its workflow and its writes so far.
+WITH RECURSIVE line (id, workflow, parent) AS (
+    SELECT id, workflow, parent FROM runs WHERE tenant = ?1 AND id = ?2
+    UNION ALL
+    SELECT above.id, above.workflow, above.parent
+    FROM line CROSS JOIN runs AS above WHERE above.tenant = ?1 AND above.id = line.parent
+)
+SELECT line.id, line.workflow, coalesce(writes, 0)
+FROM line LEFT JOIN write_counts ON write_counts.tenant = ?1 AND write_counts.run = line.id;
+
+-- name: count_write
+-- One more for a run and for those above it.
+INSERT INTO write_counts (tenant, run, writes)
+WITH RECURSIVE line (id, parent) AS (
+    SELECT id, parent FROM runs WHERE tenant = ?1 AND id = ?2
+    UNION ALL
+    SELECT above.id, above.parent FROM line CROSS JOIN runs AS above WHERE above.tenant = ?1 AND above.id = line.parent
+)
+SELECT ?1, id, 1 FROM line WHERE true
+ON CONFLICT (tenant, run) DO UPDATE SET writes = writes + 1;
+
 -- name: close_receipt
 -- An unknown outcome told again as it was is not closed anew.
 UPDATE receipts SET state = ?4, body = ?5

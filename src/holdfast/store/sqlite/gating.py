@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.governance import cancelled
+from holdfast.store.governance import cancelled, capped
 from holdfast.store.sqlite.sql import GATE
 
 # Deterministic: a change committed again is recognised by its body.
@@ -44,6 +44,13 @@ def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
 
 def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
     receipt = change.receipt
+    limits = change.limits
+    full = capped(_line(cursor, receipt), limits) if limits is not None and limits.are_set else None
+    if full is not None:
+        there = _receipt_of_key(cursor, receipt)
+        if there is None or there.state == "failed" or _gives_way(there, change):
+            return full
+        return p.Opened() if _is_repeated(there, receipt) else p.Taken(there)
     cursor.execute(
         GATE["open_receipt"],
         (
@@ -61,10 +68,30 @@ def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
         ),
     )
     if cursor.rowcount == 1:
+        if limits is not None:
+            cursor.execute(GATE["count_write"], (receipt.tenant, receipt.run))
         return p.Opened()
-    there = read_receipt(*cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone())
-    repeated = there.state == "pending" and there.token == receipt.token
-    return p.Opened() if repeated else p.Taken(there)
+    there = _receipt_of_key(cursor, receipt)
+    assert there is not None
+    return p.Opened() if _is_repeated(there, receipt) else p.Taken(there)
+
+
+def _line(cursor: sqlite3.Cursor, receipt: p.Receipt) -> list[tuple[str, str, int]]:
+    return cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
+
+
+def _receipt_of_key(cursor: sqlite3.Cursor, receipt: p.Receipt) -> p.Receipt | None:
+    found = cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone()
+    return None if found is None else read_receipt(*found)
+
+
+def _gives_way(there: p.Receipt, change: p.OpenReceipt) -> bool:
+    is_open = there.state in ("pending", "unknown") and there.token == change.instead_of
+    return is_open and not _is_repeated(there, change.receipt)
+
+
+def _is_repeated(there: p.Receipt, receipt: p.Receipt) -> bool:
+    return there.state == "pending" and there.token == receipt.token
 
 
 def close_receipt(cursor: sqlite3.Cursor, receipt: p.Receipt) -> tuple[p.Answer, bool]:

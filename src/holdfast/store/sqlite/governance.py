@@ -34,6 +34,10 @@ class Governance(Auditing):
         found = self._read(GATE["receipts_by_id"], (tenant, msgspec.json.encode(list(ids)).decode()))
         return {receipt.id: receipt for receipt in (read_receipt(*row) for row in found)}
 
+    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+        found = self._read(GATE["receipt_of_key"], (tenant, key))
+        return read_receipt(*found[0]) if found else None
+
     async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
         where, values = where_equal(tenant=query.tenant, run=query.run, state=query.state, connector=query.connector)
         if after is not None:

@@ -223,6 +223,9 @@ WHERE ended_at < ? AND ended_at IS NOT NULL AND (NOT governed OR evidence IS NOT
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
 
+-- name: prune_write_counts
+DELETE FROM write_counts WHERE tenant = ? AND run = ?;
+
 -- name: prune_segments
 DELETE FROM segments WHERE tenant = ? AND run = ?;
 

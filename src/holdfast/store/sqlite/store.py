@@ -37,6 +37,7 @@ PRUNED: Final = (
     "prune_blob_uses",
     "prune_segments",
     "prune_deliveries",
+    "prune_write_counts",
     "prune_run",
 )
 

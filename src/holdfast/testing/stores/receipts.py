@@ -50,6 +50,18 @@ class Receipts(Topic):
         assert await store.receipt("bolt", ID) is None
 
     @on_fresh_store
+    async def test_a_receipt_is_found_by_its_key(self, store: p.Store) -> None:
+        """In its tenant alone, whatever became of it, with what is said of it later."""
+        pending = await opened(store, receipt())
+        assert await store.receipt_of_key(TENANT, pending.key) == pending
+        assert await store.receipt_of_key(TENANT, "no such") is None
+        assert await store.receipt_of_key("bolt", pending.key) is None
+        done = await closed(store, replace(pending, state="succeeded"))
+        back = replace(await opened(store, replace(receipt("back"), id="back", reverses=done.id)), state="succeeded")
+        assert await commit(store, p.CloseReceipt(back)) == p.Closed()
+        assert await store.receipt_of_key(TENANT, done.key) == replace(done, reversed_by="back")
+
+    @on_fresh_store
     async def test_of_two_openings_of_one_key_the_first_has_it(self, store: p.Store) -> None:
         """The other is shown the receipt that is in its way, in one batch or in two, whichever run it comes from."""
         mine, other = receipt(), receipt(token="second", run="two", id="other")

@@ -24,6 +24,7 @@ from holdfast.testing.stores.retention import Retention
 from holdfast.testing.stores.tasks import Tasks
 from holdfast.testing.stores.timers import Timers
 from holdfast.testing.stores.work import QueuedWork
+from holdfast.testing.stores.writes import Writes
 
 
 class StoreSuite(
@@ -44,6 +45,7 @@ class StoreSuite(
     Retention,
     Origins,
     Receipts,
+    Writes,
     Tasks,
     Auditing,
     Artefacts,
