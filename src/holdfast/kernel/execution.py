@@ -129,7 +129,7 @@ class Execution:
         """
         pen = self._pen
         ledger = pen.ledger
-        pen.now = max(now, pen.now)
+        pen.tell(now)
         buffered, cancel = self._take_in(arrivals)
         if resume and self._begun:
             self._ring()
@@ -201,7 +201,7 @@ class Execution:
         delay = policy.delay_seconds(attempt, self._entropy.random())
         if arrival.retry_after_seconds is not None:
             delay = max(delay, arrival.retry_after_seconds)
-        retry_at = self._pen.now + round(delay * 1e6)
+        retry_at = self._pen.clock + round(delay * 1e6)
         late = policy.deadline is not None and retry_at > pending.scheduled_at + policy.deadline * 1e6
         if attempt >= policy.max_attempts or late:
             self._complete(promise, Err(arrival.failure), attempt)
@@ -237,7 +237,7 @@ class Execution:
 
     def _ring(self) -> None:
         """Fire the timers and begin the retries whose time has come, oldest first."""
-        while not self.ended and (promise := self._open.pop_due(self._pen.now)) is not None:
+        while not self.ended and (promise := self._open.pop_due(self._pen.clock)) is not None:
             if self._open.timers.pop(promise, None) is not None:
                 self._pen.record(e.TimerFired(promise))
                 self._settled.append((promise, None))

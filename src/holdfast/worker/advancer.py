@@ -63,6 +63,7 @@ class Advancer:
         self.held: dict[p.Key, Held] = {}
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
         self.wake_claimer: Callable[[], None] = lambda: None
+        self.wakes_at: Callable[[int], None] = lambda _: None  # told when a run that was handed back is to be woken
         self.wake_taker: Callable[[], None] = lambda: None
         self.wake_sealer: Callable[[], None] = lambda: None
         self.doubt: Callable[[], None] = lambda: None
@@ -292,6 +293,7 @@ class Advancer:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
             work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
+            self._wake_others(work)
             return
         held.fresh = False
         for errand, reply in zip(work.errands, answer.also, strict=False):
@@ -309,6 +311,8 @@ class Advancer:
                 return
         if answer.released and not held.arrivals:
             self._give_back(held)
+            if (due := work.change.projection.wake_at) is not None:
+                self.wakes_at(due)
             return
         if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
             self._let_go(held)

@@ -169,7 +169,7 @@ class Worker:
         self.advancer.wake_sealer = self._sealer.wake
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
-            roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id))
+            roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         if options.retention_days is not None:
             roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
         return roles
