@@ -7,6 +7,7 @@ when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
 from holdfast.gate.actions import Action
-from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
@@ -26,6 +27,7 @@ from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import decode, encode
 from holdfast.store.protocol import Key, Store
 from holdfast.worker.clock import Clock
+from holdfast.worker.containment import Escaped, is_interrupt
 from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
@@ -104,6 +106,11 @@ class Performance(msgspec.Struct):
         return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
 
     @property
+    def under_way(self) -> bool:
+        """Whether its task runs just now. A loop that is closed throws GeneratorExit into tasks that do not."""
+        return self.task is not None and asyncio.current_task() is self.task
+
+    @property
     def writes(self) -> bool:
         """Whether it does something outside that must not be done twice: an act that writes, and not its probe."""
         return isinstance(self.step, Action) and self.step.writes
@@ -135,6 +142,11 @@ def heartbeat(details: object = None) -> None:
 def step_info() -> StepInfo:
     """Which step this is, of which run, at which attempt, and what the last attempt's heartbeat said."""
     return _current("step_info()").info
+
+
+def is_authored() -> bool:
+    """Whether an author's step runs just now, and not the engine."""
+    return _performance.get(None) is not None
 
 
 def _current(what: str) -> Performance:
@@ -217,12 +229,12 @@ class Performer:
             if not performance.called_off:
                 performance.unknown = True
                 outcome = AttemptFailed(promise, describe(error), attempt, started_at)
-        except (TerminalError, AuthorError) as error:
-            performance.unknown = performance.writes and _is_unknown(error, writes=True)
-            outcome = Settled(promise, Err(describe(error)), attempt, started_at)
         except Exception as error:
-            performance.unknown = _is_unknown(error, writes=performance.writes)
-            outcome = _failed(error, promise, attempt, started_at)
+            outcome = _failed(performance, error.error if isinstance(error, Escaped) else error, started_at)
+        except BaseException as error:
+            if is_interrupt(error) or not performance.under_way:
+                raise
+            outcome = _failed(performance, error, started_at)
         finally:
             performance.task = None  # it holds its context, and that this: only the garbage collector could part them
             self._running -= 1
@@ -255,10 +267,17 @@ class Performer:
 
     async def _awaitable(self, step: Step[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         if step.is_async:
-            return await step.function(*args, **kwargs)
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: context.run(step.function, *args, **kwargs))
+            try:
+                return await step.function(*args, **kwargs)
+            except (
+                SystemExit,
+                KeyboardInterrupt,
+            ) as error:  # this may be a task of its own, and asyncio would let it by
+                if is_interrupt(error):
+                    raise
+                raise Escaped(error) from error
+        call = partial(contextvars.copy_context().run, step.function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _contained, call)
 
 
 async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -> Any:
@@ -278,15 +297,35 @@ async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -
         task.cancel()
 
 
-def _failed(error: Exception, promise: PromiseId, attempt: int, started_at: int) -> Outcome:
+def _contained(call: Callable[[], Any]) -> Any:
+    """Call a plain function in its thread. What is no Exception, and StopIteration, no future could carry."""
+    try:
+        return call()
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        raise
+    except StopIteration as error:
+        raise Escaped(error) from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise Escaped(error) from error
+
+
+def _failed(performance: Performance, error: BaseException, started_at: int) -> Outcome:
     """Tell what another attempt may mend from what it cannot."""
-    failure: Failure = describe(error)
+    promise, attempt, failure = performance.promise, performance.attempt, describe(error)
+    if isinstance(error, TerminalError | AuthorError):
+        performance.unknown = performance.writes and _is_unknown(error, writes=True)
+        return Settled(promise, Err(failure), attempt, started_at)
+    # What interrupts may have come at any moment of the act.
+    interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
+    performance.unknown = interrupted or _is_unknown(error, writes=performance.writes)
     if _is_terminal(error):
         return Settled(promise, Err(failure), attempt, started_at)
     return AttemptFailed(promise, failure, attempt, started_at, _retry_after(error))
 
 
-def _is_unknown(error: Exception, *, writes: bool) -> bool:
+def _is_unknown(error: BaseException, *, writes: bool) -> bool:
     """Whether what was sent may have arrived although no answer came: told by its class, whichever library it is of.
 
     Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error. For an act that
@@ -326,19 +365,19 @@ def _told(error: object, name: str) -> Any:
         return None
 
 
-def _is_terminal(error: Exception) -> bool:
+def _is_terminal(error: BaseException) -> bool:
     status = _status(error)
     return status is not None and 400 <= status < 500 and status not in _RETRYABLE_STATUSES
 
 
-def _retry_after(error: Exception) -> float | None:
+def _retry_after(error: BaseException) -> float | None:
     """How long the other side asked to be left alone: a RetryableError's wish, or a Retry-After header in seconds."""
-    wish = getattr(error, "retry_after", None)
-    if wish is None:
-        holder = getattr(error, "response", None) or error
-        headers = getattr(holder, "headers", None)
-        wish = None if headers is None else headers.get("Retry-After")
     try:
+        wish = getattr(error, "retry_after", None)
+        if wish is None:
+            holder = getattr(error, "response", None) or error
+            headers = getattr(holder, "headers", None)
+            wish = None if headers is None else headers.get("Retry-After")
         return None if wish is None else max(0.0, float(wish))
-    except (TypeError, ValueError):
+    except Exception:  # whatever it is, it is no number of seconds
         return None

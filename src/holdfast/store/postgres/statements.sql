@@ -70,6 +70,7 @@ WHERE runs.id IS NOT NULL OR EXISTS (
 -- name: advance
 -- A lease that was given up advances nothing, nor does an ended run: nobody leases it.
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
+-- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
@@ -87,7 +88,8 @@ WITH given AS (
     SET version = given.next_version, head = coalesce(given.head, runs.head), standing = given.standing,
         cancelling = given.cancelling, wake_at = given.wake_at, waiting = given.waiting, error = given.error,
         consumed = given.consumed, updated_at = coalesce(given.at, runs.updated_at),
-        ended_at = CASE WHEN given.ended THEN given.at END, crashes = 0, ready_at = NULL,
+        ended_at = CASE WHEN given.ended THEN given.at END,
+        crashes = CASE WHEN given.head IS NULL THEN runs.crashes ELSE 0 END, ready_at = NULL,
         pause = coalesce(given.pause, runs.pause), governed = runs.governed OR given.governed, writes = given.writes,
         owner = CASE WHEN NOT (given.release AND (
             runs.arrived <= given.consumed OR given.ended OR coalesce(given.pause, runs.pause) IS NOT NULL

@@ -22,9 +22,11 @@ SELECT 1 FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = 1 AND g
 -- name: advance
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
 -- A lease that was given up advances nothing: else a late release would hide that a message has made the run ready.
+-- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
 UPDATE runs
 SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
-    consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10, crashes = 0, ready_at = NULL,
+    consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10,
+    crashes = CASE WHEN ?2 IS NULL THEN crashes ELSE 0 END, ready_at = NULL,
     pause = coalesce(?16, pause), governed = governed OR ?19, writes = ?20,
     owner = CASE WHEN ?11 AND (arrived <= ?8 OR ?18 OR coalesce(?16, pause) IS NOT NULL) THEN NULL ELSE owner END
 WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17 AND owner IS NOT NULL
