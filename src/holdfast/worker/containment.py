@@ -54,6 +54,9 @@ class Contained(Coroutine[Any, Any, Any]):
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._coroutine.__await__()
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._coroutine, name)  # its name and its code, for whoever looks at the task
+
 
 def _escaped(error: BaseException) -> BaseException:
     return error if is_interrupt(error) else Escaped(error)

@@ -12,19 +12,20 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.errors import StoreUnavailable, UnsupportedStore
+from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import admitting, presence, rows
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
 from holdfast.store.sqlite.governance import Governance
+from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -53,6 +54,7 @@ class SqliteStore(Governance):
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._committer: ThreadPoolExecutor | None = None
+        self._identity = FileIdentity(path)
         self._turn = asyncio.Lock()
         self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
 
@@ -76,6 +78,7 @@ class SqliteStore(Governance):
                 for connection in opening.result():
                     connection.close()
             raise
+        self._identity = FileIdentity(self.path)
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
         self._turn = asyncio.Lock()
 
@@ -100,6 +103,8 @@ class SqliteStore(Governance):
             connection = self._writer
             if connection is None or self._committer is None:
                 raise StoreUnavailable(f"{self.path} is not open")
+            if self._identity.lost:
+                self._identity.check()  # it may have been put back
             await self._begin(connection)
             try:
                 yield connection
@@ -134,10 +139,13 @@ class SqliteStore(Governance):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise translate(error, self.path) from error
+        self._identity.check()
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if self._reader is None:
             raise StoreUnavailable(f"{self.path} is not open")
+        if self._identity.lost:
+            self._identity.check()
         with translated(self.path):
             return self._reader.execute(sql, values).fetchall()
 
@@ -316,6 +324,8 @@ class SqliteStore(Governance):
             async with self._turn:
                 if self._writer is None:
                     return
+                with suppress(StoreLost):  # whoever reads or writes next is told
+                    self._identity.check()
                 (version,) = self._writer.execute("PRAGMA data_version").fetchone()
             if seen is not None and version != seen:
                 hint()
