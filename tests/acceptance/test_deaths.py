@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from holdfast import Holdfast
-from tests.acceptance.processes import Crew, eventually, until_status
+from holdfast.cli.timeline import fold
+from holdfast.client.journals import read_turns
+from tests.acceptance.processes import Crew, eventually, until, until_status
 
 LIMIT = 3
 
@@ -15,7 +19,7 @@ import os
 import sys
 from pathlib import Path
 
-from holdfast import Holdfast, RetryPolicy, WorkerOptions, step, workflow
+from holdfast import Holdfast, RetryPolicy, WorkerOptions, step, step_info, workflow
 
 app = Holdfast("sqlite:///unused.db", options=WorkerOptions(crash_limit={LIMIT}, lease_seconds=2), worker=False)
 
@@ -35,6 +39,37 @@ async def leave():
 async def die():
     note("die")
     os._exit(9)
+
+
+@step(name="deaths.once", retries=1)
+async def once(again):
+    info = step_info()
+    note(str(info.attempt) + ":" + str(info.begun_before))
+    if not info.begun_before and info.attempt == 1:
+        os._exit(9)
+    if info.attempt < again:
+        raise ValueError("once more")
+
+
+@step(name="deaths.queued_once", queue="deaths", retries=1)
+async def queued_once(again):
+    info = step_info()
+    note(str(info.attempt) + ":" + str(info.begun_before))
+    if not info.begun_before and info.attempt == 1:
+        os._exit(9)
+    if info.attempt < again:
+        raise ValueError("once more")
+
+
+@step(name="deaths.first")
+async def first():
+    note("first:" + str(step_info().begun_before))
+
+
+@workflow(name="deaths.repeating")
+async def repeating(queued, again):
+    await first()
+    await (queued_once if queued else once)(again)
 
 
 @workflow(name="deaths.leaving")
@@ -94,6 +129,35 @@ def test_a_step_that_kills_its_process_counts_against_the_run(tmp_path: Path, ur
                     break
             assert "poison" in str((await run.info()).pause)
             assert LIMIT <= len(_words(notes)) <= LIMIT + 1
+
+    crew, notes = _crew(tmp_path, url)
+    with crew:
+        asyncio.run(main(crew, notes))
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_step_that_is_begun_again_is_told_so(
+    tmp_path: Path, request: pytest.FixtureRequest, url: str, store: str, queued: bool
+) -> None:
+    """Only the attempt that the dead worker may have begun; neither the step before it nor the attempt after it."""
+    if store == "postgres":
+        url = request.getfixturevalue("postgres").schema_url()
+
+    async def main(crew: Crew, notes: Path) -> None:
+        async with Holdfast(url, worker=False) as client:
+            run = await client.start("deaths.repeating", queued, 2, id="run")
+            worker = crew.hire()
+            until(lambda: not worker.alive, "the worker to die of it")
+            crew.members.remove(worker)
+            crew.hire()
+            await until_status(run, "completed")
+            assert _words(notes) == ["first:False", "1:False", "1:True", "2:False"]
+            assert (await run.verify()).good
+            placed = [place async for place in read_turns(client.store, await run.info())]
+            items = fold([entry for _, entry in placed], turns={turn for turn, _ in placed})
+            assert [attempt for item in items for attempt, _ in item.repeats] == ([] if queued else [1])
+        crew.retire()
 
     crew, notes = _crew(tmp_path, url)
     with crew:

@@ -22,7 +22,7 @@ from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
 from holdfast.kernel.outstanding import Outstanding, Wait
 from holdfast.kernel.pen import Halt, Pen, Stamped
 from holdfast.kernel.program import Continued, Program, Raised, Returned, Stopped, Waiting, Yielded
@@ -166,6 +166,9 @@ class Execution:
             match arrival:
                 case AttemptFailed():
                     self._fail_attempt(arrival)
+                case Begun(promise_id=promise):
+                    if promise in self._open.invocations:
+                        self._begin_attempt(arrival)
                 case SignalArrived(expected_version=int(expected)) if expected != self._pen.ledger.version:
                     continue  # the run has moved on since: a stale signal changes nothing
                 case SignalArrived(name=name):
@@ -185,8 +188,8 @@ class Execution:
         self._begin_attempt(arrival)
         self._complete(arrival.promise_id, arrival.outcome, arrival.attempt)
 
-    def _begin_attempt(self, arrival: Settled | AttemptFailed) -> None:
-        # A journal may end between the start of an attempt and its end; then the start is recorded already.
+    def _begin_attempt(self, arrival: Settled | AttemptFailed | Begun) -> None:
+        # A journal may have the start of an attempt and not its end: then the run was taken over meanwhile.
         if self._pen.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
             started_at = min(arrival.started_at, self._pen.now)
             self._pen.record(e.InvokeStarted(arrival.promise_id, arrival.attempt), started_at)

@@ -190,6 +190,7 @@ class Advancer:
         try:
             if loaded is not None:
                 self._executions.rebuild(held, loaded.segments, loaded.blobs)
+                self._undertakings.inherit(held)
             else:
                 held.warm_up()
             held.take_in(inbox)

@@ -66,7 +66,12 @@ _NO_ANSWER: Final = frozenset(
 
 
 class StepInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key."""
+    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key.
+
+    ``begun_before`` says that this very attempt may have been begun before, by a worker that did not live to tell what
+    came of it, or that handed it back unfinished; for an action, that an attempt of unknown outcome came before. Where
+    it is set, look whether the act was done before you do it.
+    """
 
     tenant: str
     run: str
@@ -74,6 +79,7 @@ class StepInfo(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     key: str
     progress: Any = None
+    begun_before: bool = False
 
 
 class Performance(msgspec.Struct):
@@ -91,6 +97,7 @@ class Performance(msgspec.Struct):
     call: Call | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
     uncut: bool = False  # once begun, it is never called off
+    begun_before: bool = False  # an earlier holder may have begun it
     begun: bool = False
     done: bool = False  # the function returned, whatever came of its result
     unknown: bool = False  # it failed, and nobody can tell whether its act was done
@@ -103,7 +110,9 @@ class Performance(msgspec.Struct):
     @property
     def info(self) -> StepInfo:
         key = str(self.promise) if self.act is None else self.act
-        return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
+        return StepInfo(
+            self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress, self.begun_before
+        )
 
     @property
     def under_way(self) -> bool:
@@ -185,6 +194,7 @@ class Performer:
         call: Call | None = None,
         act: str | None = None,
         uncut: bool = False,
+        begun_before: bool = False,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
@@ -192,7 +202,9 @@ class Performer:
         more once it has begun.
         """
         loop = asyncio.get_running_loop()
-        performance = Performance(step, key, promise, attempt, input, report, beats, owner, loop, call, act, uncut)
+        performance = Performance(
+            step, key, promise, attempt, input, report, beats, owner, loop, call, act, uncut, begun_before
+        )
         if self._closed:
             return performance
         if self._running < self._limit:

@@ -145,7 +145,15 @@ class Taker(Role):
             self._finish(work, AttemptFailed(promise, failure, work.attempt, self._clock.now()))
             return
         self._running[work.queue][place] = self._performer.perform(
-            step, work.key, promise, work.attempt, Payload(data, codec), self._reported, self._beaten, work
+            step,
+            work.key,
+            promise,
+            work.attempt,
+            Payload(data, codec),
+            self._reported,
+            self._beaten,
+            work,
+            begun_before=work.claims > 1,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

@@ -142,7 +142,7 @@ class MemoryStore(Governance):
             )
             for queue, limit in wanted.items():
                 claimed += [work for work in available if work.queue == queue][:limit]
-            leased = [replace(work, epoch=work.epoch + 1) for work in claimed]
+            leased = [replace(work, epoch=work.epoch + 1, claims=work.claims + 1) for work in claimed]
             for work in leased:
                 tables.offer(work, worker)
             left = [work.available_at for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]

@@ -213,7 +213,7 @@ WITH added AS (
     ON CONFLICT (tenant, run, position) DO UPDATE
     SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
         priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
-        epoch = greatest(work.epoch + 1, excluded.epoch), done = false
+        epoch = greatest(work.epoch + 1, excluded.epoch), done = false, claims = 0
     WHERE excluded.attempt > work.attempt
 )
 SELECT pg_notify($11, $12) WHERE $12::text IS NOT NULL;
@@ -360,11 +360,12 @@ WITH free AS (
         FOR UPDATE SKIP LOCKED
     ) AS work
 ), claimed AS (
-    UPDATE work SET owner = $1, epoch = epoch + 1
+    UPDATE work SET owner = $1, epoch = epoch + 1, claims = claims + 1
     FROM free WHERE work.tenant = free.tenant AND work.run = free.run AND work.position = free.position
-    RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, ordinal
+    RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, claims,
+              ordinal
 )
-SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, (
+SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, claims, (
     SELECT min(work.available_at) FROM work
     WHERE work.owner IS NULL AND NOT work.done AND work.queue = ANY ($2::text[]) AND NOT EXISTS (
         SELECT FROM claimed
@@ -378,7 +379,8 @@ ORDER BY ordinal, priority DESC, available_at, claimed.tenant, claimed.run, clai
 SELECT * FROM runs WHERE owner = $1;
 
 -- name: leased_work
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = $1;
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims
+FROM work WHERE owner = $1;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
@@ -414,7 +416,7 @@ ORDER BY inbox.tenant, inbox.run, position;
 SELECT data FROM blobs WHERE tenant = $1 AND digest = $2;
 
 -- name: work_of
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims, owner FROM work
 WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 
 -- name: progress_of

@@ -97,7 +97,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, run, position) DO UPDATE
 SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
     priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
-    epoch = max(epoch + 1, excluded.epoch), done = 0
+    epoch = max(epoch + 1, excluded.epoch), done = 0, claims = 0
 WHERE excluded.attempt > work.attempt;
 
 -- name: withdraw
@@ -164,20 +164,21 @@ RETURNING *;
 SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL;
 
 -- name: claim_work
-UPDATE work SET owner = ?1, epoch = epoch + 1
+UPDATE work SET owner = ?1, epoch = epoch + 1, claims = claims + 1
 WHERE (tenant, run, position) IN (
     SELECT tenant, run, position FROM work
     WHERE owner IS NULL AND NOT done AND queue = ?2 AND available_at <= ?3
     ORDER BY priority DESC, available_at
     LIMIT ?4
 )
-RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch;
+RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims;
 
 -- name: leased_runs
 SELECT * FROM runs WHERE owner = ?;
 
 -- name: leased_work
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = ?;
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims
+FROM work WHERE owner = ?;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL);
@@ -204,7 +205,7 @@ SELECT position, kind, body, at FROM inbox WHERE tenant = ? AND run = ? ORDER BY
 SELECT data FROM blobs WHERE tenant = ? AND digest = ?;
 
 -- name: work_of
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims, owner FROM work
 WHERE tenant = ? AND run = ? AND NOT done ORDER BY position;
 
 -- name: progress_of

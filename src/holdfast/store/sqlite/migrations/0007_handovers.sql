@@ -1,0 +1,3 @@
+-- Work counts its leases, so that whoever takes it over knows that this attempt may have been begun before.
+
+ALTER TABLE work ADD COLUMN claims INTEGER NOT NULL DEFAULT 0;
