@@ -75,7 +75,7 @@ from holdfast.store.governance import (
     TaskQuery,
     TaskStatus,
 )
-from holdfast.store.rows import Claim, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
+from holdfast.store.rows import Claim, Declined, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
 from holdfast.store.values import (
     ENDED,
     Blobs,
@@ -109,6 +109,7 @@ __all__ = [
     "Claim",
     "CloseReceipt",
     "Closed",
+    "Declined",
     "Deliver",
     "Delivered",
     "Enqueue",
@@ -210,13 +211,34 @@ class Store(Protocol):
         ...
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Limits | None = None,
+        has_declined: bool = False,
     ) -> Claim:
         """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest.
+
+        A worker that ``has_declined`` runs is not given them again; one that has not need not be looked up.
 
         With ``limits``, root runs that have not begun are leased only as ``admission.admit`` says, after the others; no
         two claims admit at the same time. ``next_wake_at`` also tells when a rate lets the next one begin.
         """
+        ...
+
+    async def decline(self, worker: str, key: Key, epoch: int, reason: str, now: int) -> bool:
+        """Hand a leased run back, ready, for workers whose code fits its journal. This one is kept in mind as having
+        declined it until the run is resumed or has a new generation, or the worker is forgotten.
+
+        False, and nothing done, where no other living worker serves its workflow and has not declined it; True where
+        the lease was lost. ``rescue`` offers a run that all who live have declined once more: one is told False then.
+        """
+        ...
+
+    async def declined(self, key: Key) -> list[Declined]:
+        """Who has declined a run in its present generation, oldest first."""
         ...
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> WorkClaim:

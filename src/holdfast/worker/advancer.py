@@ -25,6 +25,7 @@ from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
 from holdfast.worker.gatehouse import Clearance
 from holdfast.worker.governor import Governor
+from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
@@ -81,6 +82,7 @@ class Advancer:
         self._warm = WarmCache(warm_limit)
         self._push = Pump().push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
+        self._handovers = Handovers(store, executions.clock, steps, self._let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
         self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
         self._loads: set[asyncio.Task[None]] = set()
@@ -155,6 +157,11 @@ class Advancer:
             self._schedule(held)
 
     @property
+    def has_declined(self) -> bool:
+        """Whether runs were handed to other workers because their journals do not fit the code here."""
+        return self._handovers.has_declined
+
+    @property
     def busy(self) -> bool:
         """Whether something that has happened here is not durable yet."""
         return any(
@@ -193,6 +200,19 @@ class Advancer:
                 self._undertakings.inherit(held)
             else:
                 held.warm_up()
+        except AuthorError as error:
+            self._background(self._handovers.offer(held, told(error), partial(self._parker.unbuilt, held, error)))
+        except Exception as error:
+            self._parker.unbuilt(held, error)
+        else:
+            self._go_on(held, inbox, None if loaded is None else self._handovers.missing(held))
+
+    def _go_on(self, held: Held, inbox: list[p.Received], misfit: str | None) -> None:
+        if misfit is not None:
+            turn = partial(self._go_on, held, inbox, None)
+            self._background(self._handovers.offer(held, misfit, partial(self._push, turn)))
+            return
+        try:
             held.take_in(inbox)
         except Exception as error:
             self._parker.unbuilt(held, error)

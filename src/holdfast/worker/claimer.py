@@ -72,7 +72,9 @@ class Claimer(Role):
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses = self._lease.losses
-        claim = await self._store.claim(self._worker, list(self._workflows), room, now, self._limits())
+        declined = self._advancer.has_declined
+        workflows = list(self._workflows)
+        claim = await self._store.claim(self._worker, workflows, room, now, self._limits(), declined)
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from holdfast.store.protocol import (
     EVIDENCE,
     Block,
+    Declined,
     Entry,
     File,
     Key,
@@ -68,6 +69,7 @@ class Tables:
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
     artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
+    declined: dict[Key, dict[str, tuple[int, Declined]]] = field(default_factory=dict)  # by worker, with the generation
     ready: dict[Key, None] = field(default_factory=dict)
     sleeping: dict[Key, None] = field(default_factory=dict)
     watchers: dict[int, Watcher] = field(default_factory=dict)

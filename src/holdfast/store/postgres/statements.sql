@@ -295,7 +295,43 @@ WHERE expires_at < clock.now OR (
 ORDER BY id FOR UPDATE OF workers SKIP LOCKED;
 
 -- name: forget_worker
+WITH forgotten AS (DELETE FROM declined WHERE worker = ANY ($1::text[]))
 DELETE FROM workers WHERE id = ANY ($1::text[]);
+
+-- name: lease
+SELECT workflow, generation FROM runs WHERE tenant = $1 AND id = $2 AND owner = $3 AND epoch = $4 FOR NO KEY UPDATE;
+
+-- name: fitting
+-- Another worker that serves a run's workflow and has not declined it.
+SELECT workers.id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE $1 = ANY (workers.workflows) AND workers.expires_at >= clock.now AND workers.id <> $5 AND NOT EXISTS (
+    SELECT FROM declined WHERE tenant = $2 AND run = $3 AND worker = workers.id AND generation = $4
+) LIMIT 1;
+
+-- name: decline
+INSERT INTO declined (tenant, run, worker, generation, at, reason) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant, run, worker) DO UPDATE
+SET generation = excluded.generation, at = excluded.at, reason = excluded.reason;
+
+-- name: hand_over
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = $3 WHERE tenant = $1 AND id = $2;
+
+-- name: declined
+SELECT declined.worker, declined.at, declined.reason FROM declined
+JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run AND runs.generation = declined.generation
+WHERE declined.tenant = $1 AND declined.run = $2 ORDER BY declined.at, declined.worker;
+
+-- name: forget_forsaken
+-- Runs that every living worker has declined are offered to all of them once more: the last of them parks it.
+DELETE FROM declined USING runs, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE runs.tenant = declined.tenant AND runs.id = declined.run AND NOT EXISTS (
+    SELECT FROM workers
+    WHERE runs.workflow = ANY (workers.workflows) AND workers.expires_at >= clock.now AND NOT EXISTS (
+        SELECT FROM declined AS before
+        WHERE before.tenant = runs.tenant AND before.run = runs.id
+          AND before.worker = workers.id AND before.generation = runs.generation
+    )
+);
 
 -- name: take_back_runs
 -- $3 is 1 where the workers died, 0 where they left in good order.
@@ -426,6 +462,8 @@ SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER 
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
 
 -- name: unpause
+-- Whoever has declined the run may try again: a person has done something about it.
+WITH forgotten AS (DELETE FROM declined WHERE tenant = $1 AND run = $2)
 UPDATE runs SET pause = NULL, crashes = 0, updated_at = $3, ready_at = CASE WHEN owner IS NULL THEN $3::bigint END
 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL AND pause IS NOT NULL
 RETURNING id, pg_notify($4, $5);

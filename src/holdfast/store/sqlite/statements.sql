@@ -130,6 +130,46 @@ SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORD
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;
 
+-- name: forget_declined_by
+DELETE FROM declined WHERE worker = ?;
+
+-- name: lease
+SELECT workflow, generation FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = ?;
+
+-- name: fitting
+-- The workers that serve a run's workflow and have not declined it.
+SELECT workers.id FROM workers, json_each(workers.workflows) AS served
+WHERE served.value = ?1 AND workers.expires_at >= ?2 AND NOT EXISTS (
+    SELECT 1 FROM declined WHERE tenant = ?3 AND run = ?4 AND worker = workers.id AND generation = ?5
+);
+
+-- name: decline
+INSERT OR REPLACE INTO declined (tenant, run, worker, generation, at, reason) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: hand_over
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?3 WHERE tenant = ?1 AND id = ?2;
+
+-- name: declined
+SELECT declined.worker, declined.at, declined.reason FROM declined
+JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run AND runs.generation = declined.generation
+WHERE declined.tenant = ? AND declined.run = ? ORDER BY declined.at, declined.worker;
+
+-- name: forsaken
+-- Runs that every living worker has declined.
+SELECT DISTINCT declined.tenant, declined.run
+FROM declined JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run
+WHERE NOT EXISTS (
+    SELECT 1 FROM workers, json_each(workers.workflows) AS served
+    WHERE served.value = runs.workflow AND workers.expires_at >= ?1 AND NOT EXISTS (
+        SELECT 1 FROM declined AS before
+        WHERE before.tenant = runs.tenant AND before.run = runs.id
+          AND before.worker = workers.id AND before.generation = runs.generation
+    )
+);
+
+-- name: forget_declined
+DELETE FROM declined WHERE tenant = ? AND run = ?;
+
 -- name: take_back_runs
 -- ?3 is 1 where the worker died, 0 where it left in good order.
 UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?2, crashes = crashes + ?3 WHERE owner = ?1;

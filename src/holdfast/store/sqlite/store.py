@@ -21,7 +21,7 @@ import msgspec
 
 from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import admitting, presence, rows
+from holdfast.store.sqlite import admitting, handovers, presence, rows
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
 from holdfast.store.sqlite.governance import Governance
@@ -200,22 +200,41 @@ class SqliteStore(Governance):
                     _take_back(connection, worker_id, now, died=True)
             for worker_id in gone:
                 presence.withdraw(self.path, worker_id)
+        if self._read(SQL["forsaken"], (alive_after,)):
+            async with self._transaction() as connection:
+                for key in connection.execute(SQL["forsaken"], (alive_after,)).fetchall():
+                    connection.execute(SQL["forget_declined"], key)
         return gone
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: p.Limits | None = None,
+        has_declined: bool = False,
     ) -> p.Claim:
         names = msgspec.json.encode(list(workflows)).decode()
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
             if limits is None:
-                claimed = connection.execute(SQL["claim"], (worker, names, limit, now)).fetchall()
+                claimed = connection.execute(handovers.CLAIM[has_declined], (worker, names, limit, now)).fetchall()
                 next_start_at = None
             else:
-                claimed, next_start_at = admitting.claim(connection, worker, workflows, limit, now, limits)
+                going = handovers.CLAIM_GOING[has_declined]
+                claimed, next_start_at = admitting.claim(connection, going, worker, workflows, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
         return p.Claim([rows.run(row) for row in claimed], min(moments, default=None))
+
+    async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
+        async with self._transaction() as connection:
+            declined = p.Declined(worker, now, reason)
+            return handovers.decline(connection, self.path, key, epoch, declined, time.time_ns() // 1000)
+
+    async def declined(self, key: p.Key) -> list[p.Declined]:
+        return [p.Declined(*row) for row in self._read(SQL["declined"], key)]
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         async with self._transaction() as connection:
@@ -297,6 +316,7 @@ class SqliteStore(Governance):
 
     async def unpause(self, key: p.Key, now: int) -> bool:
         async with self._transaction() as connection:
+            connection.execute(SQL["forget_declined"], key)
             return connection.execute(SQL["unpause"], (*key, now)).rowcount == 1
 
     async def prune(self, ended_before: int, limit: int) -> int:
@@ -337,6 +357,7 @@ def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: b
     connection.execute(SQL["take_back_runs"], (worker, now, died))
     connection.execute(SQL["take_back_work"], (worker,))
     connection.execute(SQL["forget_worker"], (worker,))
+    connection.execute(SQL["forget_declined_by"], (worker,))
 
 
 def _expiry(ttl_seconds: float) -> int:
