@@ -125,7 +125,11 @@ class Holdfast:
                 pulse=self._pulse,
                 threads=self._threads,
             )
-            await self.worker.start()
+            try:
+                await self.worker.start()
+            except BaseException:
+                self._is_open = False
+                raise
 
     async def close(self, grace_seconds: float | None = None) -> None:
         """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice.

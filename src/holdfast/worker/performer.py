@@ -117,7 +117,10 @@ class Performance(msgspec.Struct):
     @property
     def under_way(self) -> bool:
         """Whether its task runs just now. A loop that is closed throws GeneratorExit into tasks that do not."""
-        return self.task is not None and asyncio.current_task() is self.task
+        try:
+            return self.task is not None and asyncio.current_task() is self.task
+        except RuntimeError:  # no loop runs any more
+            return False
 
     @property
     def writes(self) -> bool:
@@ -140,7 +143,7 @@ class Performance(msgspec.Struct):
             self.loop.call_soon_threadsafe(self.beats, self, encode(details, "a heartbeat's details").data)
 
 
-_performance: contextvars.ContextVar[Performance] = contextvars.ContextVar("holdfast-performance")
+_performance: contextvars.ContextVar[Performance | None] = contextvars.ContextVar("holdfast-performance", default=None)
 
 
 def heartbeat(details: object = None) -> None:
@@ -155,14 +158,14 @@ def step_info() -> StepInfo:
 
 def is_authored() -> bool:
     """Whether an author's step runs just now, and not the engine."""
-    return _performance.get(None) is not None
+    return _performance.get() is not None
 
 
 def _current(what: str) -> Performance:
-    try:
-        return _performance.get()
-    except LookupError:
-        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.") from None
+    performance = _performance.get()
+    if performance is None:
+        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.")
+    return performance
 
 
 class Performer:
@@ -248,6 +251,7 @@ class Performer:
                 raise
             outcome = _failed(performance, error, started_at)
         finally:
+            _performance.set(None)  # what the engine does from here on is not the step's
             performance.task = None  # it holds its context, and that this: only the garbage collector could part them
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place

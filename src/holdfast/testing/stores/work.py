@@ -130,7 +130,7 @@ class QueuedWork(Topic):
         await offered(store, later)
         assert await taken(store, queue="mail") == []
         (second,) = (await store.claim_work("ann", {"disk": 1}, NOW)).work
-        assert second == replace(later, epoch=second.epoch)
+        assert second == replace(later, epoch=second.epoch, claims=1)
         assert second.epoch > first.epoch
         assert await commit(store, finish) == p.Fenced()
         assert await commit(store, replace(finish, epoch=second.epoch)) == p.Delivered(2)
