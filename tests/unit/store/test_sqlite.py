@@ -209,6 +209,7 @@ def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
+        connection.executescript("ALTER TABLE work DROP COLUMN claims; DROP TABLE declined")
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
         connection.execute("PRAGMA user_version = 3")
     on_store(path, after)
@@ -230,6 +231,7 @@ def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
 
     on_store(path, before)
     with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("ALTER TABLE work DROP COLUMN claims; DROP TABLE declined")
         connection.execute("ALTER TABLE blocks DROP COLUMN form")
         connection.execute("PRAGMA user_version = 5")
     on_store(path, after)
