@@ -41,7 +41,7 @@ LATEST_SECONDS = 0.05
 """The law: no timer is later on an idle engine."""
 
 TRIES = 3
-"""The machine may be busy: a timer is judged by the best of a few tries; a role that sleeps fails all."""
+"""A timer is judged by the best of a few tries; a role that sleeps fails all of them."""
 
 Open = Callable[[], str | Store]
 
@@ -74,17 +74,25 @@ async def lateness(run: RunHandle[Any]) -> list[float]:
     return late
 
 
-async def punctual(once: Callable[[int], Any]) -> None:
+async def a_moment(app: Holdfast) -> float:
+    """What a run that waits for nothing takes just now: the machine may be busy, and that is no timer's fault."""
+    begun = time.monotonic()
+    await (await app.start(nap, 0.0)).result(20)
+    return time.monotonic() - begun
+
+
+async def punctual(app: Holdfast, once: Callable[[int], Any]) -> None:
     """The best of a few tries has no timer that was late, and none was early."""
-    seen: list[list[float]] = []
+    seen: list[tuple[list[float], float]] = []
     for number in range(TRIES):
         late = await once(number)
         assert late, "there was no timer"
         assert min(late) >= 0, "a timer fired before its time"
-        seen.append(late)
-        if max(late) < LATEST_SECONDS:
+        allowed = LATEST_SECONDS + await a_moment(app)
+        seen.append((late, allowed))
+        if max(late) < allowed:
             return
-    raise AssertionError(f"timers were late by {seen}")
+    raise AssertionError(f"timers were late by more than was allowed: {seen}")
 
 
 # -- what is waited for --------------------------------------------------------------------------------------------
@@ -198,7 +206,7 @@ def _alone(place: Open, workflow: Any, *args: object) -> None:
                 await run.result(20)
                 return await lateness(run)
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -237,7 +245,7 @@ def test_a_nearer_timer_goes_before_one_that_is_slept_for(place: Open) -> None:
                 await near.result(20)
                 return await lateness(near)
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -255,7 +263,7 @@ def test_a_timer_that_follows_a_signal_fires_on_time(place: Open) -> None:
                 await run.result(20)
                 return await lateness(run)
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -270,7 +278,7 @@ def test_a_timer_of_the_next_generation_fires_on_time_and_its_detached_run_begin
             await eventually(lambda: _ended(app, "detached"), "the detached run", 10)
             assert time.monotonic() - begun < 1.0, "the detached run waited for a look at the store"
             await run.result(20)
-            assert max(await lateness(run)) < 3 * LATEST_SECONDS
+            assert max(await lateness(run)) < LATEST_SECONDS + await a_moment(app)
             begun = time.monotonic()
             await (await app.start(at_once, True)).result(10)
             assert time.monotonic() - begun < 1.0, "a run that goes on as another at once waited for a look"
@@ -296,7 +304,7 @@ def test_a_task_expires_on_time(place: Open) -> None:
                 assert task.expires_at is not None
                 return [(ended - task.expires_at) / 1e6]
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -314,7 +322,7 @@ def test_a_paused_run_that_is_resumed_keeps_its_time(place: Open) -> None:
                 await run.result(20)
                 return await lateness(run)
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -326,7 +334,7 @@ def test_another_worker_fires_the_timer_of_one_that_has_no_room(place: Open) -> 
     """It was asleep when the run was handed back by a worker that is full by now."""
 
     async def main() -> None:
-        async with engine(place, capacity=1) as full, engine(place):
+        async with engine(place, capacity=1) as full, engine(place) as app:
 
             async def once(number: int) -> list[float]:
                 run = await full.start(nap, 1.8, id=f"run {number}")
@@ -336,7 +344,7 @@ def test_another_worker_fires_the_timer_of_one_that_has_no_room(place: Open) -> 
                 await occupied.result(20)
                 return late
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -345,16 +353,16 @@ def test_another_worker_fires_the_timer_of_one_that_has_stopped(place: Open) -> 
     """What the stopped one knew, the store knows."""
 
     async def main() -> None:
-        async with engine(place) as other:
+        async with engine(place) as app:
 
             async def once(number: int) -> list[float]:
                 async with engine(place) as first:
                     await first.start(nap, 1.8, id=f"run {number}")
-                run = other.run(f"run {number}")
+                run = app.run(f"run {number}")
                 await run.result(20)
                 return await lateness(run)
 
-            await punctual(once)
+            await punctual(app, once)
 
     asyncio.run(main())
 
@@ -390,7 +398,7 @@ def test_a_rate_lets_the_next_run_begin_on_time(place: Open) -> None:
             row = await second.info()
             assert begun is not None
             assert row.begun_at is not None
-            assert 0 <= row.begun_at - begun - 60e6 < 3 * LATEST_SECONDS * 1e6
+            assert 0 <= row.begun_at - begun - 60e6 < 0.5e6, "it was not begun when its minute was over"
 
     asyncio.run(main())
 
