@@ -40,8 +40,8 @@ from tests.unit.worker.ground import asking, policy_of
 LATEST_SECONDS = 0.05
 """The law: no timer is later on an idle engine."""
 
-TRIES = 3
-"""A timer is judged by the best of a few tries; a role that sleeps fails all of them."""
+TRIES, ON_TIME = 3, 2
+"""Of so many tries so many must be on time: a role that sleeps has luck now and then, and a busy machine bad luck."""
 
 Open = Callable[[], str | Store]
 
@@ -82,15 +82,17 @@ async def a_moment(app: Holdfast) -> float:
 
 
 async def punctual(app: Holdfast, once: Callable[[int], Any]) -> None:
-    """The best of a few tries has no timer that was late, and none was early."""
+    """Most tries have no timer that was late, and none was early."""
     seen: list[tuple[list[float], float]] = []
+    on_time = 0
     for number in range(TRIES):
         late = await once(number)
         assert late, "there was no timer"
         assert min(late) >= 0, "a timer fired before its time"
         allowed = LATEST_SECONDS + await a_moment(app)
         seen.append((late, allowed))
-        if max(late) < allowed:
+        on_time += max(late) < allowed
+        if on_time == ON_TIME:
             return
     raise AssertionError(f"timers were late by more than was allowed: {seen}")
 
