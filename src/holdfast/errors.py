@@ -41,6 +41,7 @@ The tree is split by who must act::
     │   ├── StoreReadOnly            the database cannot be written to
     │   ├── StoreCorrupt             the database is damaged or is not one of ours
     │   ├── StoreFull                no space is left
+    │   ├── StoreLost                the database file was deleted or replaced while it was in use
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   └── InvalidPolicy            the policy's file cannot be used
     ├── StoreUnavailable         nothing must change: try again, the engine does
@@ -346,6 +347,13 @@ class StoreFull(OperatorError):
 
     code = "store_full"
     http_status = 507
+
+
+class StoreLost(OperatorError):
+    """The database file was deleted or replaced while it was in use: put it back, or restore it, and restart every
+    process that uses it. Nothing was acknowledged since that was noticed."""
+
+    code = "store_lost"
 
 
 class KeyLocked(OperatorError):

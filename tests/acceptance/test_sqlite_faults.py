@@ -10,14 +10,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from holdfast import Holdfast, step, workflow
-from holdfast.errors import SchemaTooNew, StoreCorrupt, StoreReadOnly, StoreUnavailable
+from holdfast import Holdfast, WorkerOptions, step, workflow
+from holdfast.errors import SchemaTooNew, StoreCorrupt, StoreLost, StoreReadOnly, StoreUnavailable
 from holdfast.store.sqlite import store
 from tests.acceptance import full_disk, storm_app
 from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
@@ -237,3 +237,84 @@ def test_a_lock_held_longer_than_patience_is_told_and_then_survived(
     """One call fails with StoreUnavailable after its patience; the engine itself goes on trying and loses nothing."""
     monkeypatch.setattr(store, "LOCK_PATIENCE_SECONDS", 1.0)
     asyncio.run(_lock_for_long(tmp_path / "holdfast.db", caplog))
+
+
+# -- a file that is gone --------------------------------------------------------------------------------------------
+
+
+def _delete(path: Path) -> None:
+    for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        file.unlink(missing_ok=True)
+
+
+def _replace(path: Path) -> None:
+    """By an older copy, as a careless restore does."""
+    other = path.with_name("copy.db")
+    shutil.copy(path, other)
+    other.replace(path)
+
+
+def _delete_log(path: Path) -> None:
+    """What was committed since the last checkpoint is in it."""
+    Path(f"{path}-wal").unlink()
+
+
+@pytest.mark.parametrize("harm", [_delete, _replace, _delete_log])
+@pytest.mark.parametrize("worker", [True, False])
+def test_a_file_that_is_deleted_or_replaced_is_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None], worker: bool
+) -> None:
+    """No start is acknowledged into a file that nobody can find again, and the error says what to do."""
+    path = tmp_path / "holdfast.db"
+
+    async def main() -> None:
+        options = WorkerOptions(grace_seconds=0.2)
+        async with Holdfast(sqlite_url(path), workflows=[doubled], worker=worker, options=options) as app:
+            await app.start(doubled, 1, id="kept")
+            harm(path)
+            for number in range(3):
+                with pytest.raises(StoreLost, match="restart every worker and client"):
+                    await app.start(doubled, number, id=f"lost {number}")
+            with pytest.raises(StoreLost):
+                await app.run("kept").status()
+
+    asyncio.run(main())
+    assert "was deleted or replaced while it was in use" in caplog.text
+    assert "nothing is lost" not in caplog.text
+
+
+def test_a_reader_notices_too(tmp_path: Path) -> None:
+    """Who never writes is told by the watch, within a moment."""
+    path = tmp_path / "holdfast.db"
+
+    async def main() -> None:
+        async with Holdfast(sqlite_url(path), workflows=[doubled], worker=False) as app:
+            run = await app.start(doubled, 1, id="kept")
+            _delete(path)
+
+            async def noticed() -> bool:
+                try:
+                    await run.status()
+                except StoreLost:
+                    return True
+                return False
+
+            await eventually(noticed, "the reader to notice", 2)
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_put_back_is_itself_again(tmp_path: Path) -> None:
+    """Moved away and back, it has lost nothing, and the engine goes on."""
+    path, aside = tmp_path / "holdfast.db", tmp_path / "aside.db"
+
+    async def main() -> None:
+        async with Holdfast(sqlite_url(path), workflows=[doubled]) as app:
+            assert await (await app.start(doubled, 1)).result(10) == 4
+            path.rename(aside)
+            with pytest.raises(StoreLost):
+                await app.start(doubled, 2, id="refused")
+            aside.rename(path)
+            assert await (await app.start(doubled, 3)).result(10) == 12
+
+    asyncio.run(main())

@@ -18,7 +18,7 @@ from holdfast.store.memory import MemoryStore
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.rules import Rules
 
-_WRITES: Final = frozenset({"commit", "claim", "claim_work", "register", "beat", "unregister", "rescue"})
+_WRITES: Final = frozenset({"commit", "claim", "claim_work", "decline", "register", "beat", "unregister", "rescue"})
 _READS: Final = frozenset(
     {"get", "load", "messages", "segments", "arrivals", "leased", "work_of", "progress_of", "blob"}
 )

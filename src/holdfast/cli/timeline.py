@@ -6,7 +6,7 @@ journal itself shows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,6 +29,8 @@ SYMBOLS: Final = {
     "note": ("•", "blue"),
 }
 
+LOST: Final = "the worker that had it before was lost, and may have begun it"
+
 
 class Mark(NamedTuple):
     """What the gate has on an action: a task or a receipt."""
@@ -50,6 +52,7 @@ class Item(msgspec.Struct):
     attempts: int = 0
     position: int | None = None
     troubles: list[tuple[int, str]] = []
+    repeats: list[tuple[int, int]] = []  # attempts that whoever took the run over began again, and when
     marks: list[Mark] = []
 
     @property
@@ -57,11 +60,20 @@ class Item(msgspec.Struct):
         return None if self.until is None else max(0, self.until - self.at)
 
 
-def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = None) -> list[Item]:
-    """The items of a journal; ``marks`` are what the gate has on the actions, by position."""
-    folding = _Folding()
+def fold(
+    entries: Iterable[e.Entry],
+    marks: Mapping[int, list[Mark]] | None = None,
+    turns: Collection[int] = (),
+) -> list[Item]:
+    """The items of a journal; ``marks`` are what the gate has on the actions, by position.
+
+    ``turns`` are the sequences at which turns begin: an attempt whose end is not in the turn of its start was begun
+    again. Where they are not known, only what was recorded between the two can tell.
+    """
+    folding = _Folding(turns)
     for entry in entries:
         folding.take(entry)
+    folding.close()
     for item in folding.items:
         if item.kind == ACTION and item.position is not None:
             item.marks = (marks or {}).get(item.position, [])
@@ -69,14 +81,31 @@ def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = No
 
 
 class _Folding:
-    def __init__(self) -> None:
+    def __init__(self, turns: Collection[int]) -> None:
+        self._turns = turns
         self.items: list[Item] = []
         self._open: dict[PromiseId, Item] = {}
         self._delivered: dict[tuple[str, int], Item] = {}
+        self._started: tuple[PromiseId, int, int] | None = None
+
+    def _look_for_end(self, following: e.Event | None) -> None:
+        """An attempt's start is recorded with its end. One without it was recorded by whoever took the run over."""
+        if self._started is None:
+            return
+        (promise, attempt, at), self._started = self._started, None
+        if isinstance(following, e.InvokeCompleted | e.InvokeRetrying) and following.promise_id == promise:
+            return
+        if (item := self._open.get(promise)) is not None:
+            item.repeats = [*item.repeats, (attempt, at)]
+
+    def close(self) -> None:
+        """The journal has no more entries."""
+        self._look_for_end(None)
 
     def take(self, entry: e.Entry) -> None:
         at = entry.timestamp
         event = visible(entry.event)
+        self._look_for_end(None if entry.sequence in self._turns else event)
         match event:
             case e.ExecutionStarted(input=input):
                 self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
@@ -85,6 +114,7 @@ class _Folding:
                 self._open[promise] = self._add(item)
             case e.InvokeStarted(promise_id=promise, attempt=attempt):
                 self._attempt(promise, attempt)
+                self._started = promise, attempt, at
             case e.InvokeRetrying(promise_id=promise, error=error, failed_attempt=attempt, retry_at=retry_at):
                 self._retry(promise, attempt, error, retry_at)
             case e.InvokeCompleted(promise_id=promise, result=result, attempt=attempt):
@@ -167,6 +197,10 @@ def item_rows(items: list[Item]) -> list[list[Part]]:
             ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]
             for number, why in item.troubles
         ]
+        rows += [
+            ["", "", Cell(f"  attempt {number}", "dim"), "", "", f"begun again at {clock(at)}: {LOST}"]
+            for number, at in item.repeats
+        ]
         rows += [["", "", Cell(f"  {mark.kind} {mark.id}", "dim"), "", "", mark.state] for mark in item.marks]
     return rows
 
@@ -188,5 +222,6 @@ def item_record(item: Item) -> dict[str, Any]:
         "position": item.position,
         "detail": item.detail,
         "failed_attempts": [{"attempt": number, "error": why} for number, why in item.troubles],
+        "begun_again": [{"attempt": number, "at": iso(at)} for number, at in item.repeats],
         "gate": [{"kind": mark.kind, "id": mark.id, "state": mark.state} for mark in item.marks],
     }

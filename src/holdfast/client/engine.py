@@ -29,7 +29,7 @@ from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
-from holdfast.worker.births import DEFAULT_TENANT, Birth, Trigger, check_id
+from holdfast.worker.births import DEFAULT_TENANT, Birth, Trigger, check_id, origin_of
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.worker.heart import ThreadPulse
@@ -37,6 +37,8 @@ from holdfast.worker.recording import named, note
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
 R = TypeVar("R")
+
+CLOSED: Final = "the engine is not open: use it inside `async with Holdfast(url) as app`, or call open() first."
 
 UNNAMED: Final = "unnamed"
 """Who steers, where nobody said."""
@@ -64,13 +66,15 @@ class Holdfast:
         threads: Executor | None = None,
     ) -> None:
         self.url = url if isinstance(url, str) else ""
-        self.store: p.Store = store_at(url) if isinstance(url, str) else url
+        self._store: p.Store = store_at(url) if isinstance(url, str) else url
+        self._is_open = False
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
         self.policy = PolicyKeeper(policy)
-        self.committer = Committer(self.store)
-        self.waiters = Waiters(self.store, self._is_here)
+        self.committer = Committer(self._store)
+        self.committer.refuse(CLOSED)
+        self.waiters = Waiters(self._store, self._is_here)
         self.repairs = Repairs(self)
         self.tasks = Tasks(self)
         self.receipts = Receipts(self)
@@ -96,13 +100,20 @@ class Holdfast:
         await self.close()
 
     async def open(self, *, migrate: bool = True, worker: bool | None = None) -> None:
-        """Open the store, bring its schema up to date, and start the worker; ``worker`` overrides the constructor's."""
-        await self.store.open(migrate=migrate)
-        self._unwatch = self.store.watch(self.hint)
+        """Open the store, bring its schema up to date, and start the worker; ``worker`` overrides the constructor's.
+
+        Safe to call twice: an engine that is open stays as it is.
+        """
+        if self._is_open:
+            return
+        await self._store.open(migrate=migrate)
+        self._is_open = True
+        self.committer.start()
+        self._unwatch = self._store.watch(self.hint)
         self.waiters.start()
         if self._wants_worker if worker is None else worker:
             self.worker = Worker(
-                self.store,
+                self._store,
                 self.committer,
                 self.clock,
                 self.entropy,
@@ -114,18 +125,37 @@ class Holdfast:
                 pulse=self._pulse,
                 threads=self._threads,
             )
-            await self.worker.start()
+            try:
+                await self.worker.start()
+            except BaseException:
+                self._is_open = False
+                raise
 
     async def close(self, grace_seconds: float | None = None) -> None:
-        """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice."""
+        """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice.
+
+        While steps finish the engine can be used; then whoever still waits for something is told that it is closed.
+        """
         if self.worker is not None:
             await self.worker.stop(grace_seconds)
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
+        self._is_open = False
         await self.waiters.stop()
-        await self.committer.stop()
-        await self.store.close()
+        await self.committer.stop(CLOSED)
+        await self._store.close()
+
+    @property
+    def store(self) -> p.Store:
+        """The store. Raises InvalidRequest where the engine is not open: nothing could be kept, and nothing found."""
+        self.check_open()
+        return self._store
+
+    def check_open(self) -> None:
+        """Raises InvalidRequest where the engine is not open, or not any more."""
+        if not self._is_open:
+            raise InvalidRequest(CLOSED)
 
     # -- runs ----------------------------------------------------------------------------------------------------
 
@@ -179,7 +209,8 @@ class Holdfast:
         Raises RunConflict where the id belongs to a run of another workflow or with other arguments, or to one that was
         deleted and whose evidence is kept.
         """
-        origin = _origin(workspace, actor, trigger)
+        self.check_open()
+        origin = origin_of(workspace, actor, trigger)
         chosen = id
         if id is None and trigger is not None:
             known = self._resolve(workflow)
@@ -293,6 +324,7 @@ class Holdfast:
 
     async def note(self, told: p.Note) -> None:
         """Have the audit say what a person does, before it is done."""
+        self.check_open()
         await self.committer.commit(told)
         self.wake_sealer()
 
@@ -348,21 +380,6 @@ class Holdfast:
     def _on_end(self, key: p.Key, workflow: str, event: e.Event) -> None:
         self._change.set()
         self.waiters.ended(key, EndedHere(workflow, event))
-
-
-def _origin(workspace: str, actor: str | None, trigger: Trigger | None) -> p.Origin:
-    """Where a run comes from. What is no text is refused here: stored, it could not be read again."""
-    if actor is not None and not is_name(actor):
-        raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
-    texts = {"the workspace": workspace}
-    if trigger is not None:
-        texts |= {"the trigger's type": trigger.type, "the trigger's ref": trigger.ref}
-    for what, value in texts.items():
-        if not isinstance(value, str):
-            raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
-    if trigger is None:
-        return p.Origin(workspace, actor)
-    return p.Origin(workspace, actor, trigger.type, trigger.ref)
 
 
 def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:

@@ -48,6 +48,13 @@ async def _queued(store: Store, run: Run, now: int) -> str:
             f"It has been ready for {waited}, and none of the {len(workers)} running workers knows the workflow "
             f"{run.workflow!r}: start one whose app imports it."
         )
+    if refusals := await store.declined(run.key):
+        last = refusals[-1]
+        return (
+            f"It has been ready for {waited} and waits for a worker whose code fits its journal: "
+            f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {_ago(now - last.at)} ago, "
+            f"because of {last.reason.splitlines()[0].rstrip(':.')}. Where none is left that has not tried, it parks."
+        )
     capped = " or for a place within its tenant's caps" if run.begun_at is None else ""
     return f"It has been ready for {waited} and waits for a worker that is free{capped}."
 
@@ -128,6 +135,10 @@ async def _queue(store: Store, run: Run, wait: Wait) -> str:
             remedy = "waits for a free place" if served else "no running worker serves: start one that does"
             return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
     return f"step {wait.name}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _command(run: Run, *words: str) -> str:

@@ -54,6 +54,7 @@ class RunHandle(Generic[R]):
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
         async with asyncio.timeout(timeout):
+            self._app.check_open()
             end = await self._app.waiters.wait(self.key)
         event = end.event if isinstance(end, EndedHere) else await journals.last_event(self._app.store, end)
         return self._outcome(event, self._workflow or self._app.workflow_named(end.workflow))

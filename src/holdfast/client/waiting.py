@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from holdfast.errors import RunNotFound
+from holdfast.errors import InvalidRequest, RunNotFound
 from holdfast.journal import events as e
 from holdfast.store.protocol import ENDED, Key, Run, Store
 from holdfast.worker.role import Role
@@ -41,6 +41,15 @@ class Waiters(Role):
         self._waiting: dict[Key, set[asyncio.Future[End]]] = {}
         self._fresh: set[Key] = set()
         self._hinted = False
+
+    async def stop(self) -> None:
+        """Stop looking, and tell whoever waits."""
+        await super().stop()
+        told = "the engine was closed while the run was waited for; the run goes on."
+        waiting, self._waiting = self._waiting, {}
+        for future in (future for futures in waiting.values() for future in futures):
+            if not future.done():
+                future.set_exception(InvalidRequest(told))
 
     def hint(self) -> None:
         """Something may have changed in the store."""

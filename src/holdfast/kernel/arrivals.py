@@ -27,6 +27,14 @@ class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     retry_after_seconds: float | None = None
 
 
+class Begun(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that may have been begun before is begun by whoever took the run over: its start is recorded now."""
+
+    promise_id: PromiseId
+    attempt: int
+    started_at: int
+
+
 class SignalArrived(msgspec.Struct, frozen=True, gc=False):
     """Someone sent the run a signal, perhaps meant only for the version of its journal that the sender saw."""
 
@@ -41,4 +49,4 @@ class CancelArrived(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Arrival = Settled | AttemptFailed | SignalArrived | CancelArrived
+Arrival = Settled | AttemptFailed | Begun | SignalArrived | CancelArrived

@@ -27,7 +27,7 @@ from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
 from holdfast.kernel.outstanding import Outstanding, Wait
 from holdfast.kernel.pen import Halt, Pen, Stamped
 from holdfast.kernel.program import Continued, Program, Raised, Returned, Stopped, Waiting, Yielded
@@ -136,7 +136,7 @@ class Execution:
         """
         pen = self._pen
         ledger = pen.ledger
-        pen.now = max(now, pen.now)
+        pen.tell(now)
         going = resume and self._begun
         buffered, cancel = self._take_in(arrivals, going)
         if going:
@@ -177,6 +177,8 @@ class Execution:
                 self._settle(arrival)
             elif type(arrival) is AttemptFailed:
                 self._fail_attempt(arrival)
+            elif type(arrival) is Begun and arrival.promise_id in self._open.invocations:
+                self._begin_attempt(arrival)
         return buffered, cancel
 
     def _hear(self, signal: SignalArrived, buffered: list[SignalArrived]) -> None:
@@ -210,8 +212,8 @@ class Execution:
         self._begin_attempt(arrival)
         self._complete(arrival.promise_id, arrival.outcome, arrival.attempt)
 
-    def _begin_attempt(self, arrival: Settled | AttemptFailed) -> None:
-        # A journal may end between the start of an attempt and its end; then the start is recorded already.
+    def _begin_attempt(self, arrival: Settled | AttemptFailed | Begun) -> None:
+        # A journal may have the start of an attempt and not its end: then the run was taken over meanwhile.
         if self._pen.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
             started_at = min(arrival.started_at, self._pen.now)
             self._pen.record(e.InvokeStarted(arrival.promise_id, arrival.attempt), started_at)
@@ -226,7 +228,7 @@ class Execution:
         delay = policy.delay_seconds(attempt, self._entropy.random())
         if arrival.retry_after_seconds is not None:
             delay = max(delay, arrival.retry_after_seconds)
-        retry_at = self._pen.now + round(delay * 1e6)
+        retry_at = self._pen.clock + round(delay * 1e6)
         late = policy.deadline is not None and retry_at > pending.scheduled_at + policy.deadline * 1e6
         if attempt >= policy.max_attempts or late:
             self._complete(promise, Err(arrival.failure), attempt)
@@ -255,7 +257,7 @@ class Execution:
 
     def _ring(self) -> None:
         """Fire the timers and begin the retries whose time has come, oldest first."""
-        while not self.ended and (promise := self._open.pop_due(self._pen.now)) is not None:
+        while not self.ended and (promise := self._open.pop_due(self._pen.clock)) is not None:
             if self._open.timers.pop(promise, None) is not None:
                 self._pen.record(e.TimerFired(promise))
                 self._settled.append((promise, None))

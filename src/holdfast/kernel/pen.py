@@ -27,13 +27,17 @@ class Halt(BaseException):
 
 
 class Pen:
-    """One run's journal in the making: what is recorded and not replayed yet, and what is new."""
+    """One run's journal in the making: what is recorded and not replayed yet, and what is new.
 
-    __slots__ = ("_script", "_written", "cancel_reason", "halted", "ledger", "now", "started")
+    ``clock`` is the worker's time. ``now`` is what is recorded: it never goes back, even where a clock was ahead and
+    was set right. Timers and retries go by ``clock``, or they would wait until it has caught up with the journal.
+    """
+
+    __slots__ = ("_script", "_written", "cancel_reason", "clock", "halted", "ledger", "now", "started")
 
     def __init__(self, run: PromiseId, now: int) -> None:
         self.ledger = Ledger(run)
-        self.now = now
+        self.now = self.clock = now
         self.started: e.ExecutionStarted | None = None
         self.cancel_reason = ""
         self.halted: Nondeterminism | None = None
@@ -45,6 +49,11 @@ class Pen:
         self._script.extend(entries)
         if entries:
             self.now = max(self.now, entries[-1].timestamp)
+
+    def tell(self, time: int) -> None:
+        """A turn begins at this time of the worker's clock."""
+        self.clock = time
+        self.now = max(time, self.now)
 
     def upcoming(self) -> e.Entry | None:
         """The next recorded entry; None where the run is live."""

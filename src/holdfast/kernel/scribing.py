@@ -81,7 +81,7 @@ class KernelScribe:
             self.request(Abandon(promise_id, pending.event.kind, pending.queue))
 
     def timer(self, duration: int) -> PromiseId:
-        event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.now + duration))
+        event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.clock + duration))
         assert isinstance(event, e.TimerScheduled)
         self._open.set_timer(event.promise_id, event.fire_at)
         return event.promise_id

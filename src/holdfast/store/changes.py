@@ -52,7 +52,9 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
 
     ``consumed`` is the inbox position up to which messages were taken into this turn; they are deleted. With
     ``release`` the lease is given up, unless more messages have arrived meanwhile and the run is not paused. An ended
-    run is always released, and its inbox, work and heartbeats are deleted.
+    run is always released, and its inbox, work and heartbeats are deleted. A turn with a segment ends the row of
+    crashes; one without keeps the count: whoever takes a run over makes such a turn before it begins a step that may
+    kill it, too.
     """
 
     key: Key

@@ -49,6 +49,7 @@ from holdfast.store.changes import (
     Withdraw,
     Withdrawn,
 )
+from holdfast.store.gatekeeping import Gatekeeping
 from holdfast.store.governance import (
     EVIDENCE,
     Artefact,
@@ -80,7 +81,7 @@ from holdfast.store.governance import (
     TaskQuery,
     TaskStatus,
 )
-from holdfast.store.rows import Claim, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
+from holdfast.store.rows import Claim, Declined, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
 from holdfast.store.values import (
     ENDED,
     Blobs,
@@ -116,6 +117,7 @@ __all__ = [
     "Claim",
     "CloseReceipt",
     "Closed",
+    "Declined",
     "Deliver",
     "Delivered",
     "Enqueue",
@@ -179,7 +181,7 @@ __all__ = [
 ]
 
 
-class Store(Auditing, Protocol):
+class Store(Auditing, Gatekeeping, Protocol):
     """Where runs live."""
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -220,13 +222,34 @@ class Store(Auditing, Protocol):
         ...
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Limits | None = None,
+        has_declined: bool = False,
     ) -> Claim:
         """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest.
+
+        A worker that ``has_declined`` runs is not given them again; one that has not need not be looked up.
 
         With ``limits``, root runs that have not begun are leased only as ``admission.admit`` says, after the others; no
         two claims admit at the same time. ``next_wake_at`` also tells when a rate lets the next one begin.
         """
+        ...
+
+    async def decline(self, worker: str, key: Key, epoch: int, reason: str, now: int) -> bool:
+        """Hand a leased run back, ready, for workers whose code fits its journal. This one is kept in mind as having
+        declined it until the run is resumed or has a new generation, or the worker is forgotten.
+
+        False, and nothing done, where no other living worker serves its workflow and has not declined it; True where
+        the lease was lost. ``rescue`` offers a run that all who live have declined once more: one is told False then.
+        """
+        ...
+
+    async def declined(self, key: Key) -> list[Declined]:
+        """Who has declined a run in its present generation, oldest first."""
         ...
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> WorkClaim:
@@ -306,75 +329,6 @@ class Store(Auditing, Protocol):
 
         Governed runs that have no evidence are left: nothing else could tell of them what evidence does.
         """
-        ...
-
-    # -- what the gate keeps
-
-    async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
-        """The receipts of those runs that have not succeeded, and their live tasks; runs without any are left out."""
-        ...
-
-    async def receipt(self, tenant: str, id: str) -> Receipt | None:
-        """A receipt by its id."""
-        ...
-
-    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Receipt]:
-        """Those receipts of a tenant that exist, by id."""
-        ...
-
-    async def receipt_of_key(self, tenant: str, key: str) -> Receipt | None:
-        """The receipt that has an idempotency key."""
-        ...
-
-    async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
-        """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
-        ...
-
-    async def task(self, tenant: str, id: str) -> Task | None:
-        """A task by its id."""
-        ...
-
-    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Task]:
-        """Those tasks of a tenant that exist, by id."""
-        ...
-
-    async def tasks(self, query: TaskQuery, limit: int, after: Task | None = None) -> list[Task]:
-        """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
-        ...
-
-    async def keep_artefacts(self, files: Sequence[File]) -> list[bool]:
-        """Keep files of runs, each instead of one of the same generation and name. Evidence shows in the run's row.
-
-        No two are of the same run, generation and name.
-
-        Gives for each whether it was kept: evidence is not where an entry of the run was sealed behind the last one
-        that it has.
-        """
-        ...
-
-    async def artefacts(self, key: Key) -> list[Artefact]:
-        """The files of a run, oldest first."""
-        ...
-
-    async def artefact(self, key: Key, generation: int, name: str) -> bytes | None:
-        """A file's bytes."""
-        ...
-
-    async def kept_evidence(self, keys: Sequence[Key]) -> list[File]:
-        """The evidence that is kept of these runs, of all generations; by tenant, run and generation."""
-        ...
-
-    async def evidence_due(self, limit: int) -> list[Run]:
-        """Governed runs that have ended and have no evidence yet, oldest first."""
-        ...
-
-    async def misfiled(self, tenant: str) -> str | None:
-        """The id of a receipt that is not kept under what it says, by which it would be looked for; None is as it
-        should be."""
-        ...
-
-    async def evidence_overdue(self, ended_before: int) -> int:
-        """How many of those ended before then: what ``prune`` leaves for want of evidence."""
         ...
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:

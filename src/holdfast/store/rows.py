@@ -110,6 +110,14 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     created_before: int | None = None
 
 
+class Declined(msgspec.Struct, frozen=True, gc=False):
+    """A worker that has given a run back because its code does not fit the journal."""
+
+    worker: str
+    at: int
+    reason: str
+
+
 class Progress(msgspec.Struct, frozen=True, gc=False):
     """What a long step last said."""
 

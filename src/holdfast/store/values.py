@@ -63,6 +63,7 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     available_at: int = 0
     epoch: int = 1  # the number from which its leases are counted; each lease raises it
+    claims: int = 0  # how often this attempt was leased
 
 
 class Projection(msgspec.Struct, frozen=True, gc=False):

@@ -264,7 +264,7 @@ class Acts:
         def closed(answer: p.Answer | Exception) -> None:
             if isinstance(answer, p.Closed) and isinstance(closing, p.CloseReceipt):
                 stir = p.Deliver(key, messages.stirred(closing.receipt, self._clock.now()))
-                self._committer.submit(stir, _ignore)
+                self._committer.submit(stir, lambda _: self._settler.floor.delivered(key))
 
         self._committer.submit(closing, closed)
 
@@ -292,7 +292,3 @@ class Acts:
     def never_begun(self, clearance: Clearance) -> p.CloseReceipt:
         """What closes the receipt of an act that was cleared and not begun."""
         return recording.failed(clearance, "the worker let it go before it began", self._clock.now())
-
-
-def _ignore(_: object) -> None:
-    """Nobody waits for this answer."""

@@ -25,6 +25,7 @@ from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
 from holdfast.worker.gatehouse import Clearance
 from holdfast.worker.governor import Governor
+from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
@@ -63,6 +64,7 @@ class Advancer:
         self.held: dict[p.Key, Held] = {}
         self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
         self.wake_claimer: Callable[[], None] = lambda: None
+        self.wakes_at: Callable[[int], None] = lambda _: None  # told when a run that was handed back is to be woken
         self.wake_taker: Callable[[], None] = lambda: None
         self.wake_sealer: Callable[[], None] = lambda: None
         self.doubt: Callable[[], None] = lambda: None
@@ -80,6 +82,7 @@ class Advancer:
         self._warm = WarmCache(warm_limit)
         self._push = Pump().push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
+        self._handovers = Handovers(store, executions.clock, steps, self._let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
         self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
         self._loads: set[asyncio.Task[None]] = set()
@@ -154,6 +157,11 @@ class Advancer:
             self._schedule(held)
 
     @property
+    def has_declined(self) -> bool:
+        """Whether runs were handed to other workers because their journals do not fit the code here."""
+        return self._handovers.has_declined
+
+    @property
     def busy(self) -> bool:
         """Whether something that has happened here is not durable yet."""
         return any(
@@ -189,8 +197,22 @@ class Advancer:
         try:
             if loaded is not None:
                 self._executions.rebuild(held, loaded.segments, loaded.blobs)
+                self._undertakings.inherit(held)
             else:
                 held.warm_up()
+        except AuthorError as error:
+            self._background(self._handovers.offer(held, told(error), partial(self._parker.unbuilt, held, error)))
+        except Exception as error:
+            self._parker.unbuilt(held, error)
+        else:
+            self._go_on(held, inbox, None if loaded is None else self._handovers.missing(held))
+
+    def _go_on(self, held: Held, inbox: list[p.Received], misfit: str | None) -> None:
+        if misfit is not None:
+            turn = partial(self._go_on, held, inbox, None)
+            self._background(self._handovers.offer(held, misfit, partial(self._push, turn)))
+            return
+        try:
             held.take_in(inbox)
         except Exception as error:
             self._parker.unbuilt(held, error)
@@ -292,6 +314,7 @@ class Advancer:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
             work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
+            self._wake_others(work)
             return
         held.fresh = False
         for errand, reply in zip(work.errands, answer.also, strict=False):
@@ -309,6 +332,8 @@ class Advancer:
                 return
         if answer.released and not held.arrivals:
             self._give_back(held)
+            if (due := work.change.projection.wake_at) is not None:
+                self.wakes_at(due)
             return
         if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
             self._let_go(held)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import EngineError, InvalidRequest
+from holdfast.gate.people import NAME, is_name
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import Payload
@@ -67,6 +68,21 @@ class Trigger(msgspec.Struct, frozen=True):
             return plain
         named = f"{len(self.type)}:{plain}"
         return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
+
+
+def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Origin:
+    """Where a run comes from. Raises InvalidRequest where something is no text: stored, it could not be read again."""
+    if actor is not None and not is_name(actor):
+        raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
+    texts = {"the workspace": workspace}
+    if trigger is not None:
+        texts |= {"the trigger's type": trigger.type, "the trigger's ref": trigger.ref}
+    for what, value in texts.items():
+        if not isinstance(value, str):
+            raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    if trigger is None:
+        return Origin(workspace, actor)
+    return Origin(workspace, actor, trigger.type, trigger.ref)
 
 
 class Birth(msgspec.Struct, kw_only=True, dict=True):

@@ -51,6 +51,7 @@ class Claimer(Role):
         self._lease = lease
         self._doubts = 0
         advancer.wake_claimer = self.wake
+        advancer.wakes_at = self.expect
         advancer.doubt = self.doubt
 
     @property
@@ -71,7 +72,9 @@ class Claimer(Role):
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses = self._lease.losses
-        claim = await self._store.claim(self._worker, list(self._workflows), room, now, self._limits())
+        declined = self._advancer.has_declined
+        workflows = list(self._workflows)
+        claim = await self._store.claim(self._worker, workflows, room, now, self._limits(), declined)
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1
@@ -82,6 +85,12 @@ class Claimer(Role):
         if claim.next_wake_at is None:
             return LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.001, (claim.next_wake_at - self._clock.now()) / 1e6))
+
+    def expect(self, due: int) -> None:
+        """A run that is handed back wants to be woken then, perhaps earlier than any that the last claim told of."""
+        seconds = (due - self._clock.now()) / 1e6
+        if seconds < LOOK_SECONDS:  # the rest is seen by a look that comes before
+            self.wake_within(seconds)
 
     def doubt(self) -> None:
         """The store may know of leases that this worker does not: look before the next claim."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import OperatorError
+from holdfast.errors import InvalidRequest, OperatorError, StoreLost, StoreUnavailable
 from holdfast.store.protocol import Answer, Change, Store
 from holdfast.worker.patience import LONGEST_SECONDS, SHORTEST_SECONDS, TROUBLE
 
@@ -46,6 +46,7 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self.commits = 0
         self.trouble: str | None = None
+        self._refusal: str | None = None
 
     @property
     def idle(self) -> bool:
@@ -54,9 +55,14 @@ class Committer:
     def submit(self, change: Change, done: Done, patience_seconds: float = math.inf) -> None:
         """Commit the change with the next group. ``done`` is called from inside a task: it must not run a program.
 
-        With a finite patience it is answered with the store's error instead, at once where an operator must act.
+        With a finite patience it is answered with the store's error instead, at once where an operator must act. Once
+        it is stopped nothing is committed: callers are told so, and a turn has nobody to be told.
         """
         patient = patience_seconds == math.inf
+        if self._refusal is not None:
+            if not patient:
+                done(InvalidRequest(self._refusal))
+            return
         deadline = math.inf if patient else asyncio.get_running_loop().time() + patience_seconds
         self._waiting.append(Waiting(change, done, deadline))
         if self._task is None or self._task.done():
@@ -68,18 +74,43 @@ class Committer:
         self.submit(change, into(future), CALLER_PATIENCE_SECONDS)
         return await future
 
-    async def stop(self) -> None:
-        """Give up whatever is not committed. What was committed stays."""
-        self._waiting.clear()
+    def start(self) -> None:
+        """Take changes, after it refused them."""
+        self._refusal = None
+
+    def refuse(self, why: str) -> None:
+        """Take nothing from now on; callers are told why."""
+        self._refusal = why
+
+    async def stop(self, refusal: str = "the engine is closed") -> None:
+        """Give up whatever is not committed, and say so to callers that wait. What was committed stays."""
+        self.refuse(refusal)
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if each.deadline < math.inf:
+                each.done(InvalidRequest(refusal))
 
     async def _run(self) -> None:
         while self._waiting:
             group = self._waiting[:BATCH_LIMIT]
             del self._waiting[:BATCH_LIMIT]
-            await self._settle(group)
+            try:
+                await self._settle(group)
+            except asyncio.CancelledError:
+                self._leave_open(group)
+                raise
+
+    def _leave_open(self, group: list[Waiting]) -> None:
+        """It was stopped while these were on their way: whether they were made is not known."""
+        told = (
+            "the engine was closed while this was committed, and may have made it durable: ask again, with the same id"
+        )
+        for waiting in group:
+            if waiting.deadline < math.inf:
+                waiting.done(StoreUnavailable(told))
 
     async def _settle(self, group: list[Waiting]) -> None:
         """Commit until the store answers. A change that the store cannot take is answered with its error, alone."""
@@ -112,7 +143,9 @@ class Committer:
             await self._settle([waiting])
 
     def _complain(self, error: Exception, waiting: int) -> None:
-        if self.trouble != str(error):
+        if self.trouble != str(error) and isinstance(error, StoreLost):
+            log.error("%s (%d changes cannot be made durable)", error, waiting + len(self._waiting))
+        elif self.trouble != str(error):
             log.warning("%s (%d changes wait; nothing is lost)", error, waiting + len(self._waiting))
         self.trouble = str(error)
 

@@ -17,6 +17,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
+from holdfast.worker.containment import is_interrupt
 from holdfast.worker.performer import Call, Performance
 
 if TYPE_CHECKING:
@@ -78,11 +79,13 @@ class Case:
         """What is done to whom, whatever the function is called."""
         return self.proposal.connector, self.proposal.operation
 
-    def misfit(self, result: Payload) -> Exception | None:
+    def misfit(self, result: Payload) -> BaseException | None:
         """Why the act cannot have given this result, with which its run could never go on; None where it can."""
         try:
             self.action.read_result(result)
-        except Exception as error:  # a class of the author's own may refuse it in its own way
+        except BaseException as error:  # a class of the author's own may refuse it in its own way
+            if is_interrupt(error):
+                raise
             return error
         return None
 

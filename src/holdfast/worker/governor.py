@@ -33,6 +33,7 @@ from holdfast.worker import asking, recording
 from holdfast.worker.acts import Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
+from holdfast.worker.containment import is_interrupt
 from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, Ruled, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently
@@ -145,7 +146,9 @@ class Governor:
             arguments = action.with_defaults(given)
             name = str(promise)
             proposal = action.propose(arguments, name, given)
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             return self._refuse_unread(held, request, action, error, now)
         if proposal.former is not None:
             if promise not in gate.keys:
@@ -249,7 +252,7 @@ class Governor:
         return Passage((note, *withdrawn), lambda _: self._settler.settle(held, request, Err(failure)))
 
     def _refuse_unread(
-        self, held: Held, request: Invoke, action: Action[..., Any], error: Exception, now: int
+        self, held: Held, request: Invoke, action: Action[..., Any], error: BaseException, now: int
     ) -> Passage:
         """The arguments do not fit what the action says of them: nothing can be judged."""
         try:

@@ -46,6 +46,7 @@ class Held:
         "generation",
         "head",
         "id",
+        "inherited",
         "key",
         "lineage",
         "parent",
@@ -82,6 +83,7 @@ class Held:
         self.gate = Gatehouse(run.writes) if run.governed else None
         self.lineage = 0
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
+        self.inherited: set[PromiseId] | None = None  # the steps that whoever held it before may have begun
         self.arrivals: list[Arrival] = []
         self.steps: dict[PromiseId, Performance] = {}
         self.committing = False

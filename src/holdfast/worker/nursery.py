@@ -66,8 +66,7 @@ class Nursery:
         if work is None or work.change.renewal is not None:
             held.drop()
             self._delivered()
-            self._committer.submit(birth.start(self._clock.now()), done, CALLER_PATIENCE_SECONDS)
-            self._queued()
+            self._committer.submit(birth.start(self._clock.now()), partial(self._left, done), CALLER_PATIENCE_SECONDS)
             return
         start = birth.start_with(work.change, owner)
         held.committing = True
@@ -78,6 +77,10 @@ class Nursery:
         self.unborn.discard(held)
         self._delivered()
         self._born(held, work, start, done, answer)
+
+    def _left(self, done: Done, answer: p.Answer | Exception) -> None:
+        done(answer)
+        self._queued()  # not before it is there: whoever looks sooner finds nothing, and sleeps
 
     def _delivered(self) -> None:
         self._bearing -= 1

@@ -7,25 +7,28 @@ when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
 from holdfast.gate.actions import Action
-from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import decode, encode
 from holdfast.store.protocol import Key, Store
+from holdfast.worker.attempt_errors import is_terminal, is_unknown, retry_after
 from holdfast.worker.clock import Clock
+from holdfast.worker.containment import Escaped, is_interrupt
 from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
@@ -34,37 +37,14 @@ Call = tuple[list[Any], dict[str, Any]]
 Report = Callable[["Performance", Outcome], None]
 Beats = Callable[["Performance", bytes], None]
 
-_RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
-
-_OPEN_STATUSES: Final = frozenset({408, 500, 502, 503, 504})
-"""Answers that do not say whether a request was carried out: it may have been before whoever answers gave up."""
-
-_NO_ANSWER: Final = frozenset(
-    {
-        "BrokenPipeError",
-        "ChunkedEncodingError",
-        "ConnectionAbortedError",
-        "ConnectionResetError",
-        "IncompleteRead",
-        "IncompleteReadError",
-        "OutcomeUnknown",
-        "ReadError",
-        "ReadTimeout",
-        "ReadTimeoutError",
-        "RemoteDisconnected",
-        "RemoteProtocolError",
-        "ServerDisconnectedError",
-        "ServerTimeoutError",
-        "TimeoutError",
-        "WriteError",
-        "WriteTimeout",
-    }
-)
-"""Errors of the usual HTTP libraries, and Python's own, that leave open whether a request was carried out."""
-
 
 class StepInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key."""
+    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key.
+
+    ``begun_before`` says that this very attempt may have been begun before, by a worker that did not live to tell what
+    came of it, or that handed it back unfinished; for an action, that an attempt of unknown outcome came before. Where
+    it is set, look whether the act was done before you do it.
+    """
 
     tenant: str
     run: str
@@ -72,6 +52,7 @@ class StepInfo(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     key: str
     progress: Any = None
+    begun_before: bool = False
 
 
 class Performance(msgspec.Struct):
@@ -90,6 +71,7 @@ class Performance(msgspec.Struct):
     act: str | None = None  # the idempotency key of the act that it does, or looks for
     again: int = 0  # how often the call was undone before
     uncut: bool = False  # once begun, it is never called off
+    begun_before: bool = False  # an earlier holder may have begun it
     begun: bool = False
     done: bool = False  # the function returned, whatever came of its result
     unknown: bool = False  # it failed, and nobody can tell whether its act was done
@@ -104,7 +86,17 @@ class Performance(msgspec.Struct):
         key = self.act
         if key is None:  # a call that was undone and is done again is another one to the other side
             key = f"{self.promise}:{self.again}" if self.again else str(self.promise)
-        return StepInfo(self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress)
+        return StepInfo(
+            self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress, self.begun_before
+        )
+
+    @property
+    def under_way(self) -> bool:
+        """Whether its task runs just now. A loop that is closed throws GeneratorExit into tasks that do not."""
+        try:
+            return self.task is not None and asyncio.current_task() is self.task
+        except RuntimeError:  # no loop runs any more
+            return False
 
     @property
     def writes(self) -> bool:
@@ -127,7 +119,7 @@ class Performance(msgspec.Struct):
             self.loop.call_soon_threadsafe(self.beats, self, encode(details, "a heartbeat's details").data)
 
 
-_performance: contextvars.ContextVar[Performance] = contextvars.ContextVar("holdfast-performance")
+_performance: contextvars.ContextVar[Performance | None] = contextvars.ContextVar("holdfast-performance", default=None)
 
 
 def heartbeat(details: object = None) -> None:
@@ -140,11 +132,16 @@ def step_info() -> StepInfo:
     return _current("step_info()").info
 
 
+def is_authored() -> bool:
+    """Whether an author's step runs just now, and not the engine."""
+    return _performance.get() is not None
+
+
 def _current(what: str) -> Performance:
-    try:
-        return _performance.get()
-    except LookupError:
-        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.") from None
+    performance = _performance.get()
+    if performance is None:
+        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.")
+    return performance
 
 
 class Performer:
@@ -177,6 +174,7 @@ class Performer:
         act: str | None = None,
         uncut: bool = False,
         again: int = 0,
+        begun_before: bool = False,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
@@ -185,7 +183,7 @@ class Performer:
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
-            step, key, promise, attempt, input, report, beats, owner, loop, call, act, again, uncut
+            step, key, promise, attempt, input, report, beats, owner, loop, call, act, again, uncut, begun_before
         )
         if self._closed:
             return performance
@@ -223,13 +221,14 @@ class Performer:
             if not performance.called_off:
                 performance.unknown = True
                 outcome = AttemptFailed(promise, describe(error), attempt, started_at)
-        except (TerminalError, AuthorError) as error:
-            performance.unknown = performance.writes and _is_unknown(error, writes=True)
-            outcome = Settled(promise, Err(describe(error)), attempt, started_at)
         except Exception as error:
-            performance.unknown = _is_unknown(error, writes=performance.writes)
-            outcome = _failed(error, promise, attempt, started_at)
+            outcome = _failed(performance, error.error if isinstance(error, Escaped) else error, started_at)
+        except BaseException as error:
+            if is_interrupt(error) or not performance.under_way:
+                raise
+            outcome = _failed(performance, error, started_at)
         finally:
+            _performance.set(None)  # what the engine does from here on is not the step's
             performance.task = None  # it holds its context, and that this: only the garbage collector could part them
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
@@ -261,10 +260,17 @@ class Performer:
 
     async def _awaitable(self, step: Step[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
         if step.is_async:
-            return await step.function(*args, **kwargs)
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: context.run(step.function, *args, **kwargs))
+            try:
+                return await step.function(*args, **kwargs)
+            except (
+                SystemExit,
+                KeyboardInterrupt,
+            ) as error:  # this may be a task of its own, and asyncio would let it by
+                if is_interrupt(error):
+                    raise
+                raise Escaped(error) from error
+        call = partial(contextvars.copy_context().run, step.function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _contained, call)
 
 
 async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -> Any:
@@ -284,67 +290,29 @@ async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -
         task.cancel()
 
 
-def _failed(error: Exception, promise: PromiseId, attempt: int, started_at: int) -> Outcome:
-    """Tell what another attempt may mend from what it cannot."""
-    failure: Failure = describe(error)
-    if _is_terminal(error):
-        return Settled(promise, Err(failure), attempt, started_at)
-    return AttemptFailed(promise, failure, attempt, started_at, _retry_after(error))
-
-
-def _is_unknown(error: Exception, *, writes: bool) -> bool:
-    """Whether what was sent may have arrived although no answer came: told by its class, whichever library it is of.
-
-    Libraries wrap what happened: as the cause, as the reason, or as an argument of their own error. For an act that
-    ``writes``, an answer that leaves it open is none.
-    """
-    seen: set[int] = set()
-    found: list[object] = [error]
-    while found:
-        one = found.pop()
-        if not isinstance(one, BaseException) or id(one) in seen:
-            continue
-        seen.add(id(one))
-        if any(kind.__name__ in _NO_ANSWER for kind in type(one).__mro__):
-            return True
-        if writes and _leaves_open(one):
-            return True
-        found += [one.__cause__, one.__context__, _told(one, "reason"), *one.args]
-    return False
-
-
-def _leaves_open(error: BaseException) -> bool:
-    status = _status(error) or _told(error, "code")  # urllib's calls it so
-    return isinstance(status, int) and status in _OPEN_STATUSES
-
-
-def _status(error: BaseException) -> int | None:
-    """The HTTP status behind an error of httpx, requests or aiohttp."""
-    status = _told(_told(error, "response"), "status_code") or _told(error, "status")
-    return status if isinstance(status, int) else None
-
-
-def _told(error: object, name: str) -> Any:
-    """What an error of a library says of itself. Asking must not fail: the attempt would end without any arrival."""
+def _contained(call: Callable[[], Any]) -> Any:
+    """Call a plain function in its thread. What is no Exception, and StopIteration, no future could carry."""
     try:
-        return getattr(error, name, None)
+        return call()
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        raise
+    except StopIteration as error:
+        raise Escaped(error) from error
     except Exception:
-        return None
+        raise
+    except BaseException as error:
+        raise Escaped(error) from error
 
 
-def _is_terminal(error: Exception) -> bool:
-    status = _status(error)
-    return status is not None and 400 <= status < 500 and status not in _RETRYABLE_STATUSES
-
-
-def _retry_after(error: Exception) -> float | None:
-    """How long the other side asked to be left alone: a RetryableError's wish, or a Retry-After header in seconds."""
-    wish = getattr(error, "retry_after", None)
-    if wish is None:
-        holder = getattr(error, "response", None) or error
-        headers = getattr(holder, "headers", None)
-        wish = None if headers is None else headers.get("Retry-After")
-    try:
-        return None if wish is None else max(0.0, float(wish))
-    except (TypeError, ValueError):
-        return None
+def _failed(performance: Performance, error: BaseException, started_at: int) -> Outcome:
+    """Tell what another attempt may mend from what it cannot."""
+    promise, attempt, failure = performance.promise, performance.attempt, describe(error)
+    if isinstance(error, TerminalError | AuthorError):
+        performance.unknown = performance.writes and is_unknown(error, writes=True)
+        return Settled(promise, Err(failure), attempt, started_at)
+    # What interrupts may have come at any moment of the act.
+    interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
+    performance.unknown = interrupted or is_unknown(error, writes=performance.writes)
+    if is_terminal(error):
+        return Settled(promise, Err(failure), attempt, started_at)
+    return AttemptFailed(promise, failure, attempt, started_at, retry_after(error))

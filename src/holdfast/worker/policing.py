@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.gate.policy_keeper import PolicyKeeper
@@ -16,20 +17,27 @@ LOOK_SECONDS: Final = 2.0
 
 
 class PolicyWatcher(Role):
-    """Looks at the policy's file every other second. A broken one changes nothing, and the keeper says so."""
+    """Looks at the policy's file every other second. A broken one changes nothing, and the keeper says so.
+
+    ``changed`` is called when another policy is in force: its caps may let a run begin that has to wait otherwise.
+    """
 
     name = "policy watcher"
 
-    def __init__(self, keeper: PolicyKeeper, committer: Committer, clock: Clock, worker: str) -> None:
+    def __init__(
+        self, keeper: PolicyKeeper, committer: Committer, clock: Clock, worker: str, changed: Callable[[], None]
+    ) -> None:
         super().__init__()
         self._keeper = keeper
         self._committer = committer
         self._clock = clock
         self._worker = worker
+        self._changed = changed
         self._noted: str | None = None
 
     async def round(self) -> float | None:
-        self._keeper.reload()
+        if self._keeper.reload():
+            self._changed()
         policy = self._keeper.current
         if policy.hash != self._noted:
             details = {"policy": policy.hash, "source": policy.source, "before": self._noted or ""}

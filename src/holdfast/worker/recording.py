@@ -21,6 +21,7 @@ from holdfast.kernel.arrivals import AttemptFailed
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.failures import describe
 from holdfast.store import protocol as p
+from holdfast.worker.containment import is_interrupt
 from holdfast.worker.gatehouse import Case, Clearance, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome
@@ -216,7 +217,9 @@ def _cost(case: Case, result: Payload) -> dict[str, float | str] | None:
             "amount": _amount(cost.amount),
             "currency": _text(cost.currency),
         }
-    except Exception as error:
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         why = f"cost= failed: {action.secrets.scrub_text(describe(error).message, case.arguments)}"
         return {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": why}
     return told

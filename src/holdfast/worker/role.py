@@ -17,7 +17,8 @@ class Role:
     """A background part. ``round`` does one round of work and says how many seconds may pass before the next.
 
     Starting twice, stopping twice, and stopping before starting do no harm. ``wake`` begins the next round at once; a
-    wake during a round is not lost.
+    wake during a round is not lost. ``wake_within`` is the same for later: whoever knows of a nearer time than the
+    round did must say so, because the role sleeps for as long as its last round said.
     """
 
     name = "role"
@@ -25,6 +26,7 @@ class Role:
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
 
     async def round(self) -> float | None:
         """Work, and give the seconds until the next round; None waits for a wake."""
@@ -38,7 +40,24 @@ class Role:
     def wake(self) -> None:
         self._woken.set()
 
+    def wake_within(self, seconds: float) -> None:
+        """Begin a round in so many seconds. Only the earliest is kept: the round that it begins sees the later ones."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + max(0.0, seconds)
+        if self._alarm is not None:
+            if self._alarm.when() <= at:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.wake()
+
     async def stop(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

@@ -154,6 +154,7 @@ class Taker(Role):
             self._beaten,
             work,
             again=rest[0] if rest else 0,  # work that an older version offered does not say
+            begun_before=work.claims > 1,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

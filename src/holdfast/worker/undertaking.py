@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, Settled
+from holdfast.kernel.arrivals import Arrival, Begun, Settled
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.definitions import Step
 from holdfast.store import protocol as p
@@ -17,6 +17,8 @@ from holdfast.worker.committer import Committer
 from holdfast.worker.gatehouse import Clearance
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome, Performance, Performer
+from holdfast.worker.recording import is_unaccounted
+from holdfast.worker.turns import is_local
 
 
 class Undertakings:
@@ -38,6 +40,20 @@ class Undertakings:
         self._acts = acts
         self._arrive = arrive
 
+    def inherit(self, held: Held) -> None:
+        """A run was taken over: its steps that are not settled were asked for by a turn that is durable, so whoever
+        held it may have begun them. The journal says so from the next turn on, and so does ``step_info()``.
+
+        A run that is queued was held by nobody since it began, or began anew: its steps are another run's, or none.
+        """
+        if held.row.standing == "queued":
+            return
+        for request in held.live.outstanding():
+            if type(request) is Invoke and is_local(request):
+                held.inherited = held.inherited or set()
+                held.inherited.add(request.promise_id)
+                held.arrivals.append(Begun(request.promise_id, request.attempt, self._clock.now()))
+
     def begin(self, held: Held, request: Invoke) -> None:
         """Begin an attempt of a step."""
         promise = request.promise_id
@@ -57,6 +73,7 @@ class Undertakings:
             self._beaten,
             held,
             again=request.again,
+            begun_before=_is_inherited(held, promise),
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
@@ -92,9 +109,18 @@ class Undertakings:
             call=case.call if probe is None else None,
             act=case.proposal.key,
             uncut=probe is None,
+            begun_before=held.gate is not None and is_unaccounted(held.gate.receipts.get(case.promise), case.promise),
         )
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:
         held, clearance = performance.owner
         self._acts.finish(held, clearance, outcome)
         clearance.performance = None  # the two hold each other: only the garbage collector could part them
+
+
+def _is_inherited(held: Held, promise: PromiseId) -> bool:
+    """Whether an earlier holder may have begun it. Only its first attempt here is that one."""
+    if held.inherited is None or promise not in held.inherited:
+        return False
+    held.inherited.discard(promise)
+    return True

@@ -26,12 +26,13 @@ from holdfast.worker.births import Birth
 from holdfast.worker.claimer import Claimer
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
+from holdfast.worker.containment import contain_tasks
 from holdfast.worker.executions import Executions
 from holdfast.worker.governor import Governor
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.patience import patiently
-from holdfast.worker.performer import Performer
+from holdfast.worker.performer import Performer, is_authored
 from holdfast.worker.policing import PolicyWatcher
 from holdfast.worker.pruner import Pruner
 from holdfast.worker.rescuer import Rescuer
@@ -106,6 +107,7 @@ class Worker:
         if self._running:
             return
         guard()
+        contain_tasks(asyncio.get_running_loop(), is_authored)
         options = self.options
         self.id = self._new_id()
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
@@ -169,7 +171,7 @@ class Worker:
         self.advancer.wake_sealer = self._sealer.wake
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
-            roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id))
+            roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         if options.retention_days is not None:
             roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
         return roles

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from holdfast import receive, step, workflow
-from holdfast.cli.timeline import Item, fold, item_rows
+from holdfast.cli.output import iso
+from holdfast.cli.timeline import Item, fold, item_record, item_rows
 from holdfast.journal.payload import RetryPolicy
+from holdfast.kernel.arrivals import Begun
 from tests.runs import SECOND, Run, cancel, signal
 
 
@@ -89,3 +91,29 @@ def test_rows_begin_with_the_offset_from_the_start() -> None:
     ]
     assert [row[0] for row in rows] == ["+0 ms", "+0 ms", "+1m 30s"]
     assert rows[1] == ["+0 ms", "✓", "timeline_fetch", "", "1m 30s", "('a') → 'A'"]
+
+
+def test_an_attempt_that_was_begun_again_says_so() -> None:
+    """Whoever took the run over recorded that it begins the attempt, which may have been begun before."""
+    run = Run(patient)
+    run.advance()
+    run.advance(Begun(run.promise(0), 1, run.now + 5 * SECOND), after=5)
+    item = _items(run)["timeline_fetch"]
+    assert (item.state, item.troubles, item.repeats) == ("open", [], [(1, run.now)])
+    turn = len(run.journal)
+    run.advance(run.ok(0, "A"), after=1)
+    items = fold(run.journal, turns={turn})
+    (item,) = [item for item in items if item.name == "timeline_fetch"]
+    assert (item.state, item.attempts, item.repeats) == ("done", 1, [(1, run.now - SECOND)])
+    shown = "\n".join(str(cell) for row in item_rows(items) for cell in row)
+    assert "the worker that had it before was lost, and may have begun it" in shown
+    assert item_record(item)["begun_again"] == [{"attempt": 1, "at": iso(run.now - SECOND)}]
+
+
+def test_an_attempt_that_was_begun_once_says_nothing() -> None:
+    """Its start is recorded with its end, whatever else the turn records."""
+    run = Run(patient)
+    run.advance()
+    run.advance(run.failed(0, "away"), signal("more", "!"))
+    run.advance(run.ok(0, "A", attempt=2), after=5)
+    assert [item.repeats for item in fold(run.journal) if item.repeats] == []

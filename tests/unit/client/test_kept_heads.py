@@ -27,7 +27,7 @@ class Ground:
 
     async def sealed(self, *said: str, tenant: str = "default") -> None:
         """Each in a block of its own."""
-        await self.store.open()
+        await self.app.open()
         for each in said:
             told = encode(Operated(NOW, "pause", each))
             await self.store.commit([p.Note(tenant, None, "operator", NOW, told)])
@@ -137,6 +137,7 @@ def test_what_is_no_head_is_refused() -> None:
 
     async def main() -> None:
         ground = Ground()
+        await ground.app.open()
         with pytest.raises(InvalidRequest, match="nothing is sealed in the audit of tenant 'default' so far"):
             await ground.store.open()
             await ground.app.audit.head()

@@ -128,6 +128,55 @@ def test_a_clock_that_goes_backwards_fires_nothing_early_and_breaks_no_law() -> 
     assert stamps == sorted(stamps)
 
 
+@workflow(name="signals.told_then_nap")
+async def told_then_nap() -> str:
+    await receive("go")
+    await asyncio.sleep(10)
+    return "awake"
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_a_timer_set_after_a_clock_was_put_right_takes_its_duration(rebuilt: bool) -> None:
+    """An hour that a clock was ahead is in the journal for good; a timer goes by the clock as it is now."""
+    run = Run(told_then_nap)
+    run.now += 3600 * SECOND
+    run.advance()
+    run.now -= 3600 * SECOND
+    if rebuilt:
+        run = run.rebuilt()
+    run.advance(signal("go"))
+    assert run.execution.next_due() == NOW + 10 * SECOND
+    assert run.advance(after=9.999999).events == []
+    run.advance(after=0.000001)
+    assert run.result() == "awake"
+    stamps = [entry.timestamp for entry in run.journal]
+    assert stamps == sorted(stamps)
+    check_replay(run)
+
+
+@step(name="signals.tried_again", retries=1)
+async def tried_again() -> str:
+    raise AssertionError("the kernel runs no step")
+
+
+@workflow(name="signals.trying_again")
+async def trying_again() -> str:
+    return await tried_again()
+
+
+def test_a_retry_after_a_clock_was_put_right_takes_its_delay() -> None:
+    """Like a timer."""
+    run = Run(trying_again)
+    run.now += 3600 * SECOND
+    run.advance()
+    run.now -= 3600 * SECOND
+    run.advance(run.failed(0, retry_after=5))
+    assert run.execution.next_due() == NOW + 5 * SECOND
+    assert run.advance(after=4.999999).requests == []
+    assert run.advance(after=0.000001).requests
+    check_replay(run)
+
+
 def test_a_timer_survives_a_rebuild_with_its_own_time() -> None:
     """J-23: the recorded ``fire_at`` decides, not the time of the rebuild."""
     run = Run(nap, 10)

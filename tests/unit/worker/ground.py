@@ -152,7 +152,7 @@ class Ground:
 
 
 def line_of(app: Holdfast) -> Line:
-    line = app.store
+    line = app._store
     assert isinstance(line, Line)
     return line
 

@@ -39,7 +39,7 @@ class Ground:
 
     async def open(self) -> p.Run:
         """With a governed run whose entries are not sealed yet."""
-        await self.store.open()
+        await self.app.open()
         self.old = await self.keychain.signer()
         return await run_in_store(self.store)
 

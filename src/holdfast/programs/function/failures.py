@@ -54,7 +54,15 @@ def describe(error: BaseException) -> Failure:
         return error.failure
     kind = type(error)
     trace = "".join(traceback.format_exception(error, limit=-20))
-    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(str(error)), _clean(_end_of(trace)))
+    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(_message(error)), _clean(_end_of(trace)))
+
+
+def _message(error: BaseException) -> str:
+    """What the exception says of itself. A class whose text cannot be had must not lose the failure."""
+    try:
+        return str(error)
+    except BaseException as unsaid:
+        return f"its text cannot be read: {type(unsaid).__name__}"
 
 
 def _end_of(trace: str) -> str:

@@ -165,7 +165,7 @@ def _advanced_row(run: p.Run, change: p.Advance) -> p.Run:
         consumed=change.consumed,
         updated_at=run.updated_at if at is None else at,
         ended_at=at if ends else None,
-        crashes=0,
+        crashes=run.crashes if segment is None else 0,
         ready_at=None,
         pause=pause,
         governed=run.governed or projection.governed,

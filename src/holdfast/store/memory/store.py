@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
+from holdfast.store.memory import handovers
 from holdfast.store.memory.admitting import admitted
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import Governance, lacks_evidence
@@ -101,18 +102,27 @@ class MemoryStore(Governance):
             strays |= {owner for _, owner, _ in tables.offers() if owner is not None}
             for worker_id in [*gone, *sorted(strays - tables.workers.keys())]:
                 _take_back(tables, worker_id, now, died=True)
-        if gone or strays:
+            forsaken = handovers.forget_forsaken(tables, alive_after)
+        if gone or strays or forsaken:
             self._tables.hint()
         return gone
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: p.Limits | None = None,
+        has_declined: bool = False,
     ) -> p.Claim:
         known = frozenset(workflows)
         with self._transaction() as tables:
             _wake(tables, now)
             ready = [tables.runs[key] for key in tables.ready]
             wanted = [run for run in ready if run.pause is None and run.workflow in known]
+            if has_declined:
+                wanted = [run for run in wanted if not handovers.has_declined(tables, run, worker)]
             wanted.sort(key=lambda run: (-run.priority, run.ready_at or 0, run.key))
             chosen, next_at = wanted[:limit], None
             if limits is not None:
@@ -132,6 +142,18 @@ class MemoryStore(Governance):
             wakes = [tables.runs[key].wake_at for key in tables.sleeping]
             return p.Claim(claimed, min((at for at in (next_at, *wakes) if at is not None), default=None))
 
+    async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
+        with self._transaction() as tables:
+            declined = p.Declined(worker, now, reason)
+            handed = handovers.decline(tables, worker, key, epoch, declined, self._clock())
+        if handed:
+            self._tables.hint()
+        return handed
+
+    async def declined(self, key: p.Key) -> list[p.Declined]:
+        with self._transaction() as tables:
+            return handovers.declined(tables, tables.runs[key]) if key in tables.runs else []
+
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         claimed: list[p.Work] = []
         with self._transaction() as tables:
@@ -142,7 +164,7 @@ class MemoryStore(Governance):
             )
             for queue, limit in wanted.items():
                 claimed += [work for work in available if work.queue == queue][:limit]
-            leased = [replace(work, epoch=work.epoch + 1) for work in claimed]
+            leased = [replace(work, epoch=work.epoch + 1, claims=work.claims + 1) for work in claimed]
             for work in leased:
                 tables.offer(work, worker)
             left = [work.available_at for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]
@@ -236,6 +258,7 @@ class MemoryStore(Governance):
             if run is None or run.ended_at is not None or run.pause is None:
                 return False
             ready_at = now if run.owner is None else None
+            tables.declined.pop(key, None)
             tables.put(replace(run, pause=None, crashes=0, updated_at=now, ready_at=ready_at))
         self._tables.hint()
         return True
@@ -300,6 +323,7 @@ def _take_back(tables: Tables, worker: str, now: int, *, died: bool) -> None:
         if owner == worker:
             tables.offer(replace(work, epoch=work.epoch + 1), None)
     tables.workers.pop(worker, None)
+    handovers.forget_worker(tables, worker)
 
 
 def _wake(tables: Tables, now: int) -> None:

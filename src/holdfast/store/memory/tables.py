@@ -16,6 +16,7 @@ from holdfast.store.protocol import (
     EVIDENCE,
     Block,
     ChainEnd,
+    Declined,
     Entry,
     File,
     Key,
@@ -71,6 +72,7 @@ class Tables:
     chain_ends: dict[int, list[ChainEnd]] = field(default_factory=dict)  # by the number of the key they came with
     artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
+    declined: dict[Key, dict[str, tuple[int, Declined]]] = field(default_factory=dict)  # by worker, with the generation
     ready: dict[Key, None] = field(default_factory=dict)
     sleeping: dict[Key, None] = field(default_factory=dict)
     watchers: dict[int, Watcher] = field(default_factory=dict)

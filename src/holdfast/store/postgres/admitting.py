@@ -16,12 +16,12 @@ from holdfast.store.postgres.writer import columns
 
 
 async def claim_within(
-    connection: Any, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits
+    connection: Any, begun: str, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits
 ) -> p.Claim:
-    """Lease ready runs, inside a transaction."""
+    """Lease ready runs, inside a transaction. ``begun`` claims those that need no place."""
     await connection.execute(SQL["lock_admission"])
     await connection.execute(SQL["wake"], now)
-    found = await connection.fetch(SQL["claim_begun"], worker, list(workflows), limit, now)
+    found = await connection.fetch(begun, worker, list(workflows), limit, now)
     claimed = [rows.run(row) for row in found if row["tenant"] is not None]
     wakes = [found[0]["next_wake_at"]]
     room = limit - len(claimed)
@@ -31,8 +31,8 @@ async def claim_within(
         if candidates:
             admitted = admit(candidates, await _loads(connection, candidates, limits, now), limits, room, now)
             wakes.append(admitted.next_at)
-            begun = await connection.fetch(SQL["claim_admitted"], worker, *columns(admitted.keys, 2), now)
-            claimed += [rows.run(row) for row in begun]
+            let_in = await connection.fetch(SQL["claim_admitted"], worker, *columns(admitted.keys, 2), now)
+            claimed += [rows.run(row) for row in let_in]
     return p.Claim(claimed, min((at for at in wakes if at is not None), default=None))
 
 

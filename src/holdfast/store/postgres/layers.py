@@ -134,12 +134,25 @@ def is_plain(change: p.Change) -> bool:
             return True
 
 
+SOON_MICROSECONDS: Final = 6_000_000
+"""Workers look by themselves every five seconds: only of a nearer time must they be told."""
+
+
+def _wakes_soon(change: p.Advance) -> bool:
+    """Whether the turn hands the run back with a time that others, who sleep, would learn of too late."""
+    wake_at, segment = change.projection.wake_at, change.segment
+    if not change.release or wake_at is None or segment is None:
+        return False
+    return wake_at - segment.at < SOON_MICROSECONDS
+
+
 def concerns_others(change: p.Change) -> bool:
     """Whether another process may wait for this: it is hinted at with the commit."""
     match change:
         case p.Advance():
-            ended = change.projection.standing in p.ENDED
-            return ended or any(concerns_others(also) for also in change.also)
+            if change.projection.standing in p.ENDED or _wakes_soon(change):
+                return True
+            return any(concerns_others(also) for also in change.also)
         case p.Start():
             return change.owner is None or any(concerns_others(also) for also in change.also)
         case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note():

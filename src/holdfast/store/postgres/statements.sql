@@ -72,6 +72,7 @@ WHERE runs.id IS NOT NULL OR EXISTS (
 -- name: advance
 -- A lease that was given up advances nothing, nor does an ended run: nobody leases it.
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
+-- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
@@ -89,7 +90,8 @@ WITH given AS (
     SET version = given.next_version, head = coalesce(given.head, runs.head), standing = given.standing,
         cancelling = given.cancelling, wake_at = given.wake_at, waiting = given.waiting, error = given.error,
         consumed = given.consumed, updated_at = coalesce(given.at, runs.updated_at),
-        ended_at = CASE WHEN given.ended THEN given.at END, crashes = 0, ready_at = NULL,
+        ended_at = CASE WHEN given.ended THEN given.at END,
+        crashes = CASE WHEN given.head IS NULL THEN runs.crashes ELSE 0 END, ready_at = NULL,
         pause = coalesce(given.pause, runs.pause), governed = runs.governed OR given.governed, writes = given.writes,
         owner = CASE WHEN NOT (given.release AND (
             runs.arrived <= given.consumed OR given.ended OR coalesce(given.pause, runs.pause) IS NOT NULL
@@ -213,7 +215,7 @@ WITH added AS (
     ON CONFLICT (tenant, run, position) DO UPDATE
     SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
         priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
-        epoch = greatest(work.epoch + 1, excluded.epoch), done = false
+        epoch = greatest(work.epoch + 1, excluded.epoch), done = false, claims = 0
     WHERE excluded.attempt > work.attempt
 )
 SELECT pg_notify($11, $12) WHERE $12::text IS NOT NULL;
@@ -297,7 +299,43 @@ WHERE expires_at < clock.now OR (
 ORDER BY id FOR UPDATE OF workers SKIP LOCKED;
 
 -- name: forget_worker
+WITH forgotten AS (DELETE FROM declined WHERE worker = ANY ($1::text[]))
 DELETE FROM workers WHERE id = ANY ($1::text[]);
+
+-- name: lease
+SELECT workflow, generation FROM runs WHERE tenant = $1 AND id = $2 AND owner = $3 AND epoch = $4 FOR NO KEY UPDATE;
+
+-- name: fitting
+-- Another worker that serves a run's workflow and has not declined it.
+SELECT workers.id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE $1 = ANY (workers.workflows) AND workers.expires_at >= clock.now AND workers.id <> $5 AND NOT EXISTS (
+    SELECT FROM declined WHERE tenant = $2 AND run = $3 AND worker = workers.id AND generation = $4
+) LIMIT 1;
+
+-- name: decline
+INSERT INTO declined (tenant, run, worker, generation, at, reason) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant, run, worker) DO UPDATE
+SET generation = excluded.generation, at = excluded.at, reason = excluded.reason;
+
+-- name: hand_over
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = $3 WHERE tenant = $1 AND id = $2;
+
+-- name: declined
+SELECT declined.worker, declined.at, declined.reason FROM declined
+JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run AND runs.generation = declined.generation
+WHERE declined.tenant = $1 AND declined.run = $2 ORDER BY declined.at, declined.worker;
+
+-- name: forget_forsaken
+-- Runs that every living worker has declined are offered to all of them once more: the last of them parks it.
+DELETE FROM declined USING runs, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+WHERE runs.tenant = declined.tenant AND runs.id = declined.run AND NOT EXISTS (
+    SELECT FROM workers
+    WHERE runs.workflow = ANY (workers.workflows) AND workers.expires_at >= clock.now AND NOT EXISTS (
+        SELECT FROM declined AS before
+        WHERE before.tenant = runs.tenant AND before.run = runs.id
+          AND before.worker = workers.id AND before.generation = runs.generation
+    )
+);
 
 -- name: take_back_runs
 -- $3 is 1 where the workers died, 0 where they left in good order.
@@ -362,11 +400,12 @@ WITH free AS (
         FOR UPDATE SKIP LOCKED
     ) AS work
 ), claimed AS (
-    UPDATE work SET owner = $1, epoch = epoch + 1
+    UPDATE work SET owner = $1, epoch = epoch + 1, claims = claims + 1
     FROM free WHERE work.tenant = free.tenant AND work.run = free.run AND work.position = free.position
-    RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, ordinal
+    RETURNING work.tenant, work.run, work.position, queue, name, attempt, body, priority, available_at, epoch, claims,
+              ordinal
 )
-SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, (
+SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, claims, (
     SELECT min(work.available_at) FROM work
     WHERE work.owner IS NULL AND NOT work.done AND work.queue = ANY ($2::text[]) AND NOT EXISTS (
         SELECT FROM claimed
@@ -380,7 +419,8 @@ ORDER BY ordinal, priority DESC, available_at, claimed.tenant, claimed.run, clai
 SELECT * FROM runs WHERE owner = $1;
 
 -- name: leased_work
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = $1;
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims
+FROM work WHERE owner = $1;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
@@ -424,7 +464,7 @@ SELECT data FROM blobs WHERE tenant = $1 AND digest = $2;
 SELECT digest, data FROM blobs WHERE tenant = $1 AND digest = ANY ($2::bytea[]);
 
 -- name: work_of
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims, owner FROM work
 WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 
 -- name: progress_of
@@ -434,6 +474,8 @@ SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER 
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
 
 -- name: unpause
+-- Whoever has declined the run may try again: a person has done something about it.
+WITH forgotten AS (DELETE FROM declined WHERE tenant = $1 AND run = $2)
 UPDATE runs SET pause = NULL, crashes = 0, updated_at = $3, ready_at = CASE WHEN owner IS NULL THEN $3::bigint END
 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL AND pause IS NOT NULL
 RETURNING id, pg_notify($4, $5);

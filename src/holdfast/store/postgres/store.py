@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres import rows
+from holdfast.store.postgres import handovers, rows
 from holdfast.store.postgres.admitting import claim_within
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
@@ -104,6 +104,7 @@ class PostgresStore(Governance):
                 strays = [row[0] for row in await connection.fetch(SQL["strays"])]
                 if gone or strays:
                     await self._take_back(connection, [*gone, *strays], now, died=True)
+                await connection.execute(SQL["forget_forsaken"])
                 return gone
 
         return await self._retried(attempt)
@@ -116,16 +117,35 @@ class PostgresStore(Governance):
         await connection.execute(SQL["notify"], *self._hint())
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: p.Limits | None = None,
+        has_declined: bool = False,
     ) -> p.Claim:
         if limits is not None:
             async with self._transaction() as connection:
-                return await claim_within(connection, worker, workflows, limit, now, limits)
+                begun = handovers.CLAIM_BEGUN[has_declined]
+                return await claim_within(connection, begun, worker, workflows, limit, now, limits)
         async with self._connection() as connection:
             await connection.execute(SQL["wake"], now)
-            found = await connection.fetch(SQL["claim"], worker, list(workflows), limit, now)
+            found = await connection.fetch(handovers.CLAIM[has_declined], worker, list(workflows), limit, now)
         claimed = [rows.run(row) for row in found if row["tenant"] is not None]
         return p.Claim(claimed, found[0]["next_wake_at"])
+
+    async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
+        async def attempt() -> bool:
+            async with self._transaction() as connection:
+                handed = await handovers.decline(connection, key, epoch, p.Declined(worker, now, reason))
+                await connection.execute(SQL["notify"], *self._hint())
+                return handed
+
+        return await self._retried(attempt)
+
+    async def declined(self, key: p.Key) -> list[p.Declined]:
+        return [p.Declined(*row) for row in await self._read("declined", *key)]
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now)

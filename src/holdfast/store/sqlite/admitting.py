@@ -19,11 +19,17 @@ from holdfast.store.sqlite.sql import GATE
 
 
 def claim(
-    connection: sqlite3.Connection, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits
+    connection: sqlite3.Connection,
+    going: str,
+    worker: str,
+    workflows: Sequence[str],
+    limit: int,
+    now: int,
+    limits: p.Limits,
 ) -> tuple[list[tuple[Any, ...]], int | None]:
-    """The rows leased, and when a rate lets the next run begin."""
+    """The rows leased, and when a rate lets the next run begin. ``going`` claims what needs no place."""
     names = msgspec.json.encode(list(workflows)).decode()
-    claimed = connection.execute(GATE["claim_going"], (worker, names, limit, now)).fetchall()
+    claimed = connection.execute(going, (worker, names, limit, now)).fetchall()
     room = limit - len(claimed)
     if room <= 0:
         return claimed, None

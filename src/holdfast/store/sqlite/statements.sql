@@ -22,9 +22,11 @@ SELECT 1 FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = 1 AND g
 -- name: advance
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
 -- A lease that was given up advances nothing: else a late release would hide that a message has made the run ready.
+-- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
 UPDATE runs
 SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
-    consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10, crashes = 0, ready_at = NULL,
+    consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10,
+    crashes = CASE WHEN ?2 IS NULL THEN crashes ELSE 0 END, ready_at = NULL,
     pause = coalesce(?16, pause), governed = governed OR ?19, writes = ?20,
     owner = CASE WHEN ?11 AND (arrived <= ?8 OR ?18 OR coalesce(?16, pause) IS NOT NULL) THEN NULL ELSE owner END
 WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation = ?17 AND owner IS NOT NULL
@@ -95,7 +97,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, run, position) DO UPDATE
 SET queue = excluded.queue, name = excluded.name, attempt = excluded.attempt, body = excluded.body,
     priority = excluded.priority, available_at = excluded.available_at, owner = NULL,
-    epoch = max(epoch + 1, excluded.epoch), done = 0
+    epoch = max(epoch + 1, excluded.epoch), done = 0, claims = 0
 WHERE excluded.attempt > work.attempt;
 
 -- name: withdraw
@@ -127,6 +129,46 @@ SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORD
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;
+
+-- name: forget_declined_by
+DELETE FROM declined WHERE worker = ?;
+
+-- name: lease
+SELECT workflow, generation FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = ?;
+
+-- name: fitting
+-- The workers that serve a run's workflow and have not declined it.
+SELECT workers.id FROM workers, json_each(workers.workflows) AS served
+WHERE served.value = ?1 AND workers.expires_at >= ?2 AND NOT EXISTS (
+    SELECT 1 FROM declined WHERE tenant = ?3 AND run = ?4 AND worker = workers.id AND generation = ?5
+);
+
+-- name: decline
+INSERT OR REPLACE INTO declined (tenant, run, worker, generation, at, reason) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: hand_over
+UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?3 WHERE tenant = ?1 AND id = ?2;
+
+-- name: declined
+SELECT declined.worker, declined.at, declined.reason FROM declined
+JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run AND runs.generation = declined.generation
+WHERE declined.tenant = ? AND declined.run = ? ORDER BY declined.at, declined.worker;
+
+-- name: forsaken
+-- Runs that every living worker has declined.
+SELECT DISTINCT declined.tenant, declined.run
+FROM declined JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run
+WHERE NOT EXISTS (
+    SELECT 1 FROM workers, json_each(workers.workflows) AS served
+    WHERE served.value = runs.workflow AND workers.expires_at >= ?1 AND NOT EXISTS (
+        SELECT 1 FROM declined AS before
+        WHERE before.tenant = runs.tenant AND before.run = runs.id
+          AND before.worker = workers.id AND before.generation = runs.generation
+    )
+);
+
+-- name: forget_declined
+DELETE FROM declined WHERE tenant = ? AND run = ?;
 
 -- name: take_back_runs
 -- ?3 is 1 where the worker died, 0 where it left in good order.
@@ -162,20 +204,21 @@ RETURNING *;
 SELECT min(wake_at) FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL;
 
 -- name: claim_work
-UPDATE work SET owner = ?1, epoch = epoch + 1
+UPDATE work SET owner = ?1, epoch = epoch + 1, claims = claims + 1
 WHERE (tenant, run, position) IN (
     SELECT tenant, run, position FROM work
     WHERE owner IS NULL AND NOT done AND queue = ?2 AND available_at <= ?3
     ORDER BY priority DESC, available_at
     LIMIT ?4
 )
-RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch;
+RETURNING tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims;
 
 -- name: leased_runs
 SELECT * FROM runs WHERE owner = ?;
 
 -- name: leased_work
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch FROM work WHERE owner = ?;
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims
+FROM work WHERE owner = ?;
 
 -- name: arrivals
 SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL);
@@ -202,7 +245,7 @@ SELECT position, kind, body, at FROM inbox WHERE tenant = ? AND run = ? ORDER BY
 SELECT data FROM blobs WHERE tenant = ? AND digest = ?;
 
 -- name: work_of
-SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, owner FROM work
+SELECT tenant, run, position, queue, name, attempt, body, priority, available_at, epoch, claims, owner FROM work
 WHERE tenant = ? AND run = ? AND NOT done ORDER BY position;
 
 -- name: progress_of

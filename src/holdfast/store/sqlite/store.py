@@ -12,19 +12,20 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from holdfast.errors import StoreUnavailable, UnsupportedStore
+from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import admitting, presence, rows
+from holdfast.store.sqlite import admitting, handovers, presence, rows
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
 from holdfast.store.sqlite.governance import Governance
+from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -54,6 +55,7 @@ class SqliteStore(Governance):
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._committer: ThreadPoolExecutor | None = None
+        self._identity = FileIdentity(path)
         self._turn = asyncio.Lock()
         self._watchers: dict[Callable[[], None], asyncio.Task[None]] = {}
 
@@ -77,6 +79,7 @@ class SqliteStore(Governance):
                 for connection in opening.result():
                     connection.close()
             raise
+        self._identity = FileIdentity(self.path)
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="holdfast-commit")
         self._turn = asyncio.Lock()
 
@@ -101,6 +104,8 @@ class SqliteStore(Governance):
             connection = self._writer
             if connection is None or self._committer is None:
                 raise StoreUnavailable(f"{self.path} is not open")
+            if self._identity.lost:
+                self._identity.check()  # it may have been put back
             await self._begin(connection)
             try:
                 yield connection
@@ -135,10 +140,13 @@ class SqliteStore(Governance):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise translate(error, self.path) from error
+        self._identity.check()
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if self._reader is None:
             raise StoreUnavailable(f"{self.path} is not open")
+        if self._identity.lost:
+            self._identity.check()
         with translated(self.path):
             return self._reader.execute(sql, values).fetchall()
 
@@ -193,22 +201,41 @@ class SqliteStore(Governance):
                     _take_back(connection, worker_id, now, died=True)
             for worker_id in gone:
                 presence.withdraw(self.path, worker_id)
+        if self._read(SQL["forsaken"], (alive_after,)):
+            async with self._transaction() as connection:
+                for key in connection.execute(SQL["forsaken"], (alive_after,)).fetchall():
+                    connection.execute(SQL["forget_declined"], key)
         return gone
 
     async def claim(
-        self, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits | None = None
+        self,
+        worker: str,
+        workflows: Sequence[str],
+        limit: int,
+        now: int,
+        limits: p.Limits | None = None,
+        has_declined: bool = False,
     ) -> p.Claim:
         names = msgspec.json.encode(list(workflows)).decode()
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
             if limits is None:
-                claimed = connection.execute(SQL["claim"], (worker, names, limit, now)).fetchall()
+                claimed = connection.execute(handovers.CLAIM[has_declined], (worker, names, limit, now)).fetchall()
                 next_start_at = None
             else:
-                claimed, next_start_at = admitting.claim(connection, worker, workflows, limit, now, limits)
+                going = handovers.CLAIM_GOING[has_declined]
+                claimed, next_start_at = admitting.claim(connection, going, worker, workflows, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
         return p.Claim([rows.run(row) for row in claimed], min(moments, default=None))
+
+    async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
+        async with self._transaction() as connection:
+            declined = p.Declined(worker, now, reason)
+            return handovers.decline(connection, self.path, key, epoch, declined, time.time_ns() // 1000)
+
+    async def declined(self, key: p.Key) -> list[p.Declined]:
+        return [p.Declined(*row) for row in self._read(SQL["declined"], key)]
 
     async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
         async with self._transaction() as connection:
@@ -301,6 +328,7 @@ class SqliteStore(Governance):
 
     async def unpause(self, key: p.Key, now: int) -> bool:
         async with self._transaction() as connection:
+            connection.execute(SQL["forget_declined"], key)
             return connection.execute(SQL["unpause"], (*key, now)).rowcount == 1
 
     async def prune(self, ended_before: int, limit: int) -> int:
@@ -328,6 +356,8 @@ class SqliteStore(Governance):
             async with self._turn:
                 if self._writer is None:
                     return
+                with suppress(StoreLost):  # whoever reads or writes next is told
+                    self._identity.check()
                 (version,) = self._writer.execute("PRAGMA data_version").fetchone()
             if seen is not None and version != seen:
                 hint()
@@ -339,6 +369,7 @@ def _take_back(connection: sqlite3.Connection, worker: str, now: int, *, died: b
     connection.execute(SQL["take_back_runs"], (worker, now, died))
     connection.execute(SQL["take_back_work"], (worker,))
     connection.execute(SQL["forget_worker"], (worker,))
+    connection.execute(SQL["forget_declined_by"], (worker,))
 
 
 def _expiry(ttl_seconds: float) -> int:

@@ -28,6 +28,16 @@ from holdfast.testing.stores.samples import (
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
+async def _taken_over(store: p.Store) -> p.Run:
+    """A run whose first holder died, leased by another."""
+    await store.register(p.Worker("ann", "host", 1, (), (), NOW, 0), -1)
+    await leased(store, owner="ann")
+    await store.rescue(NOW)
+    (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+    assert run.crashes == 1
+    return run
+
+
 class Advances(Topic):
     @on_fresh_store
     async def test_a_turn_is_written_to_journal_and_row(self, store: p.Store) -> None:
@@ -196,13 +206,14 @@ class Advances(Topic):
     @on_fresh_store
     async def test_a_turn_clears_the_count_of_crashes(self, store: p.Store) -> None:
         """Crashes are counted in a row: a turn between ends the row."""
-        await store.register(p.Worker("ann", "host", 1, (), (), NOW, 0), -1)
-        await leased(store, owner="ann")
-        await store.rescue(NOW)
-        (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
-        assert run.crashes == 1
-        await advanced(store, turn(run, RUNNING))
+        await advanced(store, turn(await _taken_over(store), RUNNING))
         assert (await row(store)).crashes == 0
+
+    @on_fresh_store
+    async def test_a_turn_that_adds_nothing_keeps_the_count_of_crashes(self, store: p.Store) -> None:
+        """Whoever takes over makes such a turn before it begins the step that killed the last holder."""
+        await advanced(store, turn(await _taken_over(store), RUNNING, count=0))
+        assert (await row(store)).crashes == 1
 
     @on_fresh_store
     async def test_starting_and_advancing_share_a_batch(self, store: p.Store) -> None:

@@ -12,6 +12,7 @@ from holdfast.testing.stores.claims import Claims
 from holdfast.testing.stores.commits import Commits
 from holdfast.testing.stores.concurrency import Concurrency
 from holdfast.testing.stores.generations import Generations
+from holdfast.testing.stores.handovers import Handovers
 from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
@@ -35,6 +36,7 @@ class StoreSuite(
     Claims,
     Timers,
     Leases,
+    Handovers,
     Inbox,
     Pausing,
     QueuedWork,

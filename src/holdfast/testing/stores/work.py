@@ -28,7 +28,7 @@ class QueuedWork(Topic):
         offer = work(3, priority=2, attempt=4)
         assert await commit(store, p.Enqueue(offer)) == p.Enqueued()
         (found,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
-        assert found == replace(offer, epoch=found.epoch)
+        assert found == replace(offer, epoch=found.epoch, claims=1)
         assert await store.work_of(key()) == [(found, "ann")]
 
     @on_fresh_store
@@ -130,7 +130,7 @@ class QueuedWork(Topic):
         await offered(store, later)
         assert await taken(store, queue="mail") == []
         (second,) = (await store.claim_work("ann", {"disk": 1}, NOW)).work
-        assert second == replace(later, epoch=second.epoch)
+        assert second == replace(later, epoch=second.epoch, claims=1)
         assert second.epoch > first.epoch
         assert await commit(store, finish) == p.Fenced()
         assert await commit(store, replace(finish, epoch=second.epoch)) == p.Delivered(2)
@@ -208,3 +208,20 @@ class QueuedWork(Topic):
         """The end has deleted the work."""
         await ended(store)
         assert await commit(store, p.FinishWork(key(), 1, 2, message())) == p.Fenced()
+
+    @on_fresh_store
+    async def test_an_attempt_counts_its_leases(self, store: p.Store) -> None:
+        """Whoever takes work over knows that it may have been begun before; a later attempt begins anew."""
+        await leased(store)
+        await commit(store, p.Enqueue(work(1)))
+        await store.register(p.Worker("ann", "host", 1, (), ("mail",), NOW, 0), 60)
+        await store.register(p.Worker("bob", "host", 1, (), ("mail",), NOW, 0), 60)
+        (first,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
+        assert first.claims == 1
+        assert [each.claims for each in (await store.leased("ann")).work] == [1]
+        await store.unregister("ann", NOW)
+        (second,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        assert second.claims == 2
+        await commit(store, p.Enqueue(work(1, attempt=2)))
+        (third,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        assert (third.attempt, third.claims) == (2, 1)
