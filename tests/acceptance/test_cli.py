@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -218,6 +219,18 @@ def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: in
     assert told in message
 
 
+@pytest.fixture(params=["foreground", "background"])
+def session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The tests started in a terminal, or in the background of a script, where a shell makes SIGINT ignored."""
+    if request.param == "foreground":
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("session")
 def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     """Ctrl-C while following a run: exit 130 and not a word."""
     served.call("start", "order", "1", "--id", "o-9")
@@ -228,6 +241,25 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     tail.send_signal(signal.SIGINT)
     _, err = tail.communicate(timeout=SECONDS)
     assert (tail.returncode, err.strip()) == (130, "")
+
+
+def test_a_worker_in_the_background_of_a_script_stops_on_an_interrupt(folder: Folder) -> None:
+    """The shell made it deaf to SIGINT; it listens all the same, so that `kill -INT` and Ctrl-C stop it in order."""
+    words = folder.path / "worker.txt"
+    words.touch()
+    script = f"{shlex.quote(sys.executable)} -m holdfast worker shop:app 2>{shlex.quote(str(words))} & echo $!; wait"
+    command = ["/bin/sh", "-c", script]
+    with subprocess.Popen(command, cwd=folder.path, env=folder.environment, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        worker = int(shell.stdout.readline())
+        try:
+            folder.until(lambda: "is ready" in words.read_text(), "the worker to be ready")
+            os.kill(worker, signal.SIGINT)
+            shell.wait(SECONDS)
+        except BaseException:
+            os.kill(worker, signal.SIGKILL)
+            raise
+    assert "stopped" in words.read_text()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(served: Folder) -> None:
