@@ -205,6 +205,8 @@ def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
         (["list"], 5, "there is no database at shop.db"),
         (["show", "x", "--store", "sqlite:///shop.py"], 5, "no Holdfast database"),
         (["start", "order", "[1"], 2, "not valid JSON"),
+        (["start", "order", "ten", "--app", "shop"], 2, "argument 'amount' of order is 'ten', which does not fit int"),
+        (["start", "order", "--app", "shop"], 2, "order cannot be called like this: missing a required argument"),
         (["start", "nothing", "--app", "shop"], 3, "no workflow 'nothing'; it has: long, order, pay, ship"),
         (["worker", "nowhere:app"], 2, "there is no module 'nowhere'"),
         (["worker", "shop:charge"], 2, "something else than a Holdfast instance"),
@@ -241,6 +243,14 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     tail.send_signal(signal.SIGINT)
     _, err = tail.communicate(timeout=SECONDS)
     assert (tail.returncode, err.strip()) == (130, "")
+
+
+def test_arguments_that_only_the_worker_can_check_fail_the_run(served: Folder) -> None:
+    """Without --app, ``start`` takes any: the worker says what it expected, and whoever waits is told."""
+    told = "argument 'amount' of order is 'ten', which does not fit int: Expected `int`, got `str`"
+    assert told in served.call("start", "order", "ten", "--id", "ten", "--wait", code=1)
+    assert told in served.call("explain", "ten")
+    assert "missing 1 required positional argument" in served.call("start", "order", "--id", "none", "--wait", code=1)
 
 
 def test_a_worker_in_the_background_of_a_script_stops_on_an_interrupt(folder: Folder) -> None:

@@ -19,8 +19,8 @@ import msgspec
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.receipts import rows_of
 from holdfast.cli.schemas import schema_numbers, sqlite_path
-from holdfast.cli.steering import PAUSED
 from holdfast.client.engine import Holdfast
+from holdfast.client.pauses import is_parked
 from holdfast.errors import HoldfastError, InvalidPolicy
 from holdfast.gate.policy import content, parse
 from holdfast.store.protocol import ReceiptQuery, Worker
@@ -198,9 +198,7 @@ def _is_dead(worker: Worker, url: str) -> bool:
 
 async def _parked(app: Holdfast) -> Check:
     """Runs that the engine has put aside, because going on would do harm."""
-    found = [
-        run async for run in app.list(status="paused") if run.pause is not None and not run.pause.startswith(PAUSED)
-    ]
+    found = [run async for run in app.list(status="paused") if is_parked(run)]
     detail = f"{len(found)} runs are parked" if found else "no run is parked"
     for run in found[:SHOWN]:
         detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -11,10 +11,8 @@ from holdfast.cli import options, output, records, session
 from holdfast.cli.looking import refuse_ended
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.pauses import PAUSED, by_request
 from holdfast.store.protocol import Run
-
-PAUSED: Final = "paused by request"
-"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
 
 Deed = Callable[[RunHandle[Any]], Awaitable[None]]
 
@@ -87,7 +85,7 @@ def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str,
 @options.steered_by
 def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None, who: str) -> None:
     """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
-    why = PAUSED if reason is None else f"{PAUSED}: {reason}"
+    why = PAUSED if reason is None else by_request(reason)
     row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
     tell(row, "pause", f"run {run} is paused", as_json)
 

@@ -44,8 +44,16 @@ def lineage_of(idempotency_key: str) -> int:
     return int(lineage) if mark else 0
 
 
+def check_text(value: object, what: str) -> str:
+    """A text. Raises InvalidRequest."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    return value
+
+
 def check_id(value: str, what: str) -> str:
     """A usable id or tenant. Raises InvalidRequest."""
+    check_text(value, what)
     if not value or len(value) > ID_LIMIT or not value.isprintable():
         raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
     if CHILD_MARK in value:

@@ -69,6 +69,12 @@ class Call(Coroutine[Any, Any, R_co]):
             self._running.close()
 
 
+class ChildCall(Call[R_co]):
+    """A call of a workflow: its type tells a workflow from a step where one is to be started."""
+
+    __slots__ = ()
+
+
 class Durable(Generic[R_co]):
     """What a workflow can call durably."""
 
@@ -170,13 +176,17 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         super().__init__(function, name)
         self.digest = _digest(function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ChildCall[R_co]:
         if durable_loop() is None:
             raise NotInWorkflow(
                 f"{self.name} is a workflow: start it with app.start({self.name}, …). Calling it starts a child, and "
                 "only another workflow can do that."
             )
-        return Call(self, args, kwargs)
+        return ChildCall(self, args, kwargs)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """This workflow with its arguments, for ``app.start(workflow.bind(…), id=…)``."""
+        return Bound(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
         loop, _ = current(self.name)
@@ -185,6 +195,17 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
     def program(self) -> FunctionProgram:
         """A fresh program for one run."""
         return FunctionProgram(self)
+
+
+class Bound(Generic[R_co]):
+    """A workflow together with its arguments. Nothing is started by it, and nothing checked yet."""
+
+    __slots__ = ("args", "kwargs", "workflow")
+
+    def __init__(self, workflow: Workflow[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.workflow = workflow
+        self.args = args
+        self.kwargs = kwargs
 
 
 STEPS: Final[Registry[Step[..., Any]]] = Registry("step")

@@ -125,8 +125,12 @@ class FunctionProgram:
     # -- the author's side -----------------------------------------------------------------------------------------
 
     async def _drive(self, input: Payload) -> Ending:
-        """Call the function; on failure or cancellation undo what was done, newest first."""
-        args, kwargs = self.workflow.signature.read(input)
+        """Call the function; on failure or cancellation undo what was done, newest first.
+
+        Arguments that do not fit fail the run, so that whoever waits for it is told. Where it has begun, replay finds
+        that the journal goes on otherwise, and it is parked.
+        """
+        args, kwargs = self.workflow.signature.accept(input)
         try:
             value = await self.workflow.function(*args, **kwargs)
             return Returned(self.workflow.signature.write_result(value))
