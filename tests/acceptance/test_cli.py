@@ -211,7 +211,11 @@ def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
         (["worker", "nowhere:app"], 2, "there is no module 'nowhere'"),
         (["worker", "shop:charge"], 2, "something else than a Holdfast instance"),
         (["worker", "shop", "--store", "sqlite:////no/such/folder/x.db"], 5, "cannot be opened"),
-        (["list", "--store", "postgresql://127.0.0.1:1/none"], 5, "127.0.0.1"),
+        (
+            ["list", "--store", "postgresql://me:word@127.0.0.1:1/none"],
+            5,
+            "postgresql://127.0.0.1:1/none does not answer",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: int, told: str) -> None:
@@ -219,6 +223,7 @@ def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: in
     message = folder.call(*args, code=code)
     assert message.startswith("error: ")
     assert told in message
+    assert "tried again" not in message  # it is not: the command has ended
 
 
 @pytest.fixture(params=["foreground", "background"])
@@ -243,6 +248,27 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     tail.send_signal(signal.SIGINT)
     _, err = tail.communicate(timeout=SECONDS)
     assert (tail.returncode, err.strip()) == (130, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [b"show", b"\xff"],
+        [b"start", b"order", b"\xff"],
+        [b"start", b"order", b"1", b"--actor", b"a\xff"],
+        [b"list", b"--store", b"sqlite:///\xff.db"],
+        [b"\xff"],
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_is_no_utf_8_is_refused(served: Folder, arguments: list[bytes], as_json: bool) -> None:
+    """No text of such bytes can be stored, or looked for."""
+    command = [sys.executable.encode(), b"-m", b"holdfast", *arguments, *([b"--json"] if as_json else [])]
+    done = subprocess.run(command, cwd=served.path, env=served.environment, capture_output=True, timeout=SECONDS)
+    told = (done.stdout if as_json else done.stderr).decode()
+    assert (done.returncode, "Traceback" in done.stderr.decode()) == (2, False)
+    assert "is not UTF-8" in told
+    assert "\\xff" in told
 
 
 def test_arguments_that_only_the_worker_can_check_fail_the_run(served: Folder) -> None:

@@ -92,6 +92,10 @@ class Commands(click.Group):
 
     def _run(self, args: list[str], rest: tuple[Any, ...], extra: dict[str, Any]) -> int:
         as_json = "--json" in args
+        if (garbled := _garbled(args)) is not None:
+            return complain(
+                "usage", f"{garbled} is not UTF-8: nothing can be stored or found by it", exits.USAGE, as_json
+            )
         try:
             code = super().main(args, *rest, **extra)
         except HoldfastError as error:
@@ -101,6 +105,17 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return exits.INTERRUPTED
         return code if isinstance(code, int) else exits.GOOD
+
+
+def _garbled(args: Sequence[str]) -> str | None:
+    """The first argument, or variable of ours, whose bytes are no text; with its bytes made visible."""
+    ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("HOLDFAST_")]
+    for given in (*args, *ours):
+        try:
+            given.encode()
+        except UnicodeEncodeError:
+            return repr(os.fsencode(given)).removeprefix("b")
+    return None
 
 
 def _usage(error: click.ClickException) -> str:

@@ -42,7 +42,7 @@ def translate(error: sqlite3.Error, path: str) -> HoldfastError:
     """What a driver error means to the one who must act."""
     code = _primary(error)
     if code in _BUSY:
-        return StoreUnavailable(f"{path} is locked by another process: {error}. It is tried again.")
+        return StoreUnavailable(f"{path} is locked by another process: {error}. Find out which, and why so long.")
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine goes on by itself.")
     if code == sqlite3.SQLITE_READONLY:
