@@ -17,7 +17,7 @@ from holdfast.client.repairing import Repairs
 from holdfast.client.starter import Options, Starter
 from holdfast.client.tasks import Tasks
 from holdfast.client.waiting import EndedHere, Waiters
-from holdfast.errors import InvalidRequest
+from holdfast.errors import InvalidRequest, UnsupportedStore
 from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
 from holdfast.gate.records import Operated
@@ -69,8 +69,10 @@ class Holdfast:
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
     ) -> None:
+        if options is not None and not isinstance(options, WorkerOptions):
+            raise InvalidRequest(f"options are WorkerOptions(…), not {options!r:.60}")
         self.url = url if isinstance(url, str) else ""
-        self.store: p.Store = store_at(url) if isinstance(url, str) else url
+        self.store: p.Store = _store(url)
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
@@ -326,6 +328,17 @@ class Holdfast:
     def _on_end(self, key: p.Key, workflow: str, event: e.Event) -> None:
         self._change.set()
         self.waiters.ended(key, EndedHere(workflow, event))
+
+
+def _store(url: str | p.Store) -> p.Store:
+    """The store that is meant. Raises UnsupportedStore, where None came from a setting that is missing, for one."""
+    if isinstance(url, str):
+        return store_at(url)
+    if not callable(getattr(url, "commit", None)):
+        raise UnsupportedStore(
+            f"{url!r:.60} names no store: give a URL, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or a store."
+        )
+    return url
 
 
 def _micros(moment: datetime | None) -> int | None:

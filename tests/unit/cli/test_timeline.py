@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import receive, step, workflow
+from holdfast import patched, random, receive, step, workflow
 from holdfast.cli.timeline import Item, fold, item_rows
 from holdfast.journal.payload import RetryPolicy
 from tests.runs import SECOND, Run, cancel, signal
@@ -89,3 +89,18 @@ def test_rows_begin_with_the_offset_from_the_start() -> None:
     ]
     assert [row[0] for row in rows] == ["+0 ms", "+0 ms", "+1m 30s"]
     assert rows[1] == ["+0 ms", "✓", "timeline_fetch", "", "1m 30s", "('a') → 'A'"]
+
+
+def test_a_patch_is_named() -> None:
+    """A run may have passed several: which of them it took is what is asked for."""
+
+    @workflow
+    async def changed() -> None:
+        assert patched("gift wrap ö")
+        random()
+        assert patched("drone")
+
+    run = Run(changed)
+    run.advance()
+    items = fold(run.journal)
+    assert [item.name for item in items if item.kind == "patch"] == ["patched('gift wrap ö')", "patched('drone')"]

@@ -25,6 +25,7 @@ APPLICATION_ID: Final = 0x486F6C64  # "Hold"
 PATIENCE_SECONDS: Final = 10
 
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_TEXT: Final = "Could not decode to UTF-8"  # what the driver says of a text column, without a code of its own
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -47,7 +48,7 @@ def translate(error: sqlite3.Error, path: str) -> HoldfastError:
         return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine goes on by itself.")
     if code == sqlite3.SQLITE_READONLY:
         return StoreReadOnly(f"{path} cannot be written to: mend the permissions of the file and of its folder.")
-    if code in _CORRUPT:
+    if code in _CORRUPT or str(error).startswith(_NO_TEXT):
         return StoreCorrupt(
             f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file."
         )
