@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from holdfast.cli import options, output, records, session
 from holdfast.cli.output import Cell
-from holdfast.cli.steering import tell
+from holdfast.cli.selection import Said, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
 from holdfast.client.repairing import before_failure, check_retry
 from holdfast.errors import InvalidRequest
 from holdfast.journal import events as e
@@ -17,24 +20,22 @@ from holdfast.store.protocol import Run
 
 
 @click.command()
-@options.one_run
+@one_or_many
 @options.steered_by
 @options.dry_run
-def retry(run: str, tenant: str, store: str | None, as_json: bool, who: str, dry_run: bool) -> None:
-    """Let a failed or cancelled run go on from its failed step; what succeeded before is kept."""
+def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Let RUN, or each run that the filters choose, go on from its failed step; what succeeded before is kept."""
+    meant = choice(**chosen)
 
-    async def work(app: Holdfast) -> tuple[Run, list[str]]:
-        handle = app.run(run, tenant=tenant)
-        row = await handle.info()
-        check_retry(row)
-        kept = before_failure([entry async for entry in handle.journal()])
+    async def deed(handle: RunHandle[Any]) -> Said:
+        check_retry(await handle.info())
+        again = _open(before_failure([entry async for entry in handle.journal()]))
         if not dry_run:
-            await session.patiently(app, handle.retry(by=who))
-        return await handle.info(), _open(kept)
+            await handle.retry(by=who)
+        begun = "would go" if dry_run else "goes"
+        return Said(f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}", {"again": again})
 
-    row, again = session.on_store(session.url_of(store), work)
-    sentence = f"run {run} {'would go' if dry_run else 'goes'} on, doing again: {', '.join(again) or 'its last turn'}"
-    tell(row, "retry", sentence, as_json, dry_run=dry_run, again=again)
+    return steer(session.url_of(store), meant, ("failed",), deed, "retry", dry_run, as_json)
 
 
 def _open(entries: list[e.Entry]) -> list[str]:
