@@ -27,6 +27,7 @@ from holdfast.store.protocol import ReceiptQuery, Worker
 
 OLDEST_PYTHON: Final = (3, 11)
 LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
+LARGEST_LOG_BYTES: Final = 256 * 1024 * 1024
 LARGEST_SKEW_SECONDS: Final = 2.0
 SHOWN: Final = 20
 MOST_COUNTED: Final = 1000
@@ -106,6 +107,7 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield Check("store", good=True, detail=f"{facts.kind} {facts.version}{size}", facts=msgspec.to_builtins(facts))
     if url.startswith("sqlite:"):
         yield _sqlite_settings(sqlite_path(url))
+        yield _log(sqlite_path(url))
         yield _disk(sqlite_path(url))
     elif url.startswith("postgres"):
         yield await _postgres_settings(url)
@@ -130,6 +132,19 @@ def _sqlite_settings(path: Path) -> Check:
     good = mode == "wal" and synchronous >= 2
     detail = f"journal mode {mode}, synchronous {names.get(synchronous, synchronous)}; the clock is this host's own"
     return Check("settings", good, detail, {"journal_mode": mode, "synchronous": names.get(synchronous)})
+
+
+def _log(path: Path) -> Check:
+    """The write-ahead log is copied back into the file at every 16 MB, unless a reader still needs what was before."""
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    good = size <= LARGEST_LOG_BYTES
+    detail = f"{log.name} has {size / 1e6:.1f} MB"
+    if not good:
+        detail += (
+            ": end readers that take long (an open sqlite3 shell, say); when all workers are stopped once, it is gone"
+        )
+    return Check("log", good, detail, {"wal_bytes": size})
 
 
 def _disk(path: Path) -> Check:

@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "keys": ("keys:keys", "List, export or rotate the keys that sign the audit."),
     "lint": ("linting:lint", "Find what would not replay in workflow code."),
     "policy": ("policies:policy", "Check a policy's file, test it, and see why it decides as it does."),
+    "backup": ("backup:backup", "Write a SQLite store into one file, while workers go on."),
     "prune": ("upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("upkeep:migrate", "Bring the store's schema up to date."),
     "doctor": ("doctor:doctor", "Check the installation and the store."),

@@ -60,7 +60,7 @@ async def _queued(store: Store, run: Run, now: int) -> str:
 
 
 async def _waiting(store: Store, run: Run, now: int) -> str:
-    waits = _waits(run)
+    waits = waits_of(run)
     if not waits:
         return f"It has been waiting for {_span(now - run.updated_at)}."
     found = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
@@ -72,7 +72,8 @@ async def _waiting(store: Store, run: Run, now: int) -> str:
     return f"For {_span(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}.{remedy}"
 
 
-def _waits(run: Run) -> list[Wait]:
+def waits_of(run: Run) -> list[Wait]:
+    """What the run's row says that it waits for. Raises StoreCorrupt where that cannot be read."""
     try:
         return msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
     except msgspec.DecodeError as error:

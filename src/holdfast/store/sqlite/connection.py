@@ -124,14 +124,39 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def schema_of(connection: sqlite3.Connection, path: str) -> int:
-    """The schema's number; 0 for an empty file. Raises StoreCorrupt where the file is someone else's."""
+    """The schema's number; 0 for an empty file.
+
+    Raises StoreCorrupt where the file is someone else's, or is marked as ours and has lost its log with all tables.
+    """
     with translated(path), _snapshot(connection):
         (number,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application not in (0, APPLICATION_ID) or (application == 0 and tables):
         raise StoreCorrupt(f"{path} is a database of another program: name another file.")
+    if application and not tables and not _has_log(path):  # with a log, it is being created at this moment
+        raise StoreCorrupt(
+            f"{path} is empty, and looks like a copy of a live database without its -wal file: copy it with "
+            "`holdfast backup FILE`. If a process died while it created this file, delete it."
+        )
     return int(number)
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return Path(f"{path}-wal").stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _mark(connection: sqlite3.Connection, path: str) -> None:
+    """Mark a new file as ours, in the file itself and not in its log alone: so a copy without the log is known by it.
+
+    Not where someone reads it meanwhile: then the mark stays in the log, and such a copy looks like a new file.
+    """
+    if connection.execute("PRAGMA application_id").fetchone() == (0,) and schema_of(connection, path) == 0:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -140,6 +165,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     with translated(path):
         check_schema(schema_of(connection, path), path)
         _use_write_ahead_log(connection)
+        _mark(connection, path)
         connection.execute("BEGIN IMMEDIATE")
         try:
             present = schema_of(connection, path)
