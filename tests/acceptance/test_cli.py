@@ -256,7 +256,6 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
         [b"show", b"\xff"],
         [b"start", b"order", b"\xff"],
         [b"start", b"order", b"1", b"--actor", b"a\xff"],
-        [b"list", b"--store", b"sqlite:///\xff.db"],
         [b"\xff"],
     ],
 )
@@ -269,6 +268,21 @@ def test_what_is_no_utf_8_is_refused(served: Folder, arguments: list[bytes], as_
     assert (done.returncode, "Traceback" in done.stderr.decode()) == (2, False)
     assert "is not UTF-8" in told
     assert "\\xff" in told
+
+
+def test_a_garbled_setting_is_named_and_not_shown(served: Folder) -> None:
+    """A store's URL may have a password in it."""
+    url = b"postgresql://me:secret\xff@db/shop"
+    for extra, setting, told in (
+        ([b"--store", url], {}, "the store's URL"),
+        ([], {"HOLDFAST_STORE": url}, "HOLDFAST_STORE"),
+    ):
+        command = [sys.executable.encode(), b"-m", b"holdfast", b"list", *extra]
+        environment = {os.fsencode(name): os.fsencode(text) for name, text in served.environment.items()}
+        environment |= {os.fsencode(name): text for name, text in setting.items()}
+        done = subprocess.run(command, cwd=served.path, env=environment, capture_output=True, timeout=SECONDS)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode() == f"error: {told} is not UTF-8: nothing can be stored or found by it\n"
 
 
 def test_arguments_that_only_the_worker_can_check_fail_the_run(served: Folder) -> None:
@@ -296,6 +310,7 @@ def test_a_worker_in_the_background_of_a_script_stops_on_an_interrupt(folder: Fo
             os.kill(worker, signal.SIGKILL)
             raise
     assert "stopped" in words.read_text()
+    assert " is ready, serving long, order, pay, ship from sqlite:///shop.db\n" in words.read_text()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(served: Folder) -> None:

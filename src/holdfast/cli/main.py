@@ -61,6 +61,9 @@ EPILOG: Final = (
 )
 
 
+VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY")
+
+
 class Commands(click.Group):
     """A group that imports its commands when they are used, and turns every error into words and an exit code."""
 
@@ -109,14 +112,19 @@ class Commands(click.Group):
 
 
 def _garbled(args: Sequence[str]) -> str | None:
-    """The first argument, or variable of ours, whose bytes are no text; with its bytes made visible."""
-    ours = [f"{name}={text}" for name, text in os.environ.items() if name.startswith("HOLDFAST_")]
-    for given in (*args, *ours):
-        try:
-            given.encode()
-        except UnicodeEncodeError:
-            return repr(os.fsencode(given)).removeprefix("b")
-    return None
+    """The first argument, or variable of ours, whose bytes are no text. What may hold a password is not shown."""
+    for given in args:
+        if not _is_text(given):
+            return "the store's URL" if "://" in given else repr(os.fsencode(given)).removeprefix("b")
+    return next((name for name, text in os.environ.items() if name in VARIABLES and not _is_text(text)), None)
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _usage(error: click.ClickException) -> str:

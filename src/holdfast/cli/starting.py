@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
@@ -9,7 +13,7 @@ import click
 from holdfast.cli import exits, options, output, records, session
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
-from holdfast.errors import HoldfastError, RunCancelled, RunFailed, RunParked
+from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store.protocol import Key
 from holdfast.worker.births import Trigger
@@ -68,21 +72,20 @@ def start(
 
     async def work(engine: Holdfast) -> int:
         before = [] if chosen is None else await engine.store.get([Key(tenant, chosen)])
-        handle: RunHandle[Any] = await session.patiently(
-            engine,
-            engine.start(
-                known or workflow,
-                *positional,
-                id=id,
-                tenant=tenant,
-                priority=priority,
-                attributes=dict(attributes),
-                workspace=workspace,
-                actor=actor,
-                trigger=cause,
-                **named,
-            ),
+        begun = engine.start(
+            known or workflow,
+            *positional,
+            id=id,
+            tenant=tenant,
+            priority=priority,
+            attributes=dict(attributes),
+            workspace=workspace,
+            actor=actor,
+            trigger=cause,
+            **named,
         )
+        with _hint(args, positional):
+            handle: RunHandle[Any] = await session.patiently(engine, begun)
         await _remark(engine, workflow)
         if wait:
             return await _await(handle, timeout, as_json)
@@ -90,6 +93,23 @@ def start(
         return exits.GOOD
 
     return session.on_store(url, work, create=True)
+
+
+@contextmanager
+def _hint(texts: tuple[str, ...], values: list[Any]) -> Iterator[None]:
+    """Where an argument does not fit, say what became of those that look like texts and are JSON."""
+    try:
+        yield
+    except InvalidArguments as error:
+        read = next(
+            (t for t, value in zip(texts, values, strict=True) if not isinstance(value, (str, dict, list))), None
+        )
+        if read is None or "does not fit str" not in str(error):
+            raise
+        quoted = shlex.quote(json.dumps(read))
+        raise InvalidArguments(
+            f"{error}. Arguments are JSON where they can be: {quoted} is the text {read}."
+        ) from error
 
 
 def _known(workflow: str, app: str | None, store: str | None) -> tuple[Workflow[..., Any] | None, str]:

@@ -120,6 +120,8 @@ def _origin(workspace: str, actor: str | None, trigger: Trigger | None) -> p.Ori
     check_text(workspace, "the workspace")
     if trigger is None:
         return p.Origin(workspace, actor)
+    if not isinstance(trigger, Trigger):
+        raise InvalidRequest(f"the trigger is a Trigger(type, ref), not {trigger!r:.60}")
     check_text(trigger.type, "the trigger's type")
     check_text(trigger.ref, "the trigger's ref")
     return p.Origin(workspace, actor, trigger.type, trigger.ref)

@@ -49,6 +49,7 @@ def test_an_actor_is_any_name_or_nobody(name: str | None) -> None:
     [
         ({"actor": 42}, "the actor is a name"),
         ({"id": 5}, "the id is a text, not 5"),
+        ({"trigger": "webhook:7"}, r"the trigger is a Trigger\(type, ref\), not 'webhook:7'"),
         ({"id": b"x"}, "the id is a text, not b'x'"),
         ({"tenant": 5}, "the tenant is a text, not 5"),
         ({"workspace": None}, "the workspace is a text, not None"),
