@@ -26,7 +26,7 @@ MARK = "<<the command ended with"
 _VARYING = (
     (r"\bworker [\w.-]+-\d+-[0-9a-f]{8}\b", "worker W"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "TIME"),
-    (r"\b\d+(\.\d+)? (ms|s|seconds)(?!\w)", "SPAN"),
+    (r"\b(\d+m \d+s|\d+(\.\d+)? (ms|s|seconds|minutes))(?!\w)", "SPAN"),
     (r"\b(sha256[: ])?[0-9a-f]{64}\b", "HASH"),
     (r"\bkey [0-9a-f]{32}\b", "key K"),
     (r"\b\d+ bytes\b", "N bytes"),

@@ -18,7 +18,7 @@ FIRST_PAGES = (README, ROOT / "docs" / "quickstart.md")
 CRASHES = {"README.md": ("python shop.py",)}
 """The first program cuts its own power when it is run first."""
 
-pytestmark = pytest.mark.xdist_group("first_steps")
+pytestmark = [pytest.mark.xdist_group("first_steps"), pytest.mark.timeout(300)]
 
 
 def test_the_wheel_runs_and_not_the_checkout(installed: dict[str, str], tmp_path: Path) -> None:

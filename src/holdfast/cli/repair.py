@@ -35,7 +35,7 @@ def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: A
         begun = "would go" if dry_run else "goes"
         return Said(f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}", {"again": again})
 
-    return steer(session.url_of(store), meant, ("failed",), deed, "retry", dry_run, as_json)
+    return steer(session.url_of(store), meant, "failed", deed, "retry", dry_run, as_json)
 
 
 def _open(entries: list[e.Entry]) -> list[str]:

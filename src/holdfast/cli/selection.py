@@ -56,17 +56,13 @@ class Choice(msgspec.Struct, frozen=True):
         """The tenant of the one run."""
         return self.filters.tenant or DEFAULT_TENANT
 
-    async def rows(self, app: Holdfast, statuses: tuple[Status, ...] | None) -> list[Run]:
-        """The chosen runs. Where no status is asked for, those of ``statuses`` are meant; None for all not ended."""
+    async def rows(self, app: Holdfast, status: Status | None) -> list[Run]:
+        """The chosen runs, newest first. Where no status is asked for, ``status`` is meant; None for all not ended."""
         asked = self.filters.status is not None or self.filters.parked
-        rows = []
-        async for row in self.filters.find(app):
-            meant = asked or (row.standing not in ENDED if statuses is None else row.status in statuses)
-            if meant:
-                rows.append(row)
-            if len(rows) == self.limit:
-                break
-        return rows
+        filters = self.filters if asked else msgspec.structs.replace(self.filters, status=status)
+        found = filters.find(app)
+        rows = [row async for row in found if asked or row.standing not in ENDED or status is not None]
+        return rows[: self.limit]
 
 
 def choice(run: str | None, everything: bool, limit: int | None, **filters: Any) -> Choice:
@@ -80,7 +76,7 @@ def choice(run: str | None, everything: bool, limit: int | None, **filters: Any)
 
 
 def steer(
-    url: str, choice: Choice, statuses: tuple[Status, ...] | None, deed: Deed, action: str, dry_run: bool, as_json: bool
+    url: str, choice: Choice, status: Status | None, deed: Deed, action: str, dry_run: bool, as_json: bool
 ) -> int:
     """Steer the one run, or each that is chosen. Of many, one that refuses does not keep the others, and it exits 1."""
 
@@ -97,7 +93,7 @@ def steer(
             await one(app, app.run(choice.run, tenant=choice.tenant))
             return exits.GOOD
         done = refused = 0
-        for row in await choice.rows(app, statuses):
+        for row in await choice.rows(app, status):
             try:
                 await one(app, app.run(row.key.run, tenant=row.key.tenant))
                 done += 1

@@ -110,4 +110,4 @@ def resume(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: 
         await handle.resume(by=who)
         return Said(f"run {handle.id} goes on")
 
-    return steer(session.url_of(store), meant, ("paused",), deed, "resume", dry_run, as_json)
+    return steer(session.url_of(store), meant, "paused", deed, "resume", dry_run, as_json)
