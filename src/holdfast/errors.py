@@ -23,6 +23,7 @@ The tree is split by who must act::
     ├── OutcomeUnknown           raised by an action: it cannot tell whether the act was done
     ├── CallerError              the call, or its arguments, must change
     │   ├── InvalidRequest           an argument is out of range or malformed
+    │   │   └── InvalidArguments         a workflow cannot be called with these arguments
     │   ├── RunNotFound              no run of that id in that tenant
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   ├── RunEnded                 the run has ended, nothing can reach it
@@ -30,6 +31,7 @@ The tree is split by who must act::
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
     │   ├── RunCancelled             the awaited run was cancelled
+    │   ├── RunParked                the awaited run cannot go on until someone mends what stopped it
     │   ├── TaskNotFound             no task of that id in that tenant
     │   ├── TaskClosed               the task was answered, has expired or was cancelled
     │   ├── TaskForbidden            this person may not answer this task
@@ -217,6 +219,12 @@ class InvalidRequest(CallerError):
     code = "invalid_request"
 
 
+class InvalidArguments(InvalidRequest, TypeError):
+    """A workflow cannot be called with these arguments: the message says which one does not fit, and what does."""
+
+    code = "invalid_arguments"
+
+
 class RunNotFound(CallerError):
     """There is no run of that id in that tenant: check both with ``holdfast list``."""
 
@@ -274,6 +282,20 @@ class RunCancelled(CallerError):
 
     code = "run_cancelled"
     http_status = 409
+
+
+class RunParked(CallerError):
+    """The awaited run is parked, for ``reason``: mend what stopped it, then resume it.
+
+    It is raised where no time-out was given: nothing would end the wait. The run itself is as it was.
+    """
+
+    code = "run_parked"
+    http_status = 409
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class TaskNotFound(CallerError):

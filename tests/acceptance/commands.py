@@ -62,6 +62,11 @@ async def long(name: str) -> str:
 """.replace("dict[str, object]", "dict")
 
 
+def _hear_interrupts() -> None:
+    """A shell starts what it runs in the background deaf to SIGINT, and children inherit that. These must hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Folder:
     """A folder with ``shop.py`` in it, where commands are run."""
 
@@ -80,6 +85,7 @@ class Folder:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_hear_interrupts,
             **extra,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -204,11 +205,17 @@ def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
         (["list"], 5, "there is no database at shop.db"),
         (["show", "x", "--store", "sqlite:///shop.py"], 5, "no Holdfast database"),
         (["start", "order", "[1"], 2, "not valid JSON"),
+        (["start", "order", "ten", "--app", "shop"], 2, "argument 'amount' of order is 'ten', which does not fit int"),
+        (["start", "order", "--app", "shop"], 2, "order cannot be called like this: missing a required argument"),
         (["start", "nothing", "--app", "shop"], 3, "no workflow 'nothing'; it has: long, order, pay, ship"),
         (["worker", "nowhere:app"], 2, "there is no module 'nowhere'"),
         (["worker", "shop:charge"], 2, "something else than a Holdfast instance"),
         (["worker", "shop", "--store", "sqlite:////no/such/folder/x.db"], 5, "cannot be opened"),
-        (["list", "--store", "postgresql://127.0.0.1:1/none"], 5, "127.0.0.1"),
+        (
+            ["list", "--store", "postgresql://me:word@127.0.0.1:1/none"],
+            5,
+            "postgresql://127.0.0.1:1/none does not answer",
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: int, told: str) -> None:
@@ -216,8 +223,21 @@ def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: in
     message = folder.call(*args, code=code)
     assert message.startswith("error: ")
     assert told in message
+    assert "tried again" not in message  # it is not: the command has ended
 
 
+@pytest.fixture(params=["foreground", "background"])
+def session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The tests started in a terminal, or in the background of a script, where a shell makes SIGINT ignored."""
+    if request.param == "foreground":
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("session")
 def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     """Ctrl-C while following a run: exit 130 and not a word."""
     served.call("start", "order", "1", "--id", "o-9")
@@ -228,6 +248,69 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     tail.send_signal(signal.SIGINT)
     _, err = tail.communicate(timeout=SECONDS)
     assert (tail.returncode, err.strip()) == (130, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [b"show", b"\xff"],
+        [b"start", b"order", b"\xff"],
+        [b"start", b"order", b"1", b"--actor", b"a\xff"],
+        [b"\xff"],
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_is_no_utf_8_is_refused(served: Folder, arguments: list[bytes], as_json: bool) -> None:
+    """No text of such bytes can be stored, or looked for."""
+    command = [sys.executable.encode(), b"-m", b"holdfast", *arguments, *([b"--json"] if as_json else [])]
+    done = subprocess.run(command, cwd=served.path, env=served.environment, capture_output=True, timeout=SECONDS)
+    told = (done.stdout if as_json else done.stderr).decode()
+    assert (done.returncode, "Traceback" in done.stderr.decode()) == (2, False)
+    assert "is not UTF-8" in told
+    assert "\\xff" in told
+
+
+def test_a_garbled_setting_is_named_and_not_shown(served: Folder) -> None:
+    """A store's URL may have a password in it."""
+    url = b"postgresql://me:secret\xff@db/shop"
+    for extra, setting, told in (
+        ([b"--store", url], {}, "the store's URL"),
+        ([], {"HOLDFAST_STORE": url}, "HOLDFAST_STORE"),
+    ):
+        command = [sys.executable.encode(), b"-m", b"holdfast", b"list", *extra]
+        environment = {os.fsencode(name): os.fsencode(text) for name, text in served.environment.items()}
+        environment |= {os.fsencode(name): text for name, text in setting.items()}
+        done = subprocess.run(command, cwd=served.path, env=environment, capture_output=True, timeout=SECONDS)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode() == f"error: {told} is not UTF-8: nothing can be stored or found by it\n"
+
+
+def test_arguments_that_only_the_worker_can_check_fail_the_run(served: Folder) -> None:
+    """Without --app, ``start`` takes any: the worker says what it expected, and whoever waits is told."""
+    told = "argument 'amount' of order is 'ten', which does not fit int: Expected `int`, got `str`"
+    assert told in served.call("start", "order", "ten", "--id", "ten", "--wait", code=1)
+    assert told in served.call("explain", "ten")
+    assert "missing 1 required positional argument" in served.call("start", "order", "--id", "none", "--wait", code=1)
+
+
+def test_a_worker_in_the_background_of_a_script_stops_on_an_interrupt(folder: Folder) -> None:
+    """The shell made it deaf to SIGINT; it listens all the same, so that `kill -INT` and Ctrl-C stop it in order."""
+    words = folder.path / "worker.txt"
+    words.touch()
+    script = f"{shlex.quote(sys.executable)} -m holdfast worker shop:app 2>{shlex.quote(str(words))} & echo $!; wait"
+    command = ["/bin/sh", "-c", script]
+    with subprocess.Popen(command, cwd=folder.path, env=folder.environment, stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        worker = int(shell.stdout.readline())
+        try:
+            folder.until(lambda: "is ready" in words.read_text(), "the worker to be ready")
+            os.kill(worker, signal.SIGINT)
+            shell.wait(SECONDS)
+        except BaseException:
+            os.kill(worker, signal.SIGKILL)
+            raise
+    assert "stopped" in words.read_text()
+    assert " is ready, serving long, order, pay, ship from sqlite:///shop.db\n" in words.read_text()
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(served: Folder) -> None:

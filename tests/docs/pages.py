@@ -17,22 +17,33 @@ _BLOCK = re.compile(
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A fenced block; ``why_not`` says why it is not run, if it is not."""
+    """A fenced block; ``why_not`` says why it is not run, if it is not; ``before`` is the paragraph above it."""
 
     line: int
     kind: str
     text: str
     why_not: str | None
+    before: str
+
+
+def all_blocks(page: Path) -> list[Block]:
+    """The page's blocks, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(
+            text[: found.start("text")].count("\n") + 1,
+            found["kind"],
+            found["text"],
+            found["why"],
+            text[: found.start()].rstrip().rpartition("\n\n")[2],
+        )
+        for found in _BLOCK.finditer(text)
+    ]
 
 
 def blocks(page: Path, kind: str) -> list[Block]:
     """The page's blocks of one kind, in order."""
-    text = page.read_text(encoding="utf-8")
-    return [
-        Block(text[: found.start("text")].count("\n") + 1, found["kind"], found["text"], found["why"])
-        for found in _BLOCK.finditer(text)
-        if found["kind"] == kind
-    ]
+    return [block for block in all_blocks(page) if block.kind == kind]
 
 
 def commands(page: Path) -> Iterator[str]:

@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 from holdfast import Holdfast, RunHandle
+from holdfast.client.pauses import is_parked
 from holdfast.errors import RunEnded, RunNotFound
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
@@ -240,7 +241,7 @@ class Simulation:
 
     async def _nudge(self, run: p.Run) -> None:
         handle = self._handle(run)
-        if run.pause is not None and run.pause != "the simulation says so":
+        if is_parked(run):
             raise Violation(f"run {run.key.run} was parked: {run.pause}")
         with contextlib.suppress(RunEnded, RunNotFound):
             if run.pause is not None:

@@ -21,14 +21,15 @@ from holdfast.cli.checks import Check
 from holdfast.cli.receipts import rows_of
 from holdfast.cli.schemas import schema_numbers, sqlite_path
 from holdfast.cli.servers import examine_server
-from holdfast.cli.steering import PAUSED
 from holdfast.client.engine import Holdfast
+from holdfast.client.pauses import is_parked
 from holdfast.errors import HoldfastError, InvalidPolicy
 from holdfast.gate.policy import content, parse
 from holdfast.store.protocol import ReceiptQuery, Worker
 
 OLDEST_PYTHON: Final = (3, 11)
 LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
+LARGEST_LOG_BYTES: Final = 256 * 1024 * 1024
 SHOWN: Final = 20
 MOST_COUNTED: Final = 1000
 OLDEST_UNSEALED_SECONDS: Final = 600
@@ -111,6 +112,7 @@ async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
     yield Check("store", good=True, detail=f"{facts.kind} {facts.version}{size}", facts=msgspec.to_builtins(facts))
     if url.startswith("sqlite:"):
         yield _sqlite_settings(sqlite_path(url))
+        yield _log(sqlite_path(url))
         yield _disk(sqlite_path(url))
     elif url.startswith("postgres"):
         async for check in examine_server(url):
@@ -136,6 +138,19 @@ def _sqlite_settings(path: Path) -> Check:
     good = mode == "wal" and synchronous >= 2
     detail = f"journal mode {mode}, synchronous {names.get(synchronous, synchronous)}; the clock is this host's own"
     return Check("settings", good, detail, {"journal_mode": mode, "synchronous": names.get(synchronous)})
+
+
+def _log(path: Path) -> Check:
+    """The write-ahead log is copied back into the file at every 16 MB, unless a reader still needs what was before."""
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    good = size <= LARGEST_LOG_BYTES
+    detail = f"{log.name} has {size / 1e6:.1f} MB"
+    if not good:
+        detail += (
+            ": end readers that take long (an open sqlite3 shell, say); when all workers are stopped once, it is gone"
+        )
+    return Check("log", good, detail, {"wal_bytes": size})
 
 
 def _disk(path: Path) -> Check:
@@ -181,9 +196,7 @@ def _is_dead(worker: Worker, url: str) -> bool:
 
 async def _parked(app: Holdfast) -> Check:
     """Runs that the engine has put aside, because going on would do harm."""
-    found = [
-        run async for run in app.list(status="paused") if run.pause is not None and not run.pause.startswith(PAUSED)
-    ]
+    found = [run async for run in app.list(status="paused") if is_parked(run)]
     detail = f"{len(found)} runs are parked" if found else "no run is parked"
     for run in found[:SHOWN]:
         detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"

@@ -31,6 +31,7 @@ TABLE: Final = (
 _BY_ERROR: Final = (
     (errors.RunFailed, NO),
     (errors.RunCancelled, NO),
+    (errors.RunParked, NO),
     (errors.Nondeterminism, NO),
     (errors.TaskForbidden, NO),
     (errors.RunNotFound, NOT_FOUND),

@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-import datetime
 import time
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from holdfast.cli import options, output, records, session
+from holdfast.cli.filters import Filters, filtered
 from holdfast.client.engine import Holdfast
-from holdfast.store.protocol import Run, Status
+from holdfast.store.protocol import Run
 
 
 @click.command("list")
-@click.option("--status", type=click.Choice(get_args(Status)), help="Only runs of this status.")
-@click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
-@click.option(
-    "--attribute", "attributes", type=options.Pair(), multiple=True, metavar="K=V", help="Only with this attribute."
-)
-@click.option("--parent", metavar="RUN", help="Only the children of this run.")
-@click.option(
-    "--since", type=options.Moment(), metavar="TIME", help="Only created after: a time, or 2h for 2 hours ago."
-)
-@click.option("--until", type=options.Moment(), metavar="TIME", help="Only created before.")
 @click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0 for all.")
-@options.any_tenant
+@filtered
 @options.store
-def list_runs(
-    status: Status | None,
-    workflow: str | None,
-    attributes: tuple[tuple[str, str], ...],
-    parent: str | None,
-    since: datetime.datetime | None,
-    until: datetime.datetime | None,
-    limit: int,
-    tenant: str | None,
-    store: str | None,
-    as_json: bool,
-) -> None:
+def list_runs(limit: int, store: str | None, as_json: bool, **filters: Any) -> None:
     """List runs, newest first."""
+    chosen = Filters(**filters)
 
     async def work(app: Holdfast) -> list[Run]:
-        query: dict[str, Any] = {"tenant": tenant, "status": status, "workflow": workflow, "parent": parent}
-        found = app.list(
-            **query, attributes=dict(attributes), created_after=since, created_before=until, limit=limit or None
-        )
         rows = []
-        async for row in found:
+        async for row in chosen.find(app, limit or None):
             if as_json:
                 output.emit(records.run_record(row))
             else:
@@ -60,7 +36,7 @@ def list_runs(
     if not rows:
         output.note("no runs match.")
         return
-    _write(rows, show_tenant=tenant is None and any(row.key.tenant != "default" for row in rows))
+    _write(rows, show_tenant=chosen.tenant is None and any(row.key.tenant != "default" for row in rows))
     if limit and len(rows) == limit:
         output.note(f"these are the newest {limit}; --limit 0 shows all.")
 

@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "keys": ("keys:keys", "List, export or rotate the keys that sign the audit."),
     "lint": ("linting:lint", "Find what would not replay in workflow code."),
     "policy": ("policies:policy", "Check a policy's file, test it, and see why it decides as it does."),
+    "backup": ("backup:backup", "Write a SQLite store into one file, while workers go on."),
     "prune": ("upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("upkeep:migrate", "Bring the store's schema up to date."),
     "doctor": ("doctor:doctor", "Check the installation and the store."),
@@ -58,6 +59,9 @@ EPILOG: Final = (
     + "\n  HOLDFAST_TENANT  the tenant (default: default)"
     + "\n  HOLDFAST_POLICY  the file of the policy that judges actions"
 )
+
+
+VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY")
 
 
 class Commands(click.Group):
@@ -92,6 +96,10 @@ class Commands(click.Group):
 
     def _run(self, args: list[str], rest: tuple[Any, ...], extra: dict[str, Any]) -> int:
         as_json = "--json" in args
+        if (garbled := _garbled(args)) is not None:
+            return complain(
+                "usage", f"{garbled} is not UTF-8: nothing can be stored or found by it", exits.USAGE, as_json
+            )
         try:
             code = super().main(args, *rest, **extra)
         except HoldfastError as error:
@@ -101,6 +109,22 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return exits.INTERRUPTED
         return code if isinstance(code, int) else exits.GOOD
+
+
+def _garbled(args: Sequence[str]) -> str | None:
+    """The first argument, or variable of ours, whose bytes are no text. What may hold a password is not shown."""
+    for given in args:
+        if not _is_text(given):
+            return "the store's URL" if "://" in given else repr(os.fsencode(given)).removeprefix("b")
+    return next((name for name, text in os.environ.items() if name in VARIABLES and not _is_text(text)), None)
+
+
+def _is_text(given: str) -> bool:
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _usage(error: click.ClickException) -> str:

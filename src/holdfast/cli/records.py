@@ -16,6 +16,7 @@ import cbor2
 import msgspec
 
 from holdfast.cli.output import iso
+from holdfast.client.explaining import waits_of
 from holdfast.journal import events as e
 from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import JoinSetId, PromiseId
@@ -47,7 +48,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "worker": run.owner,
         "crashes": run.crashes,
         "wake_at": iso(run.wake_at),
-        "waits": [_wait(wait) for wait in msgspec.json.decode(run.waiting, type=list[Wait])] if run.waiting else [],
+        "waits": [_wait(wait) for wait in waits_of(run)],
         "promise_id": str(PromiseId(run.root)),
         "workspace": run.workspace,
         "actor": run.actor,

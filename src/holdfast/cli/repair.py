@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from holdfast.cli import options, output, records, session
 from holdfast.cli.output import Cell
-from holdfast.cli.steering import tell
+from holdfast.cli.selection import Said, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
 from holdfast.errors import InvalidRequest
 from holdfast.journal import events as e
 from holdfast.journal.render import line
@@ -15,20 +18,20 @@ from holdfast.store.protocol import Run
 
 
 @click.command()
-@options.one_run
+@one_or_many
 @options.steered_by
 @options.dry_run
-def retry(run: str, tenant: str, store: str | None, as_json: bool, who: str, dry_run: bool) -> None:
-    """Let a failed or cancelled run go on from its failure. What it undid is done again, and no other success."""
+def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Let RUN, or each run that the filters choose, go on from its failure. What it undid is done again."""
+    meant = choice(**chosen)
 
-    async def work(app: Holdfast) -> tuple[Run, tuple[str, ...]]:
-        handle = app.run(run, tenant=tenant)
-        again = await session.patiently(app, handle.retry(by=who, dry_run=dry_run))
-        return await handle.info(), again
+    async def deed(handle: RunHandle[Any]) -> Said:
+        again = await handle.retry(by=who, dry_run=dry_run)
+        begun = "would go" if dry_run else "goes"
+        sentence = f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}"
+        return Said(sentence, {"again": list(again)})
 
-    row, again = session.on_store(session.url_of(store), work)
-    sentence = f"run {run} {'would go' if dry_run else 'goes'} on, doing again: {', '.join(again) or 'its last turn'}"
-    tell(row, "retry", sentence, as_json, dry_run=dry_run, again=list(again))
+    return steer(session.url_of(store), meant, "failed", deed, "retry", dry_run, as_json)
 
 
 @click.command()

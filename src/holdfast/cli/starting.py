@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
@@ -9,12 +13,12 @@ import click
 from holdfast.cli import exits, options, output, records, session
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
-from holdfast.errors import HoldfastError, RunCancelled, RunFailed
+from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
 from holdfast.programs.function.definitions import Workflow
 from holdfast.store.protocol import Key
 from holdfast.worker.births import Trigger
 
-_OWN: Final = {"workflow", "id", "tenant", "priority", "attributes", "workspace", "actor", "trigger"}
+_OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "trigger"}
 
 
 @click.command()
@@ -29,7 +33,7 @@ _OWN: Final = {"workflow", "id", "tenant", "priority", "attributes", "workspace"
 @click.option(
     "--trigger", type=options.TypedReference(), metavar="TYPE:REF", help="What made you start it; without --id, the id."
 )
-@click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails or is cancelled.")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit 1 if the run fails, is cancelled or is parked.")
 @click.option(
     "--timeout", type=options.Duration(), metavar="TIME", help="With --wait: give up waiting after, e.g., 30s."
 )
@@ -55,36 +59,33 @@ def start(
 ) -> int:
     """Start a run of WORKFLOW with ARGS (each JSON, or plain text).
 
-    With --app the workflow's own signature checks the arguments; without, any name is taken and a worker must know it.
+    With --app the workflow's own signature checks the arguments; without, any are taken, and a worker checks them.
     """
     positional = [options.value_of(text) for text in args]
     named = {} if kwargs is None else options.object_of(kwargs, "--kwargs")
     if taken := sorted(_OWN & named.keys()):
         raise click.UsageError(f"{taken[0]!r} is an option of start itself: give that argument by position.")
     known, url = _known(workflow, app, store)
-    if known is not None:
-        _check(known, positional, named)
 
     cause = None if trigger is None else Trigger(*trigger)
     chosen = id if id is not None or cause is None else cause.run_id(workflow)
 
     async def work(engine: Holdfast) -> int:
         before = [] if chosen is None else await engine.store.get([Key(tenant, chosen)])
-        handle: RunHandle[Any] = await session.patiently(
-            engine,
-            engine.start(
-                known or workflow,
-                *positional,
-                id=id,
-                tenant=tenant,
-                priority=priority,
-                attributes=dict(attributes),
-                workspace=workspace,
-                actor=actor,
-                trigger=cause,
-                **named,
-            ),
+        begun = engine.start(
+            known or workflow,
+            *positional,
+            id=id,
+            tenant=tenant,
+            priority=priority,
+            attributes=dict(attributes),
+            workspace=workspace,
+            actor=actor,
+            trigger=cause,
+            **named,
         )
+        with _hint(args, positional):
+            handle: RunHandle[Any] = await session.patiently(engine, begun)
         await _remark(engine, workflow)
         if wait:
             return await _await(handle, timeout, as_json)
@@ -94,6 +95,23 @@ def start(
     return session.on_store(url, work, create=True)
 
 
+@contextmanager
+def _hint(texts: tuple[str, ...], values: list[Any]) -> Iterator[None]:
+    """Where an argument does not fit, say what became of those that look like texts and are JSON."""
+    try:
+        yield
+    except InvalidArguments as error:
+        read = next(
+            (t for t, value in zip(texts, values, strict=True) if not isinstance(value, (str, dict, list))), None
+        )
+        if read is None or "does not fit str" not in str(error):
+            raise
+        quoted = shlex.quote(json.dumps(read))
+        raise InvalidArguments(
+            f"{error}. Arguments are JSON where they can be: {quoted} is the text {read}."
+        ) from error
+
+
 def _known(workflow: str, app: str | None, store: str | None) -> tuple[Workflow[..., Any] | None, str]:
     if app is None:
         return None, session.url_of(store)
@@ -101,14 +119,6 @@ def _known(workflow: str, app: str | None, store: str | None) -> tuple[Workflow[
 
     engine = load_app(app)
     return workflow_named(workflow), session.url_of(store, engine)
-
-
-def _check(workflow: Workflow[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Refuse arguments that the workflow could not be called with, while someone is there to mend them."""
-    try:
-        workflow.signature.read(workflow.signature.write(tuple(args), kwargs))
-    except TypeError as error:
-        raise click.UsageError(f"workflow {workflow.name}: {error}") from error
 
 
 async def _remark(engine: Holdfast, workflow: str) -> None:
@@ -133,7 +143,7 @@ async def _await(handle: RunHandle[Any], timeout: float | None, as_json: bool) -
     result = None
     try:
         result = records.plain(await handle.result(timeout))
-    except (RunFailed, RunCancelled) as error:
+    except (RunFailed, RunCancelled, RunParked) as error:
         trouble = error
     except TimeoutError:
         output.note(f"run {handle.id} has not ended yet: {await handle.explain()}")

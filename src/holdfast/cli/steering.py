@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from holdfast.cli import options, output, records, session
 from holdfast.cli.looking import refuse_ended
+from holdfast.cli.selection import Said, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.pauses import PAUSED, by_request
 from holdfast.store.protocol import Run
-
-PAUSED: Final = "paused by request"
-"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
 
 Deed = Callable[[RunHandle[Any]], Awaitable[None]]
 
@@ -67,18 +66,22 @@ def signal(
 
 
 @click.command()
-@options.one_run
+@one_or_many
 @click.option("--reason", default="cancelled by request", show_default=True, help="Kept in the journal.")
 @options.steered_by
 @options.dry_run
-def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str, who: str, dry_run: bool) -> None:
-    """Ask a run to stop; its cleanup runs first."""
-    deed: Deed | None = None if dry_run else lambda handle: handle.cancel(reason, by=who)
-    row = _steer(session.url_of(store), (tenant, run), deed)
-    if dry_run:
-        refuse_ended(row, "cancelled")
-    sentence = f"run {run} would be cancelled" if dry_run else f"run {run} was asked to stop"
-    tell(row, "cancel", sentence, as_json, dry_run=dry_run)
+def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Ask RUN, or each run that the filters choose, to stop; its cleanup runs first."""
+    meant = choice(**chosen)
+
+    async def deed(handle: RunHandle[Any]) -> Said:
+        if dry_run:
+            refuse_ended(await handle.info(), "cancelled")
+            return Said(f"run {handle.id} would be cancelled")
+        await handle.cancel(reason, by=who)
+        return Said(f"run {handle.id} was asked to stop")
+
+    return steer(session.url_of(store), meant, None, deed, "cancel", dry_run, as_json)
 
 
 @click.command()
@@ -87,15 +90,24 @@ def cancel(run: str, tenant: str, store: str | None, as_json: bool, reason: str,
 @options.steered_by
 def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None, who: str) -> None:
     """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
-    why = PAUSED if reason is None else f"{PAUSED}: {reason}"
+    why = PAUSED if reason is None else by_request(reason)
     row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
     tell(row, "pause", f"run {run} is paused", as_json)
 
 
 @click.command()
-@options.one_run
+@one_or_many
 @options.steered_by
-def resume(run: str, tenant: str, store: str | None, as_json: bool, who: str) -> None:
-    """Let a paused or parked run go on."""
-    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.resume(by=who))
-    tell(row, "resume", f"run {run} goes on", as_json)
+@options.dry_run
+def resume(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Let RUN, or each run that the filters choose, go on after it was paused or parked."""
+    meant = choice(**chosen)
+
+    async def deed(handle: RunHandle[Any]) -> Said:
+        if dry_run:
+            refuse_ended(await handle.info(), "resumed")
+            return Said(f"run {handle.id} would go on")
+        await handle.resume(by=who)
+        return Said(f"run {handle.id} goes on")
+
+    return steer(session.url_of(store), meant, "paused", deed, "resume", dry_run, as_json)

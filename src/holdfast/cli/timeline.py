@@ -127,7 +127,8 @@ class _Folding:
                 timer = self._open.pop(promise)
                 timer.state, timer.until, timer.detail = "done", at, "fired"
             case e.RandomGenerated(value=value) if value.startswith(PATCH):
-                self._add(Item("patch", "patched()", at, detail="took the new path of a code change"))
+                name = value.removeprefix(PATCH).decode(errors="replace")
+                self._add(Item("patch", f"patched({name!r})", at, detail="took the new path of this code change"))
             case e.SignalDelivered() | e.SignalReceived():
                 self._signal(event, at)
             case e.CancelRequested(reason=reason):

@@ -173,7 +173,8 @@ class _Shift:
         assert isinstance(worker, Worker)
         names = sorted(self._engine.workflows.keys() - {REVERSE})  # the engine's own goes without saying
         known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no workflows"
-        self._tell("ready", f"worker {worker.id} is ready, serving {known}", worker=worker.id, workflows=names)
+        sentence = f"worker {worker.id} is ready, serving {known}{_from(self._engine.url)}"
+        self._tell("ready", sentence, worker=worker.id, workflows=names)
 
     def _tell(self, event: str, sentence: str, **more: Any) -> None:
         if self._as_json:
@@ -181,3 +182,12 @@ class _Shift:
         else:
             output.note(sentence)
         sys.stdout.flush()
+
+
+def _from(url: str) -> str:
+    """Which store it is: an app without an engine of its own may be served from another than its author thinks of."""
+    if not url.startswith("postgres"):
+        return f" from {url}" if url else ""
+    from holdfast.store.postgres.connection import shown
+
+    return f" from {shown(url)}"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar, overload
+from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.client.audit import Audit
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repairing import Repairs
+from holdfast.client.starter import Options, Starter
 from holdfast.client.tasks import Tasks
 from holdfast.client.waiting import EndedHere, Waiters
-from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
+from holdfast.errors import InvalidRequest, UnsupportedStore
 from holdfast.gate.people import NAME, is_name
 from holdfast.gate.policy import Policy
 from holdfast.gate.policy_keeper import PolicyKeeper
@@ -24,19 +25,25 @@ from holdfast.gate.records import Operated
 from holdfast.gate.reversal import reverse
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Step, Workflow
+from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Bound, Step, Workflow
+from holdfast.programs.function.durable_call import ChildCall
 from holdfast.programs.function.registry import Registry
-from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
-from holdfast.worker.births import DEFAULT_TENANT, Birth, Trigger, check_id, origin_of
+from holdfast.worker.births import DEFAULT_TENANT, Trigger, check_text
 from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
-from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, Committer, into
+from holdfast.worker.committer import Committer
 from holdfast.worker.heart import ThreadPulse
 from holdfast.worker.recording import named, note
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
+P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 
 CLOSED: Final = "the engine is not open: use it inside `async with Holdfast(url) as app`, or call open() first."
 
@@ -65,8 +72,10 @@ class Holdfast:
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
     ) -> None:
+        if options is not None and not isinstance(options, WorkerOptions):
+            raise InvalidRequest(f"options are WorkerOptions(…), not {options!r:.60}")
         self.url = url if isinstance(url, str) else ""
-        self._store: p.Store = store_at(url) if isinstance(url, str) else url
+        self._store: p.Store = _store(url)
         self._is_open = False
         self.clock = clock
         self.entropy = entropy
@@ -75,6 +84,7 @@ class Holdfast:
         self.committer = Committer(self._store)
         self.committer.refuse(CLOSED)
         self.waiters = Waiters(self._store, self._is_here)
+        self._starter = Starter(self)
         self.repairs = Repairs(self)
         self.tasks = Tasks(self)
         self.receipts = Receipts(self)
@@ -160,24 +170,44 @@ class Holdfast:
     # -- runs ----------------------------------------------------------------------------------------------------
 
     @overload
+    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]: ...
+    @overload
+    async def start(self, workflow: Bound[R], /, **options: Unpack[Options]) -> RunHandle[R]: ...
+    @overload
+    async def start(self, workflow: Callable[[], ChildCall[R]], /, **options: Unpack[Options]) -> RunHandle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Callable[[A], ChildCall[R]], a: A, /, **options: Unpack[Options]
+    ) -> RunHandle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Callable[[A, B], ChildCall[R]], a: A, b: B, /, **options: Unpack[Options]
+    ) -> RunHandle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Callable[[A, B, C], ChildCall[R]], a: A, b: B, c: C, /, **options: Unpack[Options]
+    ) -> RunHandle[R]: ...
+    @overload
+    async def start(
+        self, workflow: Callable[[A, B, C, D], ChildCall[R]], a: A, b: B, c: C, d: D, /, **options: Unpack[Options]
+    ) -> RunHandle[R]: ...
+    @overload
     async def start(
         self,
-        workflow: Workflow[..., R],
-        *args: Any,
-        id: str | None = None,
-        tenant: str = DEFAULT_TENANT,
-        priority: int = 0,
-        attributes: Mapping[str, str] | None = None,
-        workspace: str = "",
-        actor: str | None = None,
-        trigger: Trigger | None = None,
-        **kwargs: Any,
+        workflow: Callable[[A, B, C, D, E], ChildCall[R]],
+        a: A,
+        b: B,
+        c: C,
+        d: D,
+        e: E,
+        /,
+        **options: Unpack[Options],
     ) -> RunHandle[R]: ...
-
     @overload
     async def start(
         self,
         workflow: str,
+        /,
         *args: Any,
         id: str | None = None,
         tenant: str = DEFAULT_TENANT,
@@ -189,9 +219,10 @@ class Holdfast:
         **kwargs: Any,
     ) -> RunHandle[Any]: ...
 
-    async def start(
+    async def start(  # type: ignore[misc]  # an argument of the workflow may have the name of an option: see bind()
         self,
-        workflow: Workflow[..., Any] | str,
+        workflow: Any,
+        /,
         *args: Any,
         id: str | None = None,
         tenant: str = DEFAULT_TENANT,
@@ -204,79 +235,29 @@ class Holdfast:
     ) -> RunHandle[Any]:
         """Start a run; durable when this returns. The id is the idempotency key: the same id finds the same run.
 
+        ``workflow`` is a workflow, its name, or ``workflow.bind(…)`` with its arguments. Bind them where one has a name
+        that is an option here, or where a type checker shall check named arguments beside options.
         ``actor`` is who asks for it, ``workspace`` where; policy may judge by both. With a ``trigger`` and without an
         id, the trigger is the key: started again by the same one, it finds the first run, whatever the arguments.
-        Raises RunConflict where the id belongs to a run of another workflow or with other arguments, or to one that was
-        deleted and whose evidence is kept.
+        Raises InvalidArguments where the workflow is known here and cannot be called like this, and RunConflict where
+        the id belongs to a run of another workflow or with other arguments, or to one that was deleted and whose
+        evidence is kept.
         """
         self.check_open()
-        origin = origin_of(workspace, actor, trigger)
-        chosen = id
-        if id is None and trigger is not None:
-            known = self._resolve(workflow)
-            chosen = trigger.run_id(str(workflow) if known is None else known.name)
-        key = p.Key(check_id(tenant, "the tenant"), check_id(chosen, "the id") if chosen is not None else self.token())
-        birth = self._birth(workflow, args, kwargs, key, priority, attributes or {}, origin)
-        answer = await self._bring_about(birth)
-        if isinstance(answer, p.Retired):
-            raise RunRetired(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
-        if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and (id or trigger is None):
-            raise RunConflict(
-                f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
-                f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
-            )
-        return RunHandle(self, key, workflow if isinstance(workflow, Workflow) else None)
-
-    def _birth(
-        self,
-        workflow: Workflow[..., Any] | str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        key: p.Key,
-        priority: int,
-        attributes: Mapping[str, str],
-        origin: p.Origin,
-    ) -> Birth:
-        _check_numbers_and_texts(priority, attributes)
-        known = self._resolve(workflow)
-        if known is None:
-            name, digest, input = str(workflow), "", encode([args, kwargs], f"the arguments of {workflow}")
-        else:
-            name, digest, input = known.name, known.digest, known.signature.write(args, kwargs)
-        return Birth(
-            key=key, workflow=name, digest=digest, input=input, priority=priority, attributes=attributes, origin=origin
+        options = Options(
+            id=id,
+            tenant=tenant,
+            priority=priority,
+            attributes=attributes,
+            workspace=workspace,
+            actor=actor,
+            trigger=trigger,
         )
-
-    def _resolve(self, workflow: Workflow[..., Any] | str) -> Workflow[..., Any] | None:
-        if isinstance(workflow, str):
-            return self.workflow_named(workflow)
-        if not isinstance(workflow, Workflow):
-            raise WorkflowUnknown(
-                f"{workflow!r} is no workflow: decorate it with @workflow, or give a workflow's name."
-            )
-        served = self._workflows.get(workflow.name, workflow)
-        if served is not workflow:
-            raise DuplicateName(
-                f"this engine serves another workflow called {workflow.name!r} ({served.module}.{served.qualname}): "
-                f"give one of them another name, or make the engine with Holdfast(…, workflows=[{workflow.name}])."
-            )
-        return workflow
-
-    async def _bring_about(self, birth: Birth) -> p.Answer:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[p.Answer] = loop.create_future()
-
-        begun = self.worker is not None and self.worker.begin(birth, into(future))
-        if not begun:
-            self.committer.submit(birth.start(self.clock.now()), into(future), CALLER_PATIENCE_SECONDS)
-        answer = await future
-        if not begun:
-            self.hint()
-        return answer
+        return await self._starter.start(workflow, args, kwargs, options)
 
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
         """A handle on a run by its id; whether there is one shows when it is used."""
-        return RunHandle(self, p.Key(tenant, id))
+        return RunHandle(self, p.Key(check_text(tenant, "the tenant"), check_text(id, "the id")))
 
     async def list(
         self,
@@ -382,11 +363,15 @@ class Holdfast:
         self.waiters.ended(key, EndedHere(workflow, event))
 
 
-def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:
-    if not isinstance(priority, int) or not -(2**31) < priority < 2**31:
-        raise InvalidRequest(f"priority is a whole number, not {priority!r}")
-    if not all(isinstance(text, str) for pair in attributes.items() for text in pair):
-        raise InvalidRequest("attributes are texts by name: convert numbers and dates to text")
+def _store(url: str | p.Store) -> p.Store:
+    """The store that is meant. Raises UnsupportedStore, where None came from a setting that is missing, for one."""
+    if isinstance(url, str):
+        return store_at(url)
+    if not callable(getattr(url, "commit", None)):
+        raise UnsupportedStore(
+            f"{url!r:.60} names no store: give a URL, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or a store."
+        )
+    return url
 
 
 def _micros(moment: datetime | None) -> int | None:

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from holdfast.client.hints import command
+from holdfast.errors import StoreCorrupt
 from holdfast.gate.tasks import approvers, is_barred
 from holdfast.kernel.execution import Wait
 from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.definitions import STEP, WORKFLOW
-from holdfast.store.protocol import ENDED, Run, Store, Task
+from holdfast.store.protocol import ENDED, Run, Store, Task, Worker
 
 
 async def explain(store: Store, run: Run, now: int) -> str:
     """What the run waits for, since when, and what would move it."""
-    since = _ago(now - run.updated_at)
     if run.standing in ENDED:
         why = f": {run.error}" if run.error else ""
         return f"It is {run.standing} since {_time(run.ended_at or run.updated_at)}{why}."
     if run.pause is not None:
         resuming = _command(run, "resume", run.key.run)
-        return f"It is paused since {since}: {run.pause.rstrip('.')}. `{resuming}` lets it go on."
+        told = f"It has been paused for {_span(now - run.updated_at)}: {run.pause.rstrip('.')}."
+        return f"{told} `{resuming}` lets it go on."
     if run.owner is not None:
-        return await _held(store, run, since)
+        return await _held(store, run, now)
     if run.ready_at is not None:
         return await _queued(store, run, now)
     return await _waiting(store, run, now)
 
 
-async def _held(store: Store, run: Run, since: str) -> str:
+async def _held(store: Store, run: Run, now: int) -> str:
+    moved = f"last moved {_span(now - run.updated_at)} ago"
     worker = next((worker for worker in await store.workers() if worker.id == run.owner), None)
-    where = f"worker {run.owner}" + ("" if worker is None else f" (process {worker.pid} on {worker.host})")
-    return f"It is being worked on by {where}, and last moved {since} ago."
+    if worker is None:
+        return f"It is being worked on by worker {run.owner}, and {moved}."
+    where = f"worker {run.owner} (process {worker.pid} on {worker.host})"
+    if worker.expires_at < now:
+        silent = f"is silent, its lease ended {_span(now - worker.expires_at)} ago"
+        return f"It {moved}; {where} {silent}. Any other worker takes it over: `holdfast worker APP` starts one."
+    return f"It is being worked on by {where}, and {moved}."
 
 
 async def _queued(store: Store, run: Run, now: int) -> str:
-    waited = _ago(now - (run.ready_at or now))
-    workers = await store.workers()
+    waited = _span(now - (run.ready_at or now))
+    workers = _alive(await store.workers(), now)
     if not workers:
         return f"It has been ready for {waited} and no worker is running: start one with `holdfast worker APP`."
     if not any(run.workflow in worker.workflows for worker in workers):
@@ -52,7 +59,7 @@ async def _queued(store: Store, run: Run, now: int) -> str:
         last = refusals[-1]
         return (
             f"It has been ready for {waited} and waits for a worker whose code fits its journal: "
-            f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {_ago(now - last.at)} ago, "
+            f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {_span(now - last.at)} ago, "
             f"because of {last.reason.splitlines()[0].rstrip(':.')}. Where none is left that has not tried, it parks."
         )
     capped = " or for a place within its tenant's caps" if run.begun_at is None else ""
@@ -60,14 +67,27 @@ async def _queued(store: Store, run: Run, now: int) -> str:
 
 
 async def _waiting(store: Store, run: Run, now: int) -> str:
-    waits = msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
+    waits = waits_of(run)
     if not waits:
-        return f"It waits since {_ago(now - run.updated_at)} ago."
+        return f"It has been waiting for {_span(now - run.updated_at)}."
     found = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
     tasks = {id: task for id, task in found.items() if task is not None}
     told = [await _tell(store, run, wait, tasks, now) for wait in waits[:3]]
     more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
-    return f"For {_ago(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}."
+    late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
+    remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
+    return f"For {_span(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}.{remedy}"
+
+
+def waits_of(run: Run) -> list[Wait]:
+    """What the run's row says that it waits for. Raises StoreCorrupt where that cannot be read."""
+    try:
+        return msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
+    except msgspec.DecodeError as error:
+        raise StoreCorrupt(
+            f"what run {run.key.run!r} of tenant {run.key.tenant!r} waits for cannot be read ({error}): "
+            "restore it from a backup."
+        ) from error
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, Task]) -> int:
@@ -82,9 +102,9 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, Task], n
         case "receive":
             return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
         case "timer":
-            return f"a timer that fires at {_time(wait.due or now)}"
+            return f"a timer that {'was due' if _is_late(wait, now) else 'fires'} at {_when(wait.due or now, now)}"
         case "approval":
-            return _approval(run, wait, tasks.get(wait.task or ""))
+            return _approval(run, wait, tasks.get(wait.task or ""), now)
         case "outcome":
             task, look = tasks.get(wait.task or ""), _command(run, "tasks", "show", wait.task or "")
             who = "a person" if task is None else _who(task)
@@ -92,7 +112,8 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, Task], n
         case kind if kind == WORKFLOW:
             return f"child workflow {wait.name} (run {wait.run})"
         case kind if kind == STEP and wait.due is not None:
-            return f"the next attempt of step {wait.name} at {_time(wait.due)}"
+            due = "which was due" if _is_late(wait, now) else "due"
+            return f"the next attempt of step {wait.name}, {due} at {_when(wait.due, now)}"
         case kind if kind == STEP:
             return await _queue(store, run, wait)
         case kind if kind in (SIGNAL, DETACHED):
@@ -101,9 +122,9 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, Task], n
             return f"{other} {wait.name}"
 
 
-def _approval(run: Run, wait: Wait, task: Task | None) -> str:
+def _approval(run: Run, wait: Wait, task: Task | None, now: int) -> str:
     who = "a person" if task is None else _who(task)
-    until = "" if wait.due is None else f" before {_time(wait.due)}"
+    until = "" if wait.due is None else f" before {_when(wait.due, now)}"
     return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
 
 
@@ -150,7 +171,21 @@ def _time(microseconds: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _ago(microseconds: int) -> str:
+def _when(due: int, now: int) -> str:
+    """A time, and how far off it is."""
+    return f"{_time(due)} ({f'{_span(now - due)} ago' if due <= now else f'in {_span(due - now)}'})"
+
+
+def _is_late(wait: Wait, now: int) -> bool:
+    """Whether its time has come and nobody was there: a worker would have taken the run up."""
+    return wait.due is not None and wait.due <= now and wait.kind in ("timer", STEP)
+
+
+def _alive(workers: Sequence[Worker], now: int) -> list[Worker]:
+    return [worker for worker in workers if worker.expires_at >= now]
+
+
+def _span(microseconds: int) -> str:
     seconds = max(0, microseconds) / 1e6
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:

@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from holdfast.client import journals
 from holdfast.client.evidence import Evidence, evidence_of
 from holdfast.client.explaining import explain
+from holdfast.client.hints import command
+from holdfast.client.pauses import by_request
 from holdfast.client.verifying import Verdict, verify_run
 from holdfast.client.waiting import EndedHere
-from holdfast.errors import EngineError, InvalidRequest, RunCancelled, RunConflict, RunEnded, RunFailed, RunNotFound
+from holdfast.errors import (
+    EngineError,
+    InvalidRequest,
+    RunCancelled,
+    RunConflict,
+    RunEnded,
+    RunFailed,
+    RunNotFound,
+    RunParked,
+)
 from holdfast.journal import events as e
 from holdfast.programs.function.definitions import Workflow
 from holdfast.programs.function.values import decode, encode
@@ -52,12 +63,23 @@ class RunHandle(Generic[R]):
         return (await self.info()).status
 
     async def result(self, timeout: float | None = None) -> R:
-        """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError."""
+        """Wait for the end and give the result. Raises RunFailed, RunCancelled, RunNotFound, or TimeoutError.
+
+        Without a ``timeout`` it raises RunParked where the run cannot go on by itself: nothing would end the wait. With
+        one it waits that long for someone to mend and resume it. A run that a person paused is waited for in both.
+        """
         async with asyncio.timeout(timeout):
             self._app.check_open()
-            end = await self._app.waiters.wait(self.key)
+            end = await self._app.waiters.wait(self.key, until_parked=timeout is None)
+        if isinstance(end, p.Run) and end.standing not in p.ENDED:
+            raise self._stranded(end.pause or "")
         event = end.event if isinstance(end, EndedHere) else await journals.last_event(self._app.store, end)
         return self._outcome(event, self._workflow or self._app.workflow_named(end.workflow))
+
+    def _stranded(self, reason: str) -> RunParked:
+        resuming = command("resume", self.id, tenant=self.tenant)
+        remedy = f"Mend that, then `{resuming}` lets it go on; with a timeout, result() waits for it."
+        return RunParked(f"run {self.id} is parked: {reason.rstrip('.')}. {remedy}", reason=reason)
 
     def _outcome(self, event: e.Event, workflow: Workflow[..., R] | None) -> R:
         """The result as its workflow's annotated type, where the workflow is known here; else as plain data."""
@@ -118,7 +140,7 @@ class RunHandle(Generic[R]):
     async def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
         """Let the run finish the steps it has begun and then rest until ``resume``."""
         await self._steer("pause", by, reason)
-        if not await self._app.store.pause(self.key, reason, self._app.clock.now()):
+        if not await self._app.store.pause(self.key, by_request(reason), self._app.clock.now()):
             await self.info()
             raise RunEnded(f"run {self.id} has ended and cannot be paused.")
         self._app.hint()

@@ -6,28 +6,35 @@ where a loop is already running, and may be used from several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.client.engine import Holdfast
 from holdfast.client.evidence import Evidence
 from holdfast.client.handle import RunHandle
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.starter import Options
 from holdfast.client.sync_gate import SyncAudit, SyncReceipts, SyncTasks
 from holdfast.client.verifying import Verdict
 from holdfast.errors import InvalidRequest
 from holdfast.gate.policy import Policy
 from holdfast.journal.events import Entry
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.definitions import Bound, Workflow
+from holdfast.programs.function.durable_call import ChildCall
 from holdfast.store import protocol as p
 from holdfast.worker.births import DEFAULT_TENANT, Trigger
 from holdfast.worker.worker import WorkerOptions
 
+P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 
 
 class SyncHoldfast:
@@ -87,9 +94,43 @@ class SyncHoldfast:
             raise InvalidRequest("it is not open: use `with SyncHoldfast(url) as app`, or call open() first.")
         return self._loop, self._engine
 
+    @overload
+    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> SyncRunHandle[R]: ...
+    @overload
+    def start(self, workflow: Bound[R], /, **options: Unpack[Options]) -> SyncRunHandle[R]: ...
+    @overload
+    def start(self, workflow: Callable[[], ChildCall[R]], /, **options: Unpack[Options]) -> SyncRunHandle[R]: ...
+    @overload
+    def start(self, workflow: Callable[[A], ChildCall[R]], a: A, /, **options: Unpack[Options]) -> SyncRunHandle[R]: ...
+    @overload
+    def start(
+        self, workflow: Callable[[A, B], ChildCall[R]], a: A, b: B, /, **options: Unpack[Options]
+    ) -> SyncRunHandle[R]: ...
+    @overload
+    def start(
+        self, workflow: Callable[[A, B, C], ChildCall[R]], a: A, b: B, c: C, /, **options: Unpack[Options]
+    ) -> SyncRunHandle[R]: ...
+    @overload
+    def start(
+        self, workflow: Callable[[A, B, C, D], ChildCall[R]], a: A, b: B, c: C, d: D, /, **options: Unpack[Options]
+    ) -> SyncRunHandle[R]: ...
+    @overload
     def start(
         self,
-        workflow: Workflow[..., R] | str,
+        workflow: Callable[[A, B, C, D, E], ChildCall[R]],
+        a: A,
+        b: B,
+        c: C,
+        d: D,
+        e: E,
+        /,
+        **options: Unpack[Options],
+    ) -> SyncRunHandle[R]: ...
+    @overload
+    def start(
+        self,
+        workflow: str,
+        /,
         *args: Any,
         id: str | None = None,
         tenant: str = DEFAULT_TENANT,
@@ -99,10 +140,25 @@ class SyncHoldfast:
         actor: str | None = None,
         trigger: Trigger | None = None,
         **kwargs: Any,
-    ) -> SyncRunHandle[R]:
-        """Start a run; durable when this returns. The id is the idempotency key. Raises RunConflict."""
+    ) -> SyncRunHandle[Any]: ...
+
+    def start(  # type: ignore[misc]  # an argument of the workflow may have the name of an option: see bind()
+        self,
+        workflow: Any,
+        /,
+        *args: Any,
+        id: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        priority: int = 0,
+        attributes: Mapping[str, str] | None = None,
+        workspace: str = "",
+        actor: str | None = None,
+        trigger: Trigger | None = None,
+        **kwargs: Any,
+    ) -> SyncRunHandle[Any]:
+        """Start a run; durable when this returns. The id is the idempotency key. Raises as ``Holdfast.start`` does."""
         loop, engine = self._opened()
-        begun = engine.start(
+        begun: Coroutine[Any, Any, RunHandle[Any]] = engine.start(
             workflow,
             *args,
             id=id,

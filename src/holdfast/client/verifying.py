@@ -12,6 +12,7 @@ from holdfast.journal import events as e
 from holdfast.journal.laws import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
+from holdfast.kernel.execution import Wait
 from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
 from holdfast.worker.births import idempotency_key, lineage_of
 
@@ -49,6 +50,8 @@ async def verify_run(store: Store, run: Run) -> Verdict:
 
 async def _verify(store: Store, run: Run) -> Verdict:
     ledger = Ledger(PromiseId(run.root))
+    if problem := _row_problem(run):
+        return Verdict(run.key, 0, problem)
     try:
         async for entry in check_chain(store, run):
             ledger.append(entry.event, entry.timestamp, entry.sequence)
@@ -64,6 +67,17 @@ async def _verify(store: Store, run: Run) -> Verdict:
         detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
         return Verdict(run.key, ledger.version, detail, "INV-4")
     return Verdict(run.key, ledger.version)
+
+
+def _row_problem(run: Run) -> str:
+    """What of the row is not what such a row has; empty where all is."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(run), Run, builtin_types=(bytes,))
+        if run.waiting is not None:
+            msgspec.json.decode(run.waiting, type=list[Wait])
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return f"the row cannot be read ({error}): restore it from a backup"
+    return ""
 
 
 def check_root(run: Run, started: e.ExecutionStarted) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for runs to end. A waiter never owns the run: giving up waiting changes nothing.
+"""Waiting for runs to end, or to be parked. A waiter never owns the run: giving up waiting changes nothing.
 
 A run that this process's worker holds is settled by its end here, without a look at the store. For all others the
 store is asked, for many at once: when the waiting begins, on a hint, and every few seconds, because hints can be lost.
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from holdfast.client.pauses import is_parked
 from holdfast.errors import InvalidRequest, RunNotFound
 from holdfast.journal import events as e
 from holdfast.store.protocol import ENDED, Key, Run, Store
@@ -26,7 +27,7 @@ class EndedHere(NamedTuple):
 
 
 End = EndedHere | Run
-"""How a run's end was learnt: it happened here, or its row says so."""
+"""How a run's end was learnt: it happened here, or its row says so. Or the row of a run that is parked."""
 
 
 class Waiters(Role):
@@ -39,6 +40,7 @@ class Waiters(Role):
         self._store = store
         self._is_here = is_here
         self._waiting: dict[Key, set[asyncio.Future[End]]] = {}
+        self._impatient: set[asyncio.Future[End]] = set()
         self._fresh: set[Key] = set()
         self._hinted = False
 
@@ -63,10 +65,12 @@ class Waiters(Role):
             if not future.done():
                 future.set_result(end)
 
-    async def wait(self, key: Key) -> End:
-        """Return when the run has ended. Raises RunNotFound."""
+    async def wait(self, key: Key, *, until_parked: bool = False) -> End:
+        """Return when the run has ended or, with ``until_parked``, when it is parked. Raises RunNotFound."""
         future: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, set()).add(future)
+        if until_parked:
+            self._impatient.add(future)
         if not self._is_here(key):
             self._fresh.add(key)
             self.wake()
@@ -75,6 +79,7 @@ class Waiters(Role):
         try:
             return await future
         finally:
+            self._impatient.discard(future)
             waiting = self._waiting.get(key)
             if waiting is not None:
                 waiting.discard(future)
@@ -92,9 +97,16 @@ class Waiters(Role):
         for key, run in found.items():
             if run.standing in ENDED:
                 self.ended(key, run)
+            elif is_parked(run):
+                self._parked(key, run)
         for key in fresh - found.keys():
             self._refuse(key)
         return LOOK_SECONDS
+
+    def _parked(self, key: Key, run: Run) -> None:
+        for future in self._waiting.get(key, set()) & self._impatient:
+            if not future.done():
+                future.set_result(run)
 
     def _refuse(self, key: Key) -> None:
         for future in self._waiting.pop(key, ()):

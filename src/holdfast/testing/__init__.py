@@ -3,6 +3,7 @@
 - ``virtual_engine`` (``engine``) inside ``run_virtually`` (``virtual``): the real engine on virtual time and in memory.
   Days of sleeping pass in milliseconds, and nothing is mocked. ``VirtualClock`` shows the virtual time, ``Stuck`` says
   that nothing is left that could happen.
+- ``fixtures``: the pytest plugin with the fixtures ``holdfast_app`` and ``holdfast_loop``. pytest finds it by itself.
 - ``stores``: the suite that judges every store.
 - ``postgres``: a real PostgreSQL server for tests.
 

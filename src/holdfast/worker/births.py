@@ -45,8 +45,16 @@ def lineage_of(idempotency_key: str) -> int:
     return int(lineage) if mark else 0
 
 
+def check_text(value: object, what: str) -> str:
+    """A text. Raises InvalidRequest."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    return value
+
+
 def check_id(value: str, what: str) -> str:
     """A usable id or tenant. Raises InvalidRequest."""
+    check_text(value, what)
     if not value or len(value) > ID_LIMIT or not value.isprintable():
         raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
     if CHILD_MARK in value:
@@ -74,14 +82,13 @@ def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Ori
     """Where a run comes from. Raises InvalidRequest where something is no text: stored, it could not be read again."""
     if actor is not None and not is_name(actor):
         raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
-    texts = {"the workspace": workspace}
-    if trigger is not None:
-        texts |= {"the trigger's type": trigger.type, "the trigger's ref": trigger.ref}
-    for what, value in texts.items():
-        if not isinstance(value, str):
-            raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    check_text(workspace, "the workspace")
     if trigger is None:
         return Origin(workspace, actor)
+    if not isinstance(trigger, Trigger):
+        raise InvalidRequest(f"the trigger is a Trigger(type, ref), not {trigger!r:.60}")
+    check_text(trigger.type, "the trigger's type")
+    check_text(trigger.ref, "the trigger's ref")
     return Origin(workspace, actor, trigger.type, trigger.ref)
 
 

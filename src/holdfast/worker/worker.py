@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.errors import InvalidRequest
 from holdfast.gate.policy import NO_POLICY
 from holdfast.gate.policy_keeper import PolicyKeeper
 from holdfast.journal import events as e
@@ -60,6 +61,37 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
+
+    def __post_init__(self) -> None:
+        """Refuse what no worker could work by. Raises InvalidRequest."""
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            whole = name in _WHOLE
+            if value is None and name == "retention_days":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
+                kind = "a whole number" if whole else "a number"
+                raise InvalidRequest(f"WorkerOptions: {name} is {kind}, {least:g} or more, not {value!r}")
+        given: Mapping[Any, Any] = self.queues or {}
+        for queue, limit in given.items():
+            if not isinstance(queue, str) or isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+                raise InvalidRequest(
+                    f"WorkerOptions: queues gives each queue 1 or more places, not {queue!r}: {limit!r}"
+                )
+
+
+_LEAST: Final = {
+    "capacity": 1,
+    "step_limit": 1,
+    "threads": 1,
+    "warm_limit": 0,
+    "lease_seconds": 0.001,
+    "retention_days": 0,
+    "grace_seconds": 0,
+    "crash_limit": 1,
+    "turn_limit_seconds": 0.001,
+}
+_WHOLE: Final = frozenset({"capacity", "step_limit", "threads", "warm_limit", "crash_limit"})
 
 
 PulseFactory = Callable[[p.Store, Beats], Pulse]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from holdfast import Holdfast
 from holdfast.cli.main import main
 from tests.unit.cli.conftest import Invoke, lines
 
@@ -93,6 +95,7 @@ def test_start_with_an_app_checks_name_and_arguments_first(holdfast: Invoke, dat
         (["cli_nothing"], 3, "no workflow 'cli_nothing'; it has: "),
         (["cli_order"], 2, "missing a required argument: 'amount'"),
         (["cli_order", "many"], 2, "'amount'"),
+        (["cli_failing", "3"], 2, """Arguments are JSON where they can be: '"3"' is the text 3."""),
         (["cli_order", "1", "--kwargs", '{"id": 3}'], 2, "give that argument by position"),
         (["cli_order", '{"a":'], 2, "not valid JSON"),
     ):
@@ -108,6 +111,22 @@ def test_waiting_for_a_result_can_be_given_up(holdfast: Invoke) -> None:
     assert result.exit_code == 1
     assert "has not ended yet: It has been ready" in result.stderr
     assert _ids(holdfast("list", "--status", "queued", "--json")) == ["new"]
+
+
+def test_waiting_for_a_parked_run_ends_with_the_reason(holdfast: Invoke, database: str) -> None:
+    """Without a time-out nothing else would end it. With one it may be mended in time."""
+
+    async def park() -> None:
+        async with Holdfast(database, worker=False) as app:
+            run = await app.start("cli_order", 9, id="parked")
+            await app.store.pause(run.key, "nondeterminism: it differs", app.clock.now())
+
+    asyncio.run(park())
+    result = holdfast("start", "cli_order", "9", "--id", "parked", "--wait")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error: run parked is parked: nondeterminism: it differs. Mend that, then `holdfast resume" in result.stderr
+    timed = holdfast("start", "cli_order", "9", "--id", "parked", "--wait", "--timeout", "0.05s")
+    assert "has not ended yet: It has been paused for" in timed.stderr
 
 
 def test_steering_answers_with_the_run(holdfast: Invoke) -> None:

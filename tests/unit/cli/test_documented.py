@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from holdfast.cli import exits
 from holdfast.cli.main import COMMANDS, main
+from tests.unit.cli.conftest import Invoke, lines
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 SHARED = PAGE.partition("## Running")[0]
@@ -94,3 +95,15 @@ def test_help_imports_neither_commands_nor_drivers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_key_of_a_shown_run_is_documented(holdfast: Invoke) -> None:
+    """A program that reads it needs no guess, and no key that is told is gone."""
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (.*) \|$", _section("show"), re.MULTILINE)
+    told = {key for keys, _ in rows for key in re.findall(r"`(\w+)`", keys)}
+    (shown,) = lines(holdfast("show", "done", "--json"))
+    assert told == set(shown)
+    meanings = " ".join(meaning for _, meaning in rows)
+    (waiting,) = lines(holdfast("show", "waiting", "--tenant", "acme", "--json"))
+    parts = [*shown["timeline"], *waiting["waits"], *shown["children"]]
+    assert {key for part in parts for key in part if f"`{key}`" not in meanings} == set()

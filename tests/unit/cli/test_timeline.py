@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast import receive, step, workflow
+from holdfast import patched, random, receive, step, workflow
 from holdfast.cli.output import iso
 from holdfast.cli.timeline import Item, fold, item_record, item_rows
 from holdfast.journal.payload import RetryPolicy
@@ -117,3 +117,18 @@ def test_an_attempt_that_was_begun_once_says_nothing() -> None:
     run.advance(run.failed(0, "away"), signal("more", "!"))
     run.advance(run.ok(0, "A", attempt=2), after=5)
     assert [item.repeats for item in fold(run.journal) if item.repeats] == []
+
+
+def test_a_patch_is_named() -> None:
+    """A run may have passed several: which of them it took is what is asked for."""
+
+    @workflow
+    async def changed() -> None:
+        assert patched("gift wrap ö")
+        random()
+        assert patched("drone")
+
+    run = Run(changed)
+    run.advance()
+    items = fold(run.journal)
+    assert [item.name for item in items if item.kind == "patch"] == ["patched('gift wrap ö')", "patched('drone')"]

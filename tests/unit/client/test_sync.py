@@ -66,7 +66,7 @@ def test_pause_resume_cancel_and_fork_reach_the_run() -> None:
     with SyncHoldfast("memory://", worker=False) as app:
         run = app.start(total, 1)
         run.pause("a while")
-        assert run.info().pause == "a while"
+        assert run.info().pause == "paused by request: a while"
         run.resume()
         assert run.status() == "queued"
         assert run.fork(1, id="twin").id == "twin"

@@ -256,8 +256,8 @@ def test_an_authors_error_stops_the_turn_and_a_rebuilt_run_keeps_the_arrivals() 
     check_replay(run)
 
 
-def test_arguments_that_do_not_fit_park_the_run_before_it_begins() -> None:
-    """The stored arguments stay; the code must accept them."""
+def test_arguments_that_do_not_fit_fail_a_run_that_has_not_begun() -> None:
+    """Whoever waits for it is told what was expected. The failure replays, and a retry reads the arguments again."""
 
     @workflow
     async def loose(value: object) -> None: ...
@@ -267,8 +267,32 @@ def test_arguments_that_do_not_fit_park_the_run_before_it_begins() -> None:
 
     run = Run(loose, "text")
     run.advance(resume=False)
-    with pytest.raises(Undecodable, match="'value'"):
-        run.rebuilt(workflow=strict).advance()
+    refused = run.rebuilt(workflow=strict)
+    refused.advance()
+    (failed,) = [event for event in refused.events if isinstance(event, e.ExecutionFailed)]
+    assert failed.error.type == "holdfast.errors:InvalidArguments"
+    assert (
+        failed.error.message
+        == "argument 'value' of strict is 'text', which does not fit int: Expected `int`, got `str`"
+    )
+    check_replay(refused)
+
+
+def test_arguments_that_no_longer_fit_park_a_run_that_has_begun() -> None:
+    """What it did is kept: the code must accept what older code stored."""
+
+    @workflow(name="narrowed")
+    async def before(value: object) -> None:
+        await charge(1)
+
+    @workflow(name="narrowed2")
+    async def after(value: int) -> None:
+        await charge(1)
+
+    run = Run(before, "text")
+    run.advance()
+    with pytest.raises(Nondeterminism, match=r"(?s)recorded: .*charge.*issued: .*'value'.*does not fit"):
+        run.rebuilt(workflow=after)
 
 
 def test_a_step_result_that_does_not_fit_parks_the_run() -> None:

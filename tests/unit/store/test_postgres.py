@@ -18,6 +18,7 @@ from holdfast.errors import SchemaTooNew, StoreReadOnly, StoreUnavailable, Unsup
 from holdfast.store import protocol as p
 from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
+from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.primary import connect
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
@@ -1050,3 +1051,22 @@ async def _everything(store: PostgresStore) -> tuple[object, ...]:
     receipts, tasks = await store.receipts(p.ReceiptQuery(), 100), await store.tasks(p.TaskQuery(), 100)
     entries = [entry.body for entry in await store.entries(p.AuditQuery(TENANT), 1000)]
     return await store.get(keys), await store.load(keys), work_of, progress, receipts, tasks, entries
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:word@db.example:5433/shop?sslmode=require", "postgresql://db.example:5433/shop"),
+        ("postgresql://db.example/shop", "postgresql://db.example/shop"),
+        ("postgresql://me:word@[::1]:5433/shop", "postgresql://[::1]:5433/shop"),
+        ("postgresql:///shop?host=/run/postgresql", "postgresql:///shop"),
+        ("postgresql://me:wo@rd@db/shop", "postgresql://db/shop"),
+        ("postgresql://me:wo/rd@db/shop", "postgresql://…"),
+        ("postgresql://me:wo?rd@db/shop", "postgresql://…"),
+        ("postgresql://me:wo#rd@db/shop", "postgresql://…"),
+        ("postgresql://me:word@db:port/shop", "postgresql://db:port/shop"),
+    ],
+)
+def test_messages_name_host_and_port_and_never_the_password(url: str, place: str) -> None:
+    """On one host several servers differ by their port alone. A password that was not quoted stays secret, too."""
+    assert shown(url) == place

@@ -1,4 +1,4 @@
-"""A typed program of a user: everything here must pass ``mypy --strict`` as it is."""
+"""A typed program of a user: everything here must pass ``mypy --strict`` and pyright as it is."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from holdfast import (
     uuid,
     workflow,
 )
+from holdfast.programs.function.definitions import Workflow
 
 
 @dataclass
@@ -139,6 +140,35 @@ async def main() -> None:
             print(row.key.run)
 
 
+@workflow
+async def gift(order: Order, *, note: str, id: int = 0) -> bool:
+    return bool(note) and id > 0
+
+
+@workflow
+async def nothing() -> None: ...
+
+
+@workflow
+async def several(a: int, b: str, c: float, d: bool, e: bytes = b"") -> None: ...
+
+
+async def starts(app: Holdfast, any_workflow: Workflow[..., int]) -> None:
+    """Positional arguments beside the options of start, named ones alone, all of them bound."""
+    order = Order("book", 1200)
+    await app.start(nothing)
+    await app.start(nothing, id="n-1", tenant="acme", priority=3, attributes={"a": "b"})
+    await app.start(checkout, order)
+    await app.start(checkout, order, 3, id="c-1")
+    await app.start(checkout, order=order, tries=3)
+    await app.start(several, 1, "b", 3, True, id="s-1")
+    await app.start(several, 1, "b", 3.0, True, b"e", id="s-1")
+    run: RunHandle[bool] = await app.start(gift.bind(order, note="x", id=3), id="g-1")
+    named: RunHandle[object] = await app.start("gift", order, note="x", id="g-1")
+    loose: RunHandle[int] = await app.start(any_workflow, 1, 2, 3, id="l-1")
+    print(run, named, loose)
+
+
 async def people(policy: Policy) -> None:
     async with Holdfast("memory://", policy=policy) as app:
         await app.start(governed, Order("book", 1), actor="ann", workspace="ops", trigger=Trigger("mail", "1"))
@@ -153,4 +183,6 @@ async def people(policy: Policy) -> None:
 def script() -> None:
     with SyncHoldfast("memory://") as app:
         number: int = app.start(child, 3).result()
+        number = app.start(child, 3, id="c-1").result()
+        number = app.start(child.bind(number=3), id="c-1").result()
         print(number)

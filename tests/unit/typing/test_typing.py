@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,16 +17,42 @@ def mypy(file: str, cache: Path) -> str:
     return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout
 
 
+def pyright(file: str, folder: Path) -> set[int]:
+    """The lines of a file that pyright refuses, with its usual rules."""
+    settings = folder / "pyrightconfig.json"
+    settings.write_text(json.dumps({"typeCheckingMode": "standard", "include": [str(HERE / file)]}), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "-p", str(settings), "--level", "error", "--outputjson"]
+    command += ["--pythonpath", sys.executable]
+    said = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout)
+    assert said["summary"]["filesAnalyzed"] == 1
+    return {problem["range"]["start"]["line"] + 1 for problem in said["generalDiagnostics"]}
+
+
+def marks() -> dict[int, str]:
+    """The lines that are wrong, each with mypy's name for the mistake."""
+    lines = (HERE / "wrong.py").read_text(encoding="utf-8").splitlines()
+    return {number: mark[1] for number, line in enumerate(lines, 1) if (mark := re.search(r"  # wrong: (\S+)$", line))}
+
+
 def test_a_typed_program_passes(tmp_path: Path) -> None:
     """Decorated functions keep their arguments and give their results, in strict mode and without a plugin."""
     assert mypy("good.py", tmp_path) == "Success: no issues found in 1 source file\n"
 
 
+def test_a_typed_program_passes_pyright(tmp_path: Path) -> None:
+    """What editors underline is wrong, and nothing else."""
+    assert pyright("good.py", tmp_path) == set()
+
+
+def test_pyright_refuses_the_same_mistakes(tmp_path: Path) -> None:
+    """All but the use of a result that is always None, which it allows."""
+    expected = {number for number, code in marks().items() if code != "func-returns-value"}
+    assert pyright("wrong.py", tmp_path) == expected
+
+
 def test_mistakes_are_refused_each_in_its_line(tmp_path: Path) -> None:
     """No mistake passes, and no other line is complained of."""
-    lines = (HERE / "wrong.py").read_text(encoding="utf-8").splitlines()
-    marks = {number: mark[1] for number, line in enumerate(lines, 1) if (mark := re.search(r"  # wrong: (\S+)$", line))}
     said = re.findall(r"^wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", mypy("wrong.py", tmp_path), re.MULTILINE)
     found = {(int(number), code) for number, code in said}
-    assert {number for number, _ in found} == set(marks)
-    assert set(marks.items()) <= found
+    assert {number for number, _ in found} == set(marks())
+    assert set(marks().items()) <= found

@@ -1,8 +1,8 @@
-"""A user's program with mistakes: each line marked ``# wrong: CODE`` must be refused by mypy with that code."""
+"""A user's program with mistakes: mypy must refuse each line marked ``# wrong: CODE`` with that code; pyright too."""
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Receipt, RunHandle, WorkerOptions, action, receive, step, workflow
+from holdfast import Holdfast, Receipt, RunHandle, SyncHoldfast, WorkerOptions, action, receive, step, workflow
 
 
 @step
@@ -63,7 +63,25 @@ async def impatient() -> None: ...
 async def main() -> None:
     async with Holdfast("memory://", options=WorkerOptions(leases=3)) as app:  # wrong: call-arg
         run: RunHandle[int] = await app.start(checkout, 3)  # wrong: arg-type
+        await app.start(checkout, "three")  # wrong: arg-type
+        await app.start(checkout, "three", id="c-1")  # wrong: arg-type
+        await app.start(checkout)  # wrong: arg-type
+        await app.start(checkout, id="c-1")  # wrong: arg-type
+        await app.start(checkout, 3, 4, id="c-1")  # wrong: call-arg
+        await app.start(checkout, 3, ID="c-1")  # wrong: call-arg
+        await app.start(checkout, 3, id=1)  # wrong: call-arg
+        await app.start(checkout, cents="three")  # wrong: call-overload
+        await app.start(checkout.bind("three"), id="c-1")  # wrong: arg-type
+        await app.start(checkout.bind(3), 3, id="c-1")  # wrong: call-overload
+        await app.start(charge, 3, id="c-1")  # wrong: arg-type
         print(await run.signal("approval"))  # wrong: func-returns-value
         app.list(status="ended")  # wrong: arg-type
         await app.tasks.approve("a-1")  # wrong: call-arg
         app.tasks.list(status="open")  # wrong: arg-type
+
+
+def script() -> None:
+    with SyncHoldfast("memory://") as app:
+        app.start(checkout, "three", id="c-1")  # wrong: arg-type
+        number: int = app.start(checkout, 3, id="c-1").result()  # wrong: assignment
+        print(number)

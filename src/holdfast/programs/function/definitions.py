@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from holdfast.errors import InvalidDefinition, NotAwaited, NotInWorkflow
+from holdfast.errors import InvalidDefinition, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
-from holdfast.programs.function.call_site import CallSite, is_discarded
+from holdfast.programs.function.durable_call import Call, ChildCall, StepCall
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
@@ -35,60 +34,6 @@ def current(what: str) -> tuple[DurableLoop, FunctionProgram]:
     if loop.disposed:
         raise Halt
     return loop, loop.program
-
-
-class Call(Coroutine[Any, Any, R_co]):
-    """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
-
-    A run in which one was made and never begun fails, at once where the code throws the call away, else at its end.
-    """
-
-    __slots__ = ("_loop", "_number", "_running", "args", "definition", "kwargs")
-
-    def __init__(self, definition: Durable[R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.definition = definition
-        self.args = args
-        self.kwargs = kwargs
-        self._running: Coroutine[Any, Any, R_co] | None = None
-        loop = self._loop = durable_loop()
-        if loop is None:
-            self._number = id(self)
-            return
-        self._number = loop.number()
-        if loop.program.first_edition is None:
-            caller = sys._getframe(2)  # who called the step
-            site = loop.unawaited[self._number] = CallSite(definition.what, caller.f_code, caller.f_lasti)
-            if is_discarded(site.code, site.instruction):
-                raise NotAwaited(site.complaint())
-
-    def __hash__(self) -> int:
-        # asyncio.as_completed() begins its calls in the order of a set: that order must be the same in every replay.
-        return self._number
-
-    def _begun(self) -> Coroutine[Any, Any, R_co]:
-        if self._running is None:
-            self.claim()
-            self._running = self.definition.begin(self.args, self.kwargs)
-        return self._running
-
-    def claim(self) -> None:
-        """Somebody sees to this call: it is no longer one that nobody awaits."""
-        if self._loop is not None:
-            self._loop.unawaited.pop(self._number, None)
-
-    def __await__(self) -> Generator[Any, Any, R_co]:
-        return self._begun().__await__()
-
-    def send(self, value: Any) -> Any:
-        return self._begun().send(value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._begun().throw(*error)
-
-    def close(self) -> None:
-        self.claim()
-        if self._running is not None:
-            self._running.close()
 
 
 class Durable(Generic[R_co]):
@@ -161,7 +106,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
         self._undo_takes = 0 if undo is None else _positional(undo.function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R_co]:
         return Call(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
@@ -212,13 +157,17 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         super().__init__(function, name)
         self.digest = _digest(function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R_co]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ChildCall[R_co]:
         if durable_loop() is None:
             raise NotInWorkflow(
                 f"{self.name} is a workflow: start it with app.start({self.name}, …). Calling it starts a child, and "
                 "only another workflow can do that."
             )
         return Call(self, args, kwargs)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """This workflow with its arguments, for ``app.start(workflow.bind(…), id=…)``."""
+        return Bound(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
         loop, _ = current(self.name)
@@ -227,6 +176,17 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
     def program(self) -> FunctionProgram:
         """A fresh program for one run."""
         return FunctionProgram(self)
+
+
+class Bound(Generic[R_co]):
+    """A workflow together with its arguments. Nothing is started by it, and nothing checked yet."""
+
+    __slots__ = ("args", "kwargs", "workflow")
+
+    def __init__(self, workflow: Workflow[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.workflow = workflow
+        self.args = args
+        self.kwargs = kwargs
 
 
 STEPS: Final[Registry[Step[..., Any]]] = Registry("step")

@@ -12,7 +12,8 @@ from holdfast.journal.events import All, AwaitKind
 from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.function.definitions import Call, Durable, Step, current
+from holdfast.programs.function.definitions import Durable, Step, current
+from holdfast.programs.function.durable_call import Call
 from holdfast.programs.function.failures import unwrap
 
 if TYPE_CHECKING:

@@ -180,9 +180,13 @@ class FunctionProgram:
     # -- the author's side -----------------------------------------------------------------------------------------
 
     async def _drive(self, input: Payload) -> Ending:
-        """Call the function, and read what became of it."""
+        """Call the function, and read what became of it.
+
+        Arguments that do not fit fail the run, so that whoever waits for it is told. Where it has begun, replay finds
+        that the journal goes on otherwise, and it is parked.
+        """
         loop, signature = self._running(), self.workflow.signature
-        args, kwargs = signature.read(input)
+        args, kwargs = signature.accept(input)
         try:
             value = await self.workflow.function(*args, **kwargs)
         except BaseException as error:

@@ -11,12 +11,12 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import cbor2
 import msgspec
 
-from holdfast.errors import InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
+from holdfast.errors import InvalidArguments, InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
 from holdfast.journal.cbor import TooDeep, Unfit, readable, write
 from holdfast.journal.payload import NOTHING, Payload
 
@@ -97,7 +97,20 @@ def _short(data: bytes) -> str:
         text = repr(cbor2.loads(data))
     except (cbor2.CBORError, ValueError):
         text = repr(data)
+    return _limited_text(text)
+
+
+def _limited_text(text: str) -> str:
     return text if len(text) < 120 else text[:119] + "…"
+
+
+def _type_name(kind: Any) -> str:
+    """A type as an author writes it."""
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+
+
+class _Misfit(Exception):
+    """An argument does not fit its annotation."""
 
 
 class Signature:
@@ -150,9 +163,25 @@ class Signature:
             self._parameters.bind(*args, **kwargs)
         return encode([args, kwargs], self._told)
 
+    def write_checked(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Payload:
+        """Write a call's arguments and read them as the call will. Raises InvalidArguments where they do not fit."""
+        try:
+            payload = self.write(args, kwargs)
+        except TypeError as error:
+            raise InvalidArguments(f"{self.name} cannot be called like this: {error}") from error
+        self.accept(payload)
+        return payload
+
+    def accept(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
+        """Read the arguments of a call that has not begun. Raises InvalidArguments where its caller must change."""
+        try:
+            return self._typed(*cbor2.loads(payload.data))
+        except _Misfit as misfit:
+            raise InvalidArguments(str(misfit)) from misfit.__cause__
+
     def read(self, payload: Payload) -> tuple[list[Any], dict[str, Any]]:
-        """Read a call's arguments as their annotated types."""
-        return self._typed(*cbor2.loads(payload.data))
+        """Read a call's arguments as their annotated types. Raises Undecodable."""
+        return self._read(*cbor2.loads(payload.data))
 
     def by_name(self, payload: Payload) -> dict[str, Any]:
         """A call's arguments by parameter, as plain data."""
@@ -164,7 +193,13 @@ class Signature:
         given = self._named(positional, named)
         if not _FIXED.issuperset(map(type, given.values())):
             positional, named = cbor2.loads(payload.data)
-        return given, self._typed(positional, named)
+        return given, self._read(positional, named)
+
+    def _read(self, positional: list[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        try:
+            return self._typed(positional, named)
+        except _Misfit as misfit:
+            raise Undecodable(f"{misfit}. Make the annotation accept what older code stored.") from misfit.__cause__
 
     def _typed(self, positional: list[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         if not self._kinds:
@@ -208,9 +243,9 @@ class Signature:
         try:
             return msgspec.convert(value, kind, dec_hook=_read_foreign, builtin_types=_AS_IS)
         except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
-            raise Undecodable(
-                f"argument {name!r} of {self.name} was stored as {value!r} and cannot be read as {kind}: {error}. "
-                "Make the annotation accept what older code stored."
+            raise _Misfit(
+                f"argument {name!r} of {self.name} is {_limited_text(repr(value))}, which does not fit "
+                f"{_type_name(kind)}: {error}"
             ) from error
 
     def write_result(self, value: object) -> Payload:

@@ -107,9 +107,12 @@ async def connect_to(url: str, seconds: float, **options: Any) -> Any:
 
 
 def shown(url: str) -> str:
-    """The URL as messages show it, without its password."""
+    """The URL as messages show it: host, port and database, without user and password."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # a password that is not quoted: parts of it are anywhere
+        return f"{parts.scheme}://…"
+    _, _, place = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{place}{parts.path}"
 
 
 def failures() -> tuple[type[BaseException], ...]:
@@ -126,8 +129,9 @@ def translate(error: BaseException, url: str) -> HoldfastError:
         if isinstance(error, ValueError):  # the driver's own DataError: a value that the protocol cannot carry
             return EngineError(f"{place} was given a value that it cannot hold: {error}")
         if isinstance(error, driver().TargetServerAttributeNotMatched):
-            return StoreUnavailable(f"{place} takes no writes: it is a standby. It is tried again.")
-        return StoreUnavailable(f"{place} does not answer: {str(error) or type(error).__name__}. It is tried again.")
+            return StoreUnavailable(f"{place} takes no writes: it is a standby. Name the primary, or promote it.")
+        why = str(error) or type(error).__name__
+        return StoreUnavailable(f"{place} does not answer: {why}. Check that the server runs and can be reached.")
     if state == "53100":
         return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine goes on by itself.")
     if state == READ_ONLY:
@@ -151,7 +155,7 @@ def translate(error: BaseException, url: str) -> HoldfastError:
         return UnsupportedStore(f"{place} holds no Holdfast tables ({error}): start a worker on it first.")
     if state[:2] in ("22", "23", "42"):
         return EngineError(f"{place} refused a statement: {error}")
-    return StoreUnavailable(f"{place}: {error}. It is tried again.")
+    return StoreUnavailable(f"{place}: {error}")
 
 
 async def close(connection: Any) -> None:

@@ -25,6 +25,7 @@ APPLICATION_ID: Final = 0x486F6C64  # "Hold"
 PATIENCE_SECONDS: Final = 10
 
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_TEXT: Final = "Could not decode to UTF-8"  # what the driver says of a text column, without a code of its own
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -42,12 +43,12 @@ def translate(error: sqlite3.Error, path: str) -> HoldfastError:
     """What a driver error means to the one who must act."""
     code = _primary(error)
     if code in _BUSY:
-        return StoreUnavailable(f"{path} is locked by another process: {error}. It is tried again.")
+        return StoreUnavailable(f"{path} is locked by another process: {error}. Find out which, and why so long.")
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine goes on by itself.")
     if code == sqlite3.SQLITE_READONLY:
         return StoreReadOnly(f"{path} cannot be written to: mend the permissions of the file and of its folder.")
-    if code in _CORRUPT:
+    if code in _CORRUPT or str(error).startswith(_NO_TEXT):
         return StoreCorrupt(
             f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file."
         )
@@ -123,14 +124,39 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def schema_of(connection: sqlite3.Connection, path: str) -> int:
-    """The schema's number; 0 for an empty file. Raises StoreCorrupt where the file is someone else's."""
+    """The schema's number; 0 for an empty file.
+
+    Raises StoreCorrupt where the file is someone else's, or is marked as ours and has lost its log with all tables.
+    """
     with translated(path), _snapshot(connection):
         (number,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application not in (0, APPLICATION_ID) or (application == 0 and tables):
         raise StoreCorrupt(f"{path} is a database of another program: name another file.")
+    if application and not tables and not _has_log(path):  # with a log, it is being created at this moment
+        raise StoreCorrupt(
+            f"{path} is empty, and looks like a copy of a live database without its -wal file: copy it with "
+            "`holdfast backup FILE`. If a process died while it created this file, delete it."
+        )
     return int(number)
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return Path(f"{path}-wal").stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _mark(connection: sqlite3.Connection, path: str) -> None:
+    """Mark a new file as ours, in the file itself and not in its log alone: so a copy without the log is known by it.
+
+    Not where someone reads it meanwhile: then the mark stays in the log, and such a copy looks like a new file.
+    """
+    if connection.execute("PRAGMA application_id").fetchone() == (0,) and schema_of(connection, path) == 0:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
@@ -139,6 +165,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     with translated(path):
         check_schema(schema_of(connection, path), path)
         _use_write_ahead_log(connection)
+        _mark(connection, path)
         connection.execute("BEGIN IMMEDIATE")
         try:
             present = schema_of(connection, path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.store.protocol import Key, Query, Run, Segment, Work, Worker
 
 _json = msgspec.json.Decoder(dict[str, str])
@@ -30,7 +31,7 @@ def run(row: tuple[Any, ...]) -> Run:
         cancelling=bool(cancelling),
         pause=pause,
         priority=priority,
-        attributes=_json.decode(attributes),
+        attributes=_attributes(attributes, tenant, id_),
         parent=parent,
         parent_position=parent_position,
         fingerprint=fingerprint,
@@ -55,6 +56,15 @@ def run(row: tuple[Any, ...]) -> Run:
         writes=writes,
         evidence=evidence,
     )
+
+
+def _attributes(text: str, tenant: str, id_: str) -> dict[str, str]:
+    try:
+        return _json.decode(text)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise StoreCorrupt(
+            f"the attributes of run {id_!r} of tenant {tenant!r} cannot be read ({error}): restore it from a backup."
+        ) from error
 
 
 def segment(row: tuple[Any, ...]) -> Segment:

@@ -1,0 +1,20 @@
+"""Why a run is paused: a person asked for it, or the engine parked it. The row has one text for both."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.store.protocol import ENDED, Run
+
+PAUSED: Final = "paused by request"
+"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
+
+
+def by_request(reason: str) -> str:
+    """The reason of a pause that a person asks for, as it is stored."""
+    return reason if reason.startswith(PAUSED) else f"{PAUSED}: {reason}"
+
+
+def is_parked(run: Run) -> bool:
+    """Whether the engine put the run aside, because it cannot go on or because going on would do harm."""
+    return run.pause is not None and run.standing not in ENDED and not run.pause.startswith(PAUSED)

@@ -1,0 +1,83 @@
+"""A call that a workflow makes: a coroutine that knows whether anybody sees to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from holdfast.errors import NotAwaited
+from holdfast.programs.function.call_site import CallSite, is_discarded
+from holdfast.programs.function.loop import durable_loop
+
+if TYPE_CHECKING:
+    from holdfast.programs.function.definitions import Durable
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Call(Coroutine[Any, Any, R_co]):
+    """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
+
+    A run in which one was made and never begun fails, at once where the code throws the call away, else at its end.
+    """
+
+    __slots__ = ("_loop", "_number", "_running", "args", "definition", "kwargs")
+
+    def __init__(self, definition: Durable[R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.definition = definition
+        self.args = args
+        self.kwargs = kwargs
+        self._running: Coroutine[Any, Any, R_co] | None = None
+        loop = self._loop = durable_loop()
+        if loop is None:
+            self._number = id(self)
+            return
+        self._number = loop.number()
+        if loop.program.first_edition is None:
+            caller = sys._getframe(2)  # who called the step
+            site = loop.unawaited[self._number] = CallSite(definition.what, caller.f_code, caller.f_lasti)
+            if is_discarded(site.code, site.instruction):
+                raise NotAwaited(site.complaint())
+
+    def __hash__(self) -> int:
+        # asyncio.as_completed() begins its calls in the order of a set: that order must be the same in every replay.
+        return self._number
+
+    def _begun(self) -> Coroutine[Any, Any, R_co]:
+        if self._running is None:
+            self.claim()
+            self._running = self.definition.begin(self.args, self.kwargs)
+        return self._running
+
+    def claim(self) -> None:
+        """Somebody sees to this call: it is no longer one that nobody awaits."""
+        if self._loop is not None:
+            self._loop.unawaited.pop(self._number, None)
+
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        return self._begun().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._begun().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begun().throw(*error)
+
+    def close(self) -> None:
+        self.claim()
+        if self._running is not None:
+            self._running.close()
+
+
+class _OfStep:
+    """Marks the type of a step's call."""
+
+
+class _OfChild:
+    """Marks the type of a workflow's call: it tells a workflow from a step where one is to be started."""
+
+
+StepCall: TypeAlias = Coroutine[Any, _OfStep, R_co]
+ChildCall: TypeAlias = Coroutine[Any, _OfChild, R_co]
+"""Plain coroutines to type checkers, so that they complain of one that nobody awaits."""

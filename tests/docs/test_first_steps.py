@@ -1,0 +1,88 @@
+"""What a newcomer reads first is true to the letter: every file saved, every command typed, from an installed wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, all_blocks, blocks
+from tests.docs.reader import Reader, file_of
+
+README = ROOT / "README.md"
+FIRST_PAGES = (README, ROOT / "docs" / "quickstart.md")
+CRASHES = {"README.md": ("python shop.py",)}
+"""The first program cuts its own power when it is run first."""
+
+pytestmark = [pytest.mark.xdist_group("first_steps"), pytest.mark.timeout(300)]
+
+
+def test_the_wheel_runs_and_not_the_checkout(installed: dict[str, str], tmp_path: Path) -> None:
+    """Else a file that the wheel lacks would be found beside the tests."""
+    script = "import holdfast, sys; assert holdfast.__file__.startswith(sys.prefix), holdfast.__file__"
+    subprocess.run(["python", "-c", script], env=installed, cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+def test_a_reader_who_follows_the_page_sees_what_it_shows(
+    page: Path, installed: dict[str, str], tmp_path: Path
+) -> None:
+    """In an empty folder, from top to bottom, each command as it stands; times and ids apart."""
+    with Reader(tmp_path, installed) as reader:
+        assert reader.follow(page, CRASHES.get(page.name, ())) > 5
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_path: Path) -> None:
+    """A reader does so. None of them crashes, or waits for ever, because it was run before."""
+    programs = []
+    for block in all_blocks(page):
+        if block.kind in ("python", "yaml"):
+            (tmp_path / file_of(block)).write_text(block.text, encoding="utf-8")
+        if block.kind == "python":
+            programs.append(file_of(block))
+    (tmp_path / "crashed").touch()
+    for program in programs * 2:
+        subprocess.run(["python", program], env=installed, cwd=tmp_path, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+def test_a_file_of_the_page_does_nothing_when_it_is_imported(
+    page: Path, installed: dict[str, str], tmp_path: Path
+) -> None:
+    """A worker imports it: what it does by itself stands behind a guard."""
+    for block in all_blocks(page):
+        if block.kind in ("python", "yaml"):
+            (tmp_path / file_of(block)).write_text(block.text, encoding="utf-8")
+    for program in sorted(tmp_path.glob("*.py")):
+        script = f"import {program.stem}"
+        done = subprocess.run(
+            ["python", "-c", script], env=installed, cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        assert done.stdout == ""
+    assert list(tmp_path.glob("*.db")) == []
+
+
+def test_the_output_of_make_run_is_what_the_readme_shows() -> None:
+    """Numbers of processes, times and the header apart. The environment is the one that runs the tests, as it is."""
+    stamp = Path(sys.prefix) / ".holdfast-installed"
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix, "MAKEFLAGS": f"-o {stamp}", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        ["make", "run"], cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    printed = set(map(_shape, done.stdout.splitlines()))
+    shown = [block.text for block in blocks(README, "text") if "kill -9" in block.text]
+    assert len(shown) == 1
+    assert [line for line in shown[0].splitlines() if _shape(line) not in printed] == []
+
+
+def _shape(line: str) -> str:
+    """A line without what differs from run to run."""
+    line = re.sub(r"p-[0-9a-f]{6}", "p-…", line)
+    line = re.sub(r"\d+(\.\d+)? m?s\b", "…", line)
+    return re.sub(r"\s+", " ", re.sub(r"(process|-9) \d+", r"\1 …", line))

@@ -1,0 +1,93 @@
+"""Who waits for a run without a time-out is told when it is parked: nothing else would end the wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast import Holdfast, RunHandle, RunParked, SyncHoldfast, receive, workflow
+from holdfast.testing import run_virtually, virtual_engine
+from tests.acceptance.processes import until_status
+
+
+@workflow(name="parking.broken")
+async def broken() -> object:
+    await receive("go")
+    return threading.Lock()
+
+
+@workflow(name="parking.patient")
+async def patient() -> str:
+    return await receive("go", str)
+
+
+REASON = "unencodable: the result of parking.broken cannot be stored as data"
+
+
+def test_a_parked_run_is_told_with_its_reason_and_the_remedy() -> None:
+    """In virtual time nothing is left that could happen, and still the answer is why."""
+
+    async def main() -> None:
+        async with virtual_engine() as app:
+            run = await app.start(broken, id="b-1", tenant="acme")
+            waiting = asyncio.ensure_future(run.result())
+            await run.signal("go")
+            with pytest.raises(RunParked, match=REASON) as told:
+                await waiting
+            assert told.value.reason.startswith(REASON)
+            assert "Mend that, then `holdfast resume b-1 --tenant acme` lets it go on" in str(told.value)
+            with pytest.raises(RunParked):  # asked again, it says so at once
+                await run.result()
+
+    run_virtually(main())
+
+
+def test_with_a_time_out_a_parked_run_is_waited_for() -> None:
+    """Someone may mend it in that time."""
+
+    async def main() -> None:
+        async with virtual_engine() as app:
+            run = await app.start(broken)
+            await run.signal("go")
+            with pytest.raises(TimeoutError):
+                await run.result(timeout=3600)
+
+    run_virtually(main())
+
+
+def test_a_run_that_a_person_paused_is_waited_for() -> None:
+    """They have it in hand, whatever reason they gave; it is no trouble of the run."""
+
+    async def main() -> None:
+        async with virtual_engine() as app:
+            run: RunHandle[str] = await app.start(patient)
+            await run.pause("nondeterminism: no, lunch")
+            waiting = asyncio.ensure_future(run.result())
+            await asyncio.sleep(3600)
+            assert not waiting.done()
+            await run.resume()
+            await run.signal("go", "gone")
+            assert await waiting == "gone"
+
+    run_virtually(main())
+
+
+def test_a_run_that_another_process_parks_is_told(tmp_path: Path) -> None:
+    """The store says it, to clients without a worker and without a loop too."""
+    url = f"sqlite:///{tmp_path}/s.db"
+
+    async def main() -> None:
+        async with Holdfast(url) as worker, Holdfast(url, worker=False) as client:
+            run = await worker.start(broken, id="b-1")
+            waiting = asyncio.ensure_future(client.run("b-1").result())
+            await run.signal("go")
+            with pytest.raises(RunParked, match=REASON):
+                await waiting
+            await until_status(run, "paused")
+
+    asyncio.run(main())
+    with SyncHoldfast(url, worker=False) as sync, pytest.raises(RunParked, match=REASON):
+        sync.run("b-1").result()
