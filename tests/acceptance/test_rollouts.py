@@ -228,6 +228,11 @@ def test_alone_a_worker_parks_at_once(rollout: Rollout) -> None:
             rollout.new.kill(first)
             old = rollout.old.hire()
             until(lambda: old.ready, "the old worker")
+
+            async def is_alone() -> bool:
+                return len(await client.store.workers()) == 1
+
+            await eventually(is_alone, "the killed worker to be forgotten")
             await run.signal("go")
             await until_status(run, "paused")
             assert "is handed to" not in old.words

@@ -172,9 +172,8 @@ MUTANTS: Final = (
     Mutant(
         "signal-delivered-twice",
         "src/holdfast/kernel",
-        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery))",
-        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery)); "
-        "self._pen.record(e.SignalDelivered(name, signal.payload, delivery := delivery + 1))",
+        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))",
+        "[self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name))) for _ in 'ab']",
         (KERNEL, SIMULATOR),
     ),
     Mutant(

@@ -137,7 +137,8 @@ class FaultyStore:
             self._reached[f"lost the answer of {name}"] += 1
             raise StoreUnavailable("the answer was lost")
         if name == "commit":
-            self._reached.update(type(reply).__name__ for reply in answer)
+            alongside = [reply for each in answer for reply in getattr(each, "also", ())]
+            self._reached.update(type(reply).__name__ for reply in [*answer, *alongside])
         return answer
 
     async def _pass_time(self, latency_seconds: float = LATENCY_SECONDS) -> None:

@@ -7,13 +7,10 @@ with it the worker; the next worker would meet the same. Only a real Ctrl-C may 
 from __future__ import annotations
 
 import asyncio
-import dis
-import threading
 from collections.abc import Callable, Coroutine, Generator
-from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
-_RAISE: Final = dis.opmap["RAISE_VARARGS"]
+from holdfast.programs.function.interrupts import is_interrupt
 
 
 class Escaped(Exception):
@@ -78,23 +75,3 @@ def contain_tasks(loop: asyncio.AbstractEventLoop, is_authored: Callable[[], boo
 
     make.contains = True  # type: ignore[attr-defined]  # several engines may share the loop
     loop.set_task_factory(make)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether a person pressed Ctrl-C just while an author's code ran on the main thread.
-
-    asyncio's handler says so by where it raises. Python's own has no place of its own: what it interrupts is any
-    instruction but a ``raise``, and an author's code raises.
-    """
-    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
-        return False
-    innermost = _innermost(error.__traceback__)
-    if innermost is None or innermost.tb_frame.f_globals.get("__name__") == "asyncio.runners":
-        return True
-    return innermost.tb_frame.f_code.co_code[innermost.tb_lasti] != _RAISE
-
-
-def _innermost(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace

@@ -16,8 +16,8 @@ from holdfast.gate.tasks import is_about
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
+from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
-from holdfast.worker.containment import is_interrupt
 from holdfast.worker.performer import Call, Performance
 
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
+from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
 from holdfast.worker import asking, recording
 from holdfast.worker.acts import Acts
 from holdfast.worker.clock import Clock
 from holdfast.worker.committer import Committer
-from holdfast.worker.containment import is_interrupt
 from holdfast.worker.gatehouse import Case, Clearance, Gatehouse, Passage, Ruled, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.patience import patiently

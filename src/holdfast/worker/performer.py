@@ -24,11 +24,12 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.definitions import Step
 from holdfast.programs.function.failures import describe
+from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
 from holdfast.store.protocol import Key, Store
 from holdfast.worker.attempt_errors import is_terminal, is_unknown, retry_after
 from holdfast.worker.clock import Clock
-from holdfast.worker.containment import Escaped, is_interrupt
+from holdfast.worker.containment import Escaped
 from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed

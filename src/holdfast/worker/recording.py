@@ -20,8 +20,8 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.failures import describe
+from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
-from holdfast.worker.containment import is_interrupt
 from holdfast.worker.gatehouse import Case, Clearance, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome

@@ -14,7 +14,7 @@ L3  Once compensation has begun it goes on to its end, through cancellation, a p
     and the rest goes on.
 L4  At every end of a run, retried or not: where it has completed, each effect on its last path stands exactly once,
     and no other stands; where it has failed or was cancelled, none stands. Or the retry is refused, with the reason;
-    but not where nothing was undone.
+    but not where nothing was undone, nor done after a failure or a cancellation.
 L5  Compensations are not forgotten: not by ``continue_as_new``, not where the body ends by ``sys.exit()``, by
     KeyboardInterrupt or by a BaseException of the author's own. A run ends as its body did, and ``continue_as_new``
     works wherever it is called.

@@ -79,7 +79,7 @@ class Hand:
         self._entropy = random.Random(seed)
         self._executions = Executions({play.name: play}, self.clock, self._entropy, Watchdog(3600.0))
         self._client = Holdfast(self.store, worker=False, clock=self.clock, entropy=self._entropy, workflows=[play])
-        self.ask(self.store.open())
+        self.ask(self._client.open())
         begun.clear()
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Hand:
             held.drop()
         for warm, _ in self._warm.values():
             warm.execution.program.close()
-        self.ask(self._client.committer.stop())
+        self.ask(self._client.close())
         self._loop.close()
         begun.clear()
 

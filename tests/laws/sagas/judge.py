@@ -11,7 +11,7 @@ from collections import defaultdict
 import cbor2
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import Ok
+from holdfast.journal.payload import Err, Ok
 from tests.laws.sagas.lives import DOING, UNDOING, Call, Life, calls, how_ended
 from tests.laws.sagas.play import Note, key_of
 from tests.laws.sagas.violation import Violation
@@ -125,10 +125,19 @@ def _judge_taken_back(run: str, account: Account) -> None:
 
 
 def judge_refusal(run: str, reason: str, runs: list[list[Life]]) -> None:
-    """A retry is refused with a reason, and only where something was undone, in this run or in one beside it."""
-    undos = [call for lives in runs for life in lives for call in calls(life) if call.name in UNDOING]
-    if not undos or not reason:
-        raise Violation("L4", f"the retry of run {run} was refused, and nothing was undone: {reason!r}")
+    """A retry is refused with a reason, and only where something was undone, in this run or in one beside it, or where
+    something was done after a failure or a cancellation: from before that it would be done twice."""
+    lives = [life for each in runs for life in each]
+    undone = any(call.name in UNDOING for life in lives for call in calls(life))
+    if not reason or not (undone or any(_did_after_trouble(life) for life in lives)):
+        raise Violation("L4", f"the retry of run {run} was refused, and nothing stood in its way: {reason!r}")
+
+
+def _did_after_trouble(life: Life) -> bool:
+    made = list(calls(life))
+    trouble = [call.completed for call in made if isinstance(call.result, Err)]
+    trouble += [entry.sequence for entry in life.entries if isinstance(entry.event, e.CancelRequested)]
+    return any(isinstance(call.result, Ok) and call.scheduled > min(trouble, default=call.scheduled) for call in made)
 
 
 def _blame(account: Account, value: str) -> str:

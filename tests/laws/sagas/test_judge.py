@@ -213,7 +213,7 @@ def test_the_judge_sees_a_receive_that_waits_beside_its_signal() -> None:
 
 
 def test_the_judge_sees_a_retry_that_is_refused_for_nothing() -> None:
-    """Where nothing was undone, nothing stands in the way of a retry."""
+    """Where nothing was undone, nor done after a failure, nothing stands in the way of a retry."""
     judge_refusal("run", "what it did was undone", [[life([*did("k1#1"), *undid("k1#1"), FAILED], RAISED)]])
     with pytest.raises(Violation):
         judge_refusal("run", "no", [[life([FAILED], RAISED)]])

@@ -174,7 +174,9 @@ def test_a_result_that_cannot_be_read_any_more_is_told_and_does_not_keep_the_oth
     assert "the result of saga.count was stored as 'many'" in run.failure().message
 
 
-@pytest.mark.parametrize("end", [SystemExit, GeneratorExit, BaseException], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "end", [SystemExit, GeneratorExit, KeyboardInterrupt, BaseException], ids=lambda kind: kind.__name__
+)
 def test_whatever_ends_the_body_what_was_done_is_undone(end: type[BaseException]) -> None:
     """A BaseException is no way around compensation."""
 

@@ -31,6 +31,7 @@ from holdfast.kernel.program import Scribe
 from holdfast.programs.function import determinism
 from holdfast.programs.function.call_site import CallSite
 from holdfast.programs.function.determinism import DurableFuture
+from holdfast.programs.function.interrupts import is_interrupt
 
 if TYPE_CHECKING:
     from holdfast.programs.function.program import FunctionProgram
@@ -175,17 +176,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     continue
                 try:
                     handle._context.run(handle._callback, *handle._args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:
+                except BaseException as error:  # its task holds it too, and fails the run, not the worker
+                    if is_interrupt(error):
+                        raise
                     self.call_exception_handler({"exception": error})
-        except SystemExit:  # sys.exit() in the body: its task holds it too, and fails the run, not the worker
-            pass
         finally:
             sys.set_asyncgen_hooks(*hooks)
             events._set_running_loop(outer)
-        if ready:
-            self.run_ready()
 
     @contextmanager
     def _current(self) -> Iterator[None]:

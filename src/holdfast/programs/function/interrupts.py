@@ -1,0 +1,30 @@
+"""Telling a person's Ctrl-C from a KeyboardInterrupt that authors' code raises itself."""
+
+from __future__ import annotations
+
+import dis
+import threading
+from types import TracebackType
+from typing import Final
+
+_RAISE: Final = dis.opmap["RAISE_VARARGS"]
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a person pressed Ctrl-C just while an author's code ran on the main thread.
+
+    asyncio's handler says so by where it raises. Python's own has no place of its own: what it interrupts is any
+    instruction but a ``raise``, and an author's code raises.
+    """
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    innermost = _innermost(error.__traceback__)
+    if innermost is None or innermost.tb_frame.f_globals.get("__name__") == "asyncio.runners":
+        return True
+    return innermost.tb_frame.f_code.co_code[innermost.tb_lasti] != _RAISE
+
+
+def _innermost(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
