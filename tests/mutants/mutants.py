@@ -173,7 +173,8 @@ MUTANTS: Final = (
         "signal-delivered-twice",
         "src/holdfast/kernel",
         "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))",
-        "[self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name))) for _ in 'ab']",
+        "for _ in 'ab': "
+        "self._pen.record(e.SignalDelivered(name, signal.payload, self._pen.ledger.next_delivery(name)))",
         (KERNEL, SIMULATOR),
     ),
     Mutant(

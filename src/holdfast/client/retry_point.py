@@ -111,8 +111,7 @@ def _cut(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], undone: Sequ
     cause = _cause(entries, calls, [index for index in failed if index < end])
     if cause is not None:
         return _together(entries, failed, cause)
-    last = _last_resumed(entries, end) or 1
-    return last if all(call.scheduled_at < last for call in calls.values() if call.is_lasting) else end
+    return _last_resumed(entries, end) or 1
 
 
 def _cause(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], failed: Sequence[int]) -> int | None:

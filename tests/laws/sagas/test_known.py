@@ -93,6 +93,7 @@ RETRIES: Final[dict[str, Node]] = {
     "a child fails": Seq((A, Child(Seq((B, FAILS_ONCE))), C)),
     "a child was done": Seq((Child(A), B, FAILS_ONCE)),
     "a later generation fails": Seq((A, Again(Seq((B, FAILS_ONCE))))),
+    "effects in cleanup as the body ends": Seq((Stream((A,), 1, B), Raise("exit"))),
     "effects in cleanup": Ensure(Seq((A, FAILS_ONCE)), B),
     "signals were received": Seq((LEFT, A, LEFT, FAILS_ONCE, DRAINS)),
 }
