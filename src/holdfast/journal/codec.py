@@ -47,10 +47,9 @@ def encode_segment(stamped: Sequence[tuple[int, e.Event]], at: int) -> bytes:
     for stamp, event in stamped:
         kind = type(event)
         since = _NOW if stamp == at else cbor.integer(stamp - at)
-        opening, name, write = _HOT.get(kind, _COLD)
-        written = write(event)
-        if written is not None:
-            parts += (opening, since, name, written)
+        hot = _HOT.get(kind)
+        if hot is not None and (written := hot[2](event)) is not None:
+            parts += (hot[0], since, hot[1], written)
         else:
             fields = _WRITERS[kind](event)
             parts += (cbor.array(2 + len(fields)), since, cbor.text(kind.__name__), *map(cbor.write, fields))
@@ -291,8 +290,6 @@ _HOT: Final = {
 }
 """The five events of every step, written without the detour over fields; None where one has a field that is usually
 left out. A law test holds both ways together."""
-
-_COLD: Final[tuple[bytes, bytes, Callable[..., bytes | None]]] = (b"", b"", lambda _: None)
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: _read_started(*f),

@@ -170,7 +170,7 @@ class Execution:
                 self._hear(arrival, buffered)
             elif type(arrival) is CancelArrived:
                 cancel = cancel or arrival
-        if going:
+        if going and self._heard:
             self._receive_next()
         for arrival in arrivals:
             if type(arrival) is Settled:
@@ -192,7 +192,7 @@ class Execution:
     def _receive_next(self) -> None:
         """Record that a waiting receive gets its signal, if that is the first thing that the program will be told."""
         heard, ledger = self._heard, self._pen.ledger
-        if not heard or type(ledger.status) is not Blocked or ledger.is_satisfied():
+        if type(ledger.status) is not Blocked or ledger.is_satisfied():
             return
         while heard:
             name = heard.popleft()
@@ -277,7 +277,8 @@ class Execution:
 
     def _resume_while_satisfied(self) -> None:
         while not self.ended:
-            self._receive_next()
+            if self._heard:
+                self._receive_next()
             if not self.ledger.is_satisfied():
                 return
             self._pen.record(e.ExecutionResumed())
@@ -318,7 +319,7 @@ class Execution:
         pen = self._pen
         self.ending = self.program.run()
         try:
-            pen.command(self._closing(self.ending))
+            pen.command(self._awaiting(self.ending) if type(self.ending) is Waiting else self._closing(self.ending))
         except Halt as halt:
             raise pen.halted or halt from None
         self._open.all_named()
@@ -343,9 +344,9 @@ class Execution:
 
     def _awaiting(self, waiting: Waiting) -> e.ExecutionAwaiting:
         kind = waiting.kind
-        receives = self._open.unnamed()
-        if type(kind) is e.Signal:  # it names its receive itself
+        if type(kind) is e.Single or type(kind) is e.Signal:  # no receive is open, or the kind itself names it
             return e.ExecutionAwaiting(waiting.waiting_on, kind)
+        receives = self._open.unnamed()
         if type(kind) is e.Open and _lists(self._pen.upcoming()):
             return e.ExecutionAwaiting(self.program.waiting_on(), e.Any(), receives)
         return e.ExecutionAwaiting(waiting.waiting_on, kind, receives)

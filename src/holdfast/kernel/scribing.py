@@ -68,7 +68,7 @@ class KernelScribe:
         scheduled_at = pen.now if recorded is None else recorded.timestamp
         pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
         if recorded is None:
-            self.request(pending.request())
+            self._requests[promise] = pending.request()
         return promise
 
     def abandon(self, promise_id: PromiseId) -> None:

@@ -198,7 +198,8 @@ class Performer:
         if not performance.called_off:
             self._running += 1
             performance.begun = True
-            performance.task = performance.loop.create_task(self._attempt(performance))
+            # Not by the loop's task factory: that is for what steps make, and this contains itself.
+            performance.task = asyncio.Task(self._attempt(performance), loop=performance.loop)
 
     def close(self) -> None:
         """Begin nothing more; what is under way may end."""

@@ -60,7 +60,8 @@ class Compensations:
     """What one run has done and not undone."""
 
     def __init__(self, carried: Payload | None = None) -> None:
-        self._asked: dict[PromiseId, tuple[Step[..., Any], Payload]] = {}
+        self.asked: dict[PromiseId, tuple[Step[..., Any], Payload]] = {}
+        """The calls of steps with an ``undo=`` that have not come to their end."""
         self._done: list[_Call | Undo] = []
         if carried is not None:
             self._done.extend(decode(carried, list[Undo], "what earlier generations did"))
@@ -70,13 +71,9 @@ class Compensations:
         """Whether something is there to be undone."""
         return bool(self._done)
 
-    def asked(self, promise: PromiseId, step: Step[..., Any], input: Payload) -> None:
-        """A step that has an ``undo=`` was called."""
-        self._asked[promise] = (step, input)
-
     def settled(self, promise: PromiseId, outcome: Outcome | None) -> None:
         """A call has ended. Its success is from here on something that was done."""
-        call = self._asked.pop(promise, None)
+        call = self.asked.pop(promise, None)
         if call is not None and type(outcome) is Ok:
             self._done.append(_Call(promise, *call, outcome.value))
 

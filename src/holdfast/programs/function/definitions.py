@@ -126,7 +126,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         payload = self.write_call(args, kwargs, loop.program)
         promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
         if self.undo is not None and loop.program.first_edition is None:
-            loop.program.compensations.asked(promise, self, payload)
+            loop.program.compensations.asked[promise] = (self, payload)
         return promise
 
     def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from holdfast.errors import NotAwaited
-from holdfast.programs.function.call_site import CallSite, is_discarded
+from holdfast.programs.function.call_site import DISCARDED, complaint, is_discarded
 from holdfast.programs.function.loop import durable_loop
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ class Call(Coroutine[Any, Any, R_co]):
         self._number = loop.number()
         if loop.program.first_edition is None:
             caller = sys._getframe(2)  # who called the step
-            site = loop.unawaited[self._number] = CallSite(definition.what, caller.f_code, caller.f_lasti)
-            if is_discarded(site.code, site.instruction):
-                raise NotAwaited(site.complaint())
+            code, instruction = caller.f_code, caller.f_lasti
+            loop.unawaited[self._number] = (definition.what, code, instruction)
+            known = DISCARDED.get((id(code), instruction))
+            if is_discarded(code, instruction) if known is None else known[1]:
+                raise NotAwaited(complaint(definition.what, code, instruction))
 
     def __hash__(self) -> int:
         # asyncio.as_completed() begins its calls in the order of a set: that order must be the same in every replay.
@@ -46,7 +48,8 @@ class Call(Coroutine[Any, Any, R_co]):
 
     def _begun(self) -> Coroutine[Any, Any, R_co]:
         if self._running is None:
-            self.claim()
+            if self._loop is not None:
+                self._loop.unawaited.pop(self._number, None)
             self._running = self.definition.begin(self.args, self.kwargs)
         return self._running
 

@@ -29,7 +29,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
 from holdfast.kernel.program import Scribe
 from holdfast.programs.function import determinism
-from holdfast.programs.function.call_site import CallSite
+from holdfast.programs.function.call_site import CallSite, complaint
 from holdfast.programs.function.determinism import DurableFuture
 from holdfast.programs.function.interrupts import is_interrupt
 
@@ -157,7 +157,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def check_awaited(self) -> None:
         """Raises NotAwaited where a call was made and never begun: what it stands for was not done."""
         for site in self.unawaited.values():
-            raise NotAwaited(site.complaint())
+            raise NotAwaited(complaint(*site))
 
     # -- stepping ------------------------------------------------------------------------------------------------
 

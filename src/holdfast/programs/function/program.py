@@ -69,7 +69,8 @@ class FunctionProgram:
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         loop = self._running()
-        self.compensations.settled(promise_id, outcome)
+        if self.compensations.asked:
+            self.compensations.settled(promise_id, outcome)
         future = loop.futures.pop(promise_id, None)
         if future is not None:
             self.signals.pop(promise_id, None)
