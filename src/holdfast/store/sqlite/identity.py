@@ -1,9 +1,9 @@
 """Whether the file that is open is still the file at its path.
 
 SQLite goes on writing into a file that was deleted or replaced, and says nothing: what is acknowledged then is gone
-with the last process that has it open. So the file is looked at after every commit and before its answer, which costs
-a few microseconds in the thread that commits; and by the watch, for those who only read. A change that is acknowledged
-is in the file that had its name at that moment.
+with the last process that has it open. So the file is looked at during every commit, before its answer, while the disk
+is waited for; and by the watch, for those who only read. A change that is acknowledged is in the file that had its name
+when it was committed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,22 @@ class FileIdentity:
         self._log_file: tuple[int, int] | None = None  # made by the first write of anyone
         self.lost = False
 
-    def check(self) -> None:
-        """Raises StoreLost where another file, or none, has the name now. A file that is put back is itself again."""
+    def look(self) -> None:
+        """Note whether another file, or none, has the name now. A file that is put back is itself again."""
         self.lost = _identity(self._path) != self._file or self._log_is_lost()
+
+    def check(self) -> None:
+        """Look, and raise StoreLost where the file is not there."""
+        self.look()
         if self.lost:
-            raise StoreLost(
-                f"{self._path} was deleted or replaced while it was in use, and what is written now would be lost with "
-                "this process. Put the file back, with its -wal, or restore a backup; then restart every worker and "
-                "client that uses it."
-            )
+            raise self.error()
+
+    def error(self) -> StoreLost:
+        return StoreLost(
+            f"{self._path} was deleted or replaced while it was in use, and what is written now would be lost with "
+            "this process. Put the file back, with its -wal, or restore a backup; then restart every worker and "
+            "client that uses it."
+        )
 
     def _log_is_lost(self) -> bool:
         found = _identity(self._log)

@@ -117,7 +117,10 @@ class SqliteStore(Governance):
                 raise
             # A cancelled caller must not leave the connection to COMMIT and the next BEGIN at once: wait it out.
             commit = asyncio.get_running_loop().run_in_executor(self._committer, self._commit, connection)
+            self._identity.look()  # while the disk is waited for: a look is a system call or two
             await _uninterrupted(commit)
+            if self._identity.lost:
+                raise self._identity.error()
 
     async def _begin(self, connection: sqlite3.Connection) -> None:
         patience = time.monotonic() + LOCK_PATIENCE_SECONDS
@@ -140,7 +143,6 @@ class SqliteStore(Governance):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise translate(error, self.path) from error
-        self._identity.check()
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         if self._reader is None:
