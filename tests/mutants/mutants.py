@@ -38,6 +38,7 @@ KERNEL: Final = Judge(
         "tests/unit/kernel/test_worked_journals.py",
     ),
 )
+SAGAS: Final = Judge("sagas", ("tests/laws/sagas/test_known.py",))
 LAWS: Final = Judge("laws", ("tests/laws/test_replay_laws.py",))
 GOLDEN: Final = Judge("golden", ("tests/journals",))
 MEMORY: Final = Judge("memory", ("tests/conformance/test_memory.py",))
@@ -444,5 +445,40 @@ MUTANTS: Final = (
         "{person(said.who) for said in answers if said.verdict == APPROVED}",
         "{person(said.who) for said in answers}",
         (SIMULATOR,),
+    ),
+    Mutant(
+        "a-signal-is-received-behind-a-completion",
+        "src/holdfast/kernel/execution.py",
+        "if type(ledger.status) is not Blocked or ledger.is_satisfied():",
+        "if type(ledger.status) is not Blocked:",
+        (SAGAS,),
+    ),
+    Mutant(
+        "a-success-counts-where-a-task-awaits-it",
+        "src/holdfast/programs/function/program.py",
+        "if self.compensations.asked:",
+        "if self.compensations.asked and promise_id in loop.futures:",
+        (SAGAS,),
+    ),
+    Mutant(
+        "a-late-success-is-not-undone",
+        "src/holdfast/programs/function/program.py",
+        "while self.compensations or (self._undoing is not None and not self._undoing.done()):",
+        "while (self._undoing is None and self.compensations) or (self._undoing and not self._undoing.done()):",
+        (SAGAS,),
+    ),
+    Mutant(
+        "what-was-undone-counts-as-done",
+        "src/holdfast/client/retry_point.py",
+        "calls[undoes].undone = True",
+        "calls[undoes].undone = False",
+        (SAGAS,),
+    ),
+    Mutant(
+        "compensation-is-left-behind",
+        "src/holdfast/programs/function/program.py",
+        "carried=self.compensations.carried(self)",
+        "carried=None",
+        (SAGAS,),
     ),
 )
