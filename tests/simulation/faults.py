@@ -183,7 +183,7 @@ class Recorder(MemoryStore):
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
         self.intended: set[tuple[str, int]] = set()
-        self._again: dict[PromiseId, int] = {}
+        self._marks: dict[PromiseId, str] = {}
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
         self.retried: set[tuple[p.Key, int]] = set()  # generations that go on from a part of the one before
@@ -228,8 +228,8 @@ class Recorder(MemoryStore):
         for entry in decode_segment(segment.events, root, segment.first):
             self.events[type(entry.event).__name__] += 1
             match entry.event:
-                case InvokeScheduled(promise_id=promise, again=again):
-                    self._again[promise] = again
+                case InvokeScheduled(promise_id=promise, again=again, undoes=undoes):
+                    self._marks[promise] = ("" if undoes is None else "undo") + (str(again) if again else "")
                     self.intended.add((self._name(promise), 1))
                 case InvokeRetrying(promise_id=promise, failed_attempt=attempt):
                     self.intended.add((self._name(promise), attempt + 1))
@@ -237,9 +237,9 @@ class Recorder(MemoryStore):
                     self.completed.add(self._name(promise))
 
     def _name(self, promise: PromiseId) -> str:
-        """The key of a step's call: one that was undone and is done again has another."""
-        again = self._again.get(promise, 0)
-        return f"{promise}:{again}" if again else str(promise)
+        """The key of a step's call: one that undoes, or was undone and is done again, has another."""
+        mark = self._marks.get(promise, "")
+        return f"{promise}:{mark}" if mark else str(promise)
 
     def _forget(self, key: p.Key, generation: int) -> None:
         """The run goes on from a part of this journal: what was intended and completed is what that part says."""

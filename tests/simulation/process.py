@@ -79,7 +79,7 @@ class Body(World):
         if process.store.dead:
             await simulation.graves.rest()
         performance = _current("an act")
-        self._may_begin(f"act {action.name}", msgspec.structs.replace(step_info(), key=str(performance.promise)))
+        self._may_begin(f"act {action.name}", msgspec.structs.replace(step_info(), key=performance.name))
         deed = simulation.outside.begin(process, action, arguments, performance, process.rules.lanes[lane], loop.time())
         simulation.reached[f"act begun: {manner}"] += 1
         await asyncio.sleep(source.uniform(7, 25) if manner == "slow" else source.choice((0.001, 0.1, 0.5, 2.0)))
@@ -113,7 +113,7 @@ class Body(World):
         """A probe: what was done under this name?"""
         if self.process.store.dead:
             await self.simulation.graves.rest()
-        key = action.propose({"name": name, "lane": "", "manner": ""}, str(_current("a probe").promise)).key
+        key = action.propose({"name": name, "lane": "", "manner": ""}, _current("a probe").name).key
         await asyncio.sleep(self.simulation.source.choice((0.001, 0.1, 2.0)))
         self.simulation.reached["probed"] += 1
         if self.simulation.faults.happens(0.1):

@@ -37,6 +37,7 @@ class _Call(msgspec.Struct):
 
     scheduled_at: int
     event: e.InvokeScheduled
+    repeated: frozenset[str]
     ended_at: int | None = None
     failure: Failure | None = None
     undone: bool = False
@@ -49,7 +50,7 @@ class _Call(msgspec.Struct):
     @property
     def is_lasting(self) -> bool:
         """Whether calling it again would do it again, and that must not be."""
-        return self.stands and self.event.kind == STEP and self.event.undoes is None
+        return self.stands and self.event.kind in self.repeated and self.event.undoes is None
 
 
 def retry_point(run: str, entries: Sequence[e.Entry]) -> RetryPoint:
@@ -66,10 +67,14 @@ def retry_point(run: str, entries: Sequence[e.Entry]) -> RetryPoint:
 
 def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _Call]:
     calls: dict[PromiseId, _Call] = {}
+    started = entries[0].event
+    old = isinstance(started, e.ExecutionStarted) and started.edition == 0
+    # An old journal does not tell an undo from another call, and an action may be one.
+    repeated = frozenset({STEP, ACTION}) if old else frozenset({STEP})
     for index, entry in enumerate(entries):
         event = entry.event
         if isinstance(event, e.InvokeScheduled):
-            calls[event.promise_id] = _Call(index, event)
+            calls[event.promise_id] = _Call(index, event, repeated)
         elif isinstance(event, e.InvokeCompleted) and event.promise_id in calls:
             call = calls[event.promise_id]
             call.ended_at = index
@@ -99,15 +104,16 @@ def _check_undone(run: str, calls: dict[PromiseId, _Call], undone: Sequence[_Cal
 
 def _cut(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], undone: Sequence[_Call]) -> int:
     """The first entry that is not kept as it is."""
-    cancelled = next((n for n, entry in enumerate(entries) if isinstance(entry.event, e.CancelRequested)), None)
+    undoing = min((call.scheduled_at for call in calls.values() if call.event.undoes is not None), default=None)
+    end = len(entries) - 1 if undoing is None else undoing  # where the body's own part is over
+    requests = (n for n in range(end) if isinstance(entries[n].event, e.CancelRequested))
+    cancelled = next(requests, None)
     first = min((call.ended_at for call in undone if call.ended_at is not None), default=None)
     failed = sorted(call.ended_at for call in calls.values() if call.failure is not None and call.ended_at is not None)
     if first is not None and (cancelled is None or first < cancelled):
         return _together(entries, failed, first)
     if cancelled is not None:
         return cancelled
-    undoing = min((call.scheduled_at for call in calls.values() if call.event.undoes is not None), default=None)
-    end = len(entries) - 1 if undoing is None else undoing
     cause = _cause(entries, calls, [index for index in failed if index < end])
     if cause is not None:
         return _together(entries, failed, cause)

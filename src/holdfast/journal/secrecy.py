@@ -41,6 +41,8 @@ def is_same_call(one: Payload, other: Payload) -> bool:
 
 def visible(event: e.Event) -> e.Event:
     """The event as people may see it. What has been masked stays as it is."""
+    if isinstance(event, e.ExecutionStarted) and event.carried is not None:
+        return msgspec.structs.replace(event, carried=Payload(canonical(NOT_SHOWN)))  # calls of actions are among it
     if not isinstance(event, e.InvokeScheduled) or event.kind != ACTION:
         return event
     shown = visible_call(event.input)

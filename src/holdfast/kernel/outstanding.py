@@ -43,18 +43,25 @@ class Pending(msgspec.Struct, gc=False):
             self.attempt,
             self.queue,
             self.retry_at or 0,
-            event.again,
+            _mark(event),
         )
+
+
+def _mark(event: e.InvokeScheduled) -> str:
+    if event.undoes is None and not event.again:  # nearly always
+        return ""
+    return ("" if event.undoes is None else "undo") + (str(event.again) if event.again else "")
 
 
 class Outstanding:
     """The open promises of one run. ``receivers`` has the receives that wait, oldest first, by the signal's name."""
 
-    __slots__ = ("_alarms", "_names", "_unnamed", "invocations", "receivers", "timers")
+    __slots__ = ("_alarms", "_names", "_unnamed", "again", "invocations", "receivers", "timers")
 
     def __init__(self) -> None:
         self.invocations: dict[PromiseId, Pending] = {}
         self.timers: dict[PromiseId, int] = {}
+        self.again: dict[PromiseId, int] = {}  # how often a call was undone and is done again, where it was
         self.receivers: dict[str, OrderedDict[PromiseId, None]] = {}  # the first of a plain dict takes time to find
         self._names: dict[PromiseId, str] = {}
         self._unnamed: dict[PromiseId, None] = {}

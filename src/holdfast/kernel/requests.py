@@ -11,7 +11,7 @@ from holdfast.journal.promise import PromiseId
 class Invoke(msgspec.Struct, frozen=True, gc=False):
     """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``.
 
-    ``again`` counts how often the whole call was undone before.
+    ``mark`` tells the call from others that had its place: one that undoes, and one that was undone and is done again.
     """
 
     promise_id: PromiseId
@@ -21,7 +21,12 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     queue: str | None = None
     not_before: int = 0
-    again: int = 0
+    mark: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the other side knows the call by: the same at every attempt, and at no other call."""
+        return f"{self.promise_id}:{self.mark}" if self.mark else str(self.promise_id)
 
 
 class Abandon(msgspec.Struct, frozen=True, gc=False):

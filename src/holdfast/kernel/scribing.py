@@ -59,12 +59,15 @@ class KernelScribe:
         queue: str | None = None,
         undoes: PromiseId | None = None,
     ) -> PromiseId:
-        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes)
+        again = 0 if undoes is None else self._open.again.get(undoes, 0)  # what is done anew is undone anew
+        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
         pen = self._pen
         recorded = pen.upcoming()
         event = pen.command(issued)
         assert isinstance(event, e.InvokeScheduled)
         promise = event.promise_id
+        if event.again:
+            self._open.again[promise] = event.again
         scheduled_at = pen.now if recorded is None else recorded.timestamp
         pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
         if recorded is None:

@@ -145,7 +145,7 @@ class Governor:
             given, call = action.signature.read_twice(request.input)
             arguments = action.with_defaults(given)
             name = str(promise)
-            proposal = action.propose(arguments, name, given)
+            proposal = action.propose(arguments, request.name, given)
         except BaseException as error:
             if is_interrupt(error):
                 raise

@@ -70,7 +70,7 @@ class Performance(msgspec.Struct):
     loop: asyncio.AbstractEventLoop
     call: Call | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
-    again: int = 0  # how often the call was undone before
+    mark: str = ""  # tells it from other calls that had its place
     uncut: bool = False  # once begun, it is never called off
     begun_before: bool = False  # an earlier holder may have begun it
     begun: bool = False
@@ -84,12 +84,15 @@ class Performance(msgspec.Struct):
 
     @property
     def info(self) -> StepInfo:
-        key = self.act
-        if key is None:  # a call that was undone and is done again is another one to the other side
-            key = f"{self.promise}:{self.again}" if self.again else str(self.promise)
+        key = self.name if self.act is None else self.act
         return StepInfo(
             self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress, self.begun_before
         )
+
+    @property
+    def name(self) -> str:
+        """What the other side knows the call by, where it has no key of its own. See ``Invoke.name``."""
+        return f"{self.promise}:{self.mark}" if self.mark else str(self.promise)
 
     @property
     def under_way(self) -> bool:
@@ -174,7 +177,7 @@ class Performer:
         call: Call | None = None,
         act: str | None = None,
         uncut: bool = False,
-        again: int = 0,
+        mark: str = "",
         begun_before: bool = False,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
@@ -184,7 +187,7 @@ class Performer:
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
-            step, key, promise, attempt, input, report, beats, owner, loop, call, act, again, uncut, begun_before
+            step, key, promise, attempt, input, report, beats, owner, loop, call, act, mark, uncut, begun_before
         )
         if self._closed:
             return performance

@@ -153,7 +153,7 @@ class Taker(Role):
             self._reported,
             self._beaten,
             work,
-            again=rest[0] if rest else 0,  # work that an older version offered does not say
+            mark=rest[0] if rest else "",  # work that an older version offered has none
             begun_before=work.claims > 1,
         )
 

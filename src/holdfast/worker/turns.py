@@ -313,7 +313,7 @@ def _work(held: Held, request: Invoke) -> Work:
         request.queue or "",
         request.function_name,
         request.attempt,
-        cbor2.dumps([held.id.root, request.input.data, request.input.codec, request.again], canonical=True),
+        cbor2.dumps([held.id.root, request.input.data, request.input.codec, request.mark], canonical=True),
         held.priority,
         request.not_before,
         # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.

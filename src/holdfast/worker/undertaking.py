@@ -72,7 +72,7 @@ class Undertakings:
             self._reported,
             self._beaten,
             held,
-            again=request.again,
+            mark=request.mark,
             begun_before=_is_inherited(held, promise),
         )
 
@@ -108,6 +108,7 @@ class Undertakings:
             (held, clearance),
             call=case.call if probe is None else None,
             act=case.proposal.key,
+            mark=case.request.mark,
             uncut=probe is None,
             begun_before=held.gate is not None and is_unaccounted(held.gate.receipts.get(case.promise), case.promise),
         )

@@ -130,7 +130,7 @@ class Trace:
 
     def note(self, what: str, name: str = "", value: str = "") -> None:
         loop = durable_loop()
-        if loop is not None and not loop.disposed:  # what is thrown away sees nothing more
+        if loop is not None and not loop.is_closed():  # what is thrown away sees nothing more
             self.notes.append(Note(what, name, value))
 
 

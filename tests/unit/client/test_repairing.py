@@ -107,6 +107,43 @@ def test_a_retried_run_keeps_the_signals_that_came_after_its_failed_step(virtual
     virtual.play(main)
 
 
+@action(connector="desk", operation="free", name="repairing.free")
+async def free(seat: str) -> None:
+    DONE.append(f"free {seat}")
+
+
+@step(name="repairing.seat", undo=free)
+async def seat() -> str:
+    DONE.append("seat")
+    return "1A"
+
+
+@workflow(name="repairing.seated")
+async def seated() -> str:
+    await seat()
+    return await flaky()
+
+
+def test_an_undo_that_is_an_action_is_done_for_each_success(virtual: Ground) -> None:
+    """What a retry does again is undone again: the receipt of the first undo is not its answer."""
+    FAILS.extend([ValueError("no"), ValueError("no")])
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(seated) as app:
+            run = await app.start(seated, id="one")
+            await _failed(run)
+            assert await run.retry(by="ann", dry_run=True) == ("repairing.seat",)
+            await run.retry(by="ann")
+            await _failed(run)
+            assert DONE == ["seat", "free 1A", "seat", "free 1A"]
+            await run.retry(by="ann")
+            assert await run.result() == "good"
+            assert DONE[4:] == ["seat"]
+            assert (await run.verify()).good
+
+    virtual.play(main)
+
+
 def test_a_reversal_cannot_be_forked(virtual: Ground) -> None:
     """A fork has keys of its own: the act would be taken back twice."""
 

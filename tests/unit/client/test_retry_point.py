@@ -113,9 +113,11 @@ def test_what_was_undone_is_done_again_and_says_so() -> None:
     assert point.again == ("point.book",)
     other = resumed(run, point)
     assert other.asked() == ["point.book"]
-    assert [invoke.again for invoke in other.invokes.values()] == [1]
+    assert [invoke.mark for invoke in other.invokes.values()] == ["1"]
     again = ended(other, "ship")
-    assert [invoke.again for invoke in resumed(again, check(again)).invokes.values()] == [2]
+    undos = [event for event in again.events if isinstance(event, e.InvokeScheduled) and event.undoes is not None]
+    assert [undo.again for undo in undos] == [1]
+    assert [invoke.mark for invoke in resumed(again, check(again)).invokes.values()] == ["2"]
 
 
 def test_without_compensation_only_what_failed_is_done_again() -> None:
@@ -198,6 +200,18 @@ def test_the_undoing_of_an_older_run_refuses_its_retry() -> None:
     run = ended(Run(row, "book", "ship", edition=0), "ship")
     with pytest.raises(RetryRefused, match=r"'point\.undo'"):
         check(run)
+
+
+def test_a_cancellation_during_the_undoing_has_no_part_in_a_retry() -> None:
+    """The run failed before it: the retry goes on from its failure."""
+    run = Run(row, "book", "ship")
+    run.advance()
+    run.advance(run.ok(0, "seat"))
+    run.advance(run.err(1, ValueError("no")))
+    run.advance(cancel())
+    run.advance(run.err(2, ValueError("nor that")))
+    assert run.ended
+    assert check(run).again == ("point.ship",)
 
 
 @pytest.mark.parametrize("saga", [side], ids=["gather"])

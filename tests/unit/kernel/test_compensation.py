@@ -287,6 +287,90 @@ def test_an_older_run_compensates_as_it_did() -> None:
     check_replay(run)
 
 
+@step(name="saga.free")
+async def free(seat: str, row: str, color: str, count: int) -> None:
+    raise AssertionError("the kernel runs no step")
+
+
+@step(name="saga.reserve", undo=free)
+async def reserve(row: str, color: str = "red", *, count: int = 1) -> str:
+    raise AssertionError("the kernel runs no step")
+
+
+def test_an_undo_gets_the_arguments_in_their_order_with_their_defaults() -> None:
+    """Whether they were given by place, by name or not at all."""
+
+    @workflow
+    async def reserving() -> None:
+        await reserve("x", count=5)
+        await reserve(row="y")
+        await boom()
+
+    run = Run(reserving)
+    run.advance()
+    run.advance(run.ok(0, "1"))
+    run.advance(run.ok(1, "2"))
+    run.advance(run.err(2, ValueError("boom")))
+    finish(run)
+    assert undone(run) == [["2", "y", "red", 1], ["1", "x", "red", 5]]
+
+
+def test_what_the_body_left_behind_begins_nothing_more() -> None:
+    """A task that goes on for ever would be undone for ever; one that cancels all tasks cannot reach the undoing."""
+
+    @workflow
+    async def leaving() -> None:
+        async def beat() -> None:
+            try:
+                while True:
+                    await book("A")
+            finally:
+                for task in asyncio.all_tasks():
+                    task.cancel()
+
+        asyncio.create_task(beat())  # noqa: RUF006
+        await boom()
+
+    run = Run(leaving)
+    run.advance()
+    run.advance(run.ok(1, "1A"))
+    run.advance(run.err(0, ValueError("boom")))
+    assert sorted(run.asked()) == ["saga.book", "saga.release"]
+    run.advance(run.ok(2, "2A"))
+    check_replay(run)
+    finish(run)
+    assert [seat for seat, _ in undone(run)] == ["1A", "2A"]
+    assert run.failure().message == "boom"
+
+
+def test_an_undo_that_cannot_be_made_is_told_by_a_later_generation() -> None:
+    """The success is carried along with the reason."""
+
+    @step(name="saga.number", undo=release)
+    async def number() -> int:
+        raise AssertionError("the kernel runs no step")
+
+    @workflow(name="saga.counting")
+    async def counting(left: int) -> None:
+        if left:
+            join_set().submit(number())
+            await receive("go")
+            continue_as_new(left - 1)
+        await boom()
+
+    run = Run(counting, 1)
+    run.advance()
+    run.advance(run.ok(1, "many"))
+    run.advance(signal("go"))
+    ending = run.execution.ending
+    assert isinstance(ending, Continued)
+    run = Run(counting, 0, key="next", carried=ending.carried)
+    run.advance()
+    run.advance(run.err(0, ValueError("boom")))
+    assert "the result of saga.number was stored as 'many'" in run.failure().message
+    check_replay(run)
+
+
 def test_a_signal_that_comes_while_the_run_is_undone_changes_nothing() -> None:
     """Nobody waits for it any more."""
     run = failing()

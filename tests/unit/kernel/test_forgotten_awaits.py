@@ -109,6 +109,25 @@ def test_a_call_that_somebody_sees_to_is_not_complained_of() -> None:
     check_replay(run)
 
 
+def test_calls_that_other_code_makes_are_not_complained_of() -> None:
+    """``map()`` and the like make the calls inside of a statement whose own value is thrown away."""
+
+    @workflow
+    async def mapped() -> int:
+        calls: list[object] = []
+        calls.extend(map(charge, ["a", "b"]))
+        async with asyncio.TaskGroup() as group:
+            list(map(group.create_task, map(charge, ["c"])))
+        return len(await asyncio.gather(*calls))  # type: ignore[call-overload,no-any-return]
+
+    run = Run(mapped)
+    run.advance()
+    run.advance(run.ok(0, "c"))
+    run.advance(run.ok(1, "a"), run.ok(2, "b"))
+    assert run.result() == 2
+    check_replay(run)
+
+
 def test_an_older_run_goes_on_as_it_did() -> None:
     """In edition 0 nobody looked."""
     run = Run(statement, edition=0)

@@ -5,8 +5,12 @@ A place is a code and an instruction in it: cheap to take at every call, looked 
 
 from __future__ import annotations
 
+import ast
+import builtins
 import dis
-from types import CodeType
+import linecache
+from itertools import islice
+from types import CodeType, FrameType
 from typing import Final
 
 CallSite = tuple[str, CodeType, int]
@@ -16,13 +20,49 @@ DISCARDED: Final[dict[tuple[int, int], tuple[CodeType, bool]]] = {}
 """The places that were looked at, and whether they throw the call away. By a code's address: its own hash is slow to
 find. The code is kept, so that the address stays its own."""
 
+MOST_KNOWN: Final = 10_000
 
-def is_discarded(code: CodeType, instruction: int) -> bool:
-    """Whether the code throws the value of this call away at once, so that nobody can await it."""
+
+def is_discarded(frame: FrameType, called: object) -> bool:
+    """Whether the frame calls this just now, itself, and throws the value away, so that nobody can await it.
+
+    In doubt it does not: the call may be made by ``map()`` or the like, which has it in hand.
+    """
+    code, instruction = frame.f_code, frame.f_lasti
     following = (found.opname for found in dis.get_instructions(code) if found.offset > instruction)
-    discarded = next(following, "") == "POP_TOP"
+    discarded = next(following, "") == "POP_TOP" and _callee(frame) is called
+    if len(DISCARDED) >= MOST_KNOWN:
+        DISCARDED.clear()
     DISCARDED[id(code), instruction] = (code, discarded)
     return discarded
+
+
+def _callee(frame: FrameType) -> object:
+    """What the frame's source calls at its present instruction; None where that cannot be told."""
+    first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    if first is None or last is None or start is None or end is None:
+        return None
+    lines = [line.encode() for line in linecache.getlines(frame.f_code.co_filename)[first - 1 : last]]
+    if not lines:
+        return None
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        expression = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return _found(expression.func, frame) if isinstance(expression, ast.Call) else None
+
+
+def _found(node: ast.expr, frame: FrameType) -> object:
+    match node:
+        case ast.Name(id=name):
+            for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+                if name in names:
+                    return names[name]
+        case ast.Attribute(value=value, attr=attribute):
+            return getattr(_found(value, frame), attribute, None)
+    return None
 
 
 def complaint(what: str, code: CodeType, instruction: int) -> str:

@@ -5,17 +5,19 @@ The laws:
 - Whatever has a recorded success and an ``undo=`` is undone, whether or not a task of the program ever got the value.
 - Undoing goes newest first, one at a time, and to its end: no cancellation reaches it, and what cannot be undone is
   reported and does not keep the rest.
+- When the body has ended, the tasks that it left behind begin nothing more. What they had begun may come to its end,
+  and is undone then.
 - Each success is undone once. The journal says which: ``InvokeScheduled.undoes``.
 - What a generation did goes along into the next one, unless it was declared done.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.journal.payload import Err, Ok, Outcome, Payload, RetryPolicy
+from holdfast.journal.payload import CBOR, ONCE, Err, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.failures import revive
 from holdfast.programs.function.values import decode, encode
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from holdfast.programs.function.definitions import Step
     from holdfast.programs.function.loop import DurableLoop
     from holdfast.programs.function.program import FunctionProgram
+
+
+IMPOSSIBLE: Final = ""
+"""The kind of an undo that cannot be made: its input is the reason."""
 
 
 class Undo(msgspec.Struct, frozen=True, array_like=True):
@@ -50,10 +56,20 @@ class _Call(msgspec.Struct, frozen=True):
     def undo(self, program: FunctionProgram) -> Undo:
         """How to undo it. Raises where its result cannot be read, or what the undo takes cannot be written."""
         undo, call = self.step.undo_call(self.result, self.input, program)
-        retry = undo.retry
-        policy = (retry.max_attempts, retry.initial, retry.factor, retry.maximum, retry.jitter, retry.deadline)
+        policy = msgspec.structs.astuple(undo.retry)
         place = self.promise.root, self.promise.path
         return Undo(*place, undo.kind, undo.name, call.data, call.codec, policy, undo.queue)
+
+
+def _carried(entry: _Call | Undo, program: FunctionProgram) -> Undo:
+    """What the next generation takes along of one success; where that cannot be undone, why."""
+    if isinstance(entry, Undo):
+        return entry
+    try:
+        return entry.undo(program)
+    except Exception as error:  # whatever the author's types make of an old value
+        place = entry.promise.root, entry.promise.path
+        return Undo(*place, IMPOSSIBLE, entry.step.name, str(error).encode(), CBOR, msgspec.structs.astuple(ONCE), None)
 
 
 class Compensations:
@@ -85,8 +101,7 @@ class Compensations:
         """What the next generation takes along; None where that is nothing."""
         if not self._done:
             return None
-        undos = [entry if isinstance(entry, Undo) else entry.undo(program) for entry in self._done]
-        return encode(undos, "what was done")
+        return encode([_carried(entry, program) for entry in self._done], "what was done")
 
     async def undo(self, loop: DurableLoop) -> None:
         """Undo all that was done, newest first; what cannot be undone is noted in ``failures``."""
@@ -96,6 +111,9 @@ class Compensations:
                 call = entry if isinstance(entry, Undo) else entry.undo(loop.program)
             except Exception as error:  # whatever the author's types make of an old value
                 self.failures.append(str(error))
+                continue
+            if call.kind == IMPOSSIBLE:
+                self.failures.append(call.input.decode())
                 continue
             promise = loop.scribe.invoke(
                 call.kind,

@@ -135,11 +135,14 @@ class Step(Durable[R_co], Generic[P, R_co]):
 
     def undo_call(self, result: Payload, input: Payload, program: FunctionProgram) -> tuple[Step[..., Any], Payload]:
         """The step that undoes a call with this result, and what it is given: the result, then as many of the call's
-        arguments as it takes. Raises where either cannot be read or written."""
+        arguments, in their order and with their defaults, as it takes. Raises where either cannot be read or written.
+        """
         if self.undo is None:
             raise InvalidDefinition(f"{self.what} has no undo= any more, and a call of it must be undone: restore it")
         args, kwargs = self.signature.read(input)
-        given = (self.read_result(result), *inspect.signature(self.function).bind(*args, **kwargs).args)
+        call = inspect.signature(self.function).bind(*args, **kwargs)
+        call.apply_defaults()  # else one that was left out would end the row, and those behind it would be lost
+        given = (self.read_result(result), *call.args, *call.kwargs.values())
         return self.undo, self.undo.write_call(given[: self._undo_takes], {}, program)
 
     def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:

@@ -115,6 +115,13 @@ class DurableTask(asyncio.Task[T]):
         return self.number or object.__hash__(self)
 
 
+class LastingTask(DurableTask[T]):
+    """A task that nothing can cancel."""
+
+    def cancel(self, msg: object = None) -> bool:
+        return False
+
+
 class DurableLoop(asyncio.AbstractEventLoop):
     """The loop of one run. Its ``scribe`` is the kernel. What it does not define below, it refuses."""
 
@@ -125,6 +132,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.timers: dict[PromiseId, DurableTimer] = {}
         self.fault: AuthorError | None = None
         self.unawaited: dict[int, CallSite] = {}
+        self.body_ended = False  # from here on what the body left behind can do nothing more
         self._ready: deque[Ready | DurableTimer] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_limit = TASKS_KEPT
@@ -218,7 +226,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     @property
     def disposed(self) -> bool:
-        return self._closed
+        """Whether a command of the author's code unwinds its task instead of being recorded."""
+        return self._closed or self.body_ended
 
     # -- what asyncio needs of a loop ------------------------------------------------------------------------------
 
@@ -237,7 +246,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        if self._closed:
+        if self._closed or self.body_ended:
             raise Halt
         duration = max(0, round((when - self._time) * 1e6))
         promise_id = self.scribe.timer(duration)
@@ -260,6 +269,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
         if len(self._tasks) > self._tasks_limit:
             self._tasks = [task for task in self._tasks if not task.done()]
             self._tasks_limit = max(TASKS_KEPT, 2 * len(self._tasks))
+        return task
+
+    def create_lasting_task(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task of the engine's own: no code of the author can end it."""
+        task = LastingTask(coro, loop=self)
+        task.number = self.number()
+        self._tasks.append(task)
         return task
 
     def number(self) -> int:
@@ -293,7 +309,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
             f"the workflow body did real I/O or a blocking call ({what}). A workflow must be able to replay, so "
             "move this into a @step and await that."
         )
-        self.fault = self.fault or error
+        if not self.body_ended:
+            self.fault = self.fault or error
         raise error
 
 

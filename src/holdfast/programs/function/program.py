@@ -101,6 +101,7 @@ class FunctionProgram:
             return msgspec.structs.replace(ending, carried=self.compensations.carried(self))
         if type(ending) is Returned:
             return ending
+        loop.body_ended = self.first_edition is None  # tasks that it left behind end at their next command
         if not self._undo(loop):
             return self._waiting(loop)
         return self._with_failures(ending)
@@ -156,7 +157,7 @@ class FunctionProgram:
         """Go on undoing what was done; whether all of it is undone. A late success is undone, too."""
         while self.compensations or (self._undoing is not None and not self._undoing.done()):
             if self._undoing is None or self._undoing.done():
-                self._undoing = loop.create_task(self.compensations.undo(loop))
+                self._undoing = loop.create_lasting_task(self.compensations.undo(loop))
                 loop.run_ready()
             if not self._undoing.done():
                 return False
