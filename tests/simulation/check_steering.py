@@ -10,6 +10,7 @@ from holdfast.gate.reversal import REVERSE
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.kernel.outstanding import Pending
 from holdfast.programs.function.definitions import STEPS, WORKFLOW
 from holdfast.store import protocol as p
 from holdfast.worker.births import child_id, lineage_of
@@ -142,7 +143,7 @@ def _asked(simulation: Simulation, run: p.Run, call: e.InvokeScheduled) -> tuple
     assert isinstance(action, Action)
     data = simulation.store.plain(run.key.tenant, call.input)
     arguments = action.arguments(Payload(data, call.input.codec))
-    proposal = action.propose(arguments, str(call.promise_id))
+    proposal = action.propose(arguments, Pending(call, None, 0).request().name)
     return action.name, proposal.request, proposal.key
 
 
