@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -251,6 +251,15 @@ def test_an_interrupt_that_a_step_raises_is_none() -> None:
     assert not is_interrupt(SystemExit())
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler: a session in the background of a shell ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_real_interrupt_is_one() -> None:
     """Ctrl-C at Python's own handler; at asyncio's the second one, because the first cancels the main task."""
     with pytest.raises(KeyboardInterrupt) as raised:
