@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, RunHandle
 from holdfast.store import protocol as p
 from tests.acceptance.processes import Crew, eventually, until, until_status
 
@@ -115,17 +116,23 @@ def rollout(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Rollout
     return Rollout(tmp_path, url)
 
 
+async def left_to_old_code(rollout: Rollout, client: Holdfast) -> tuple[RunHandle[Any], Any]:
+    """A run that new code began and left waiting, and a worker of old code, alone with it."""
+    first = rollout.new.hire()
+    run = await client.start("rollout.order", id="run")
+    await until_status(run, "waiting")
+    rollout.new.kill(first)
+    old = rollout.old.hire()
+    until(lambda: old.ready, "the old worker")
+    return run, old
+
+
 def test_an_old_worker_hands_over_what_the_new_code_has_recorded(rollout: Rollout) -> None:
     """The marker of ``patched()`` is unknown to the old code: the old worker says so, and the new one goes on."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
-            first = rollout.new.hire()
-            run = await client.start("rollout.order", id="run")
-            await until_status(run, "waiting")
-            rollout.new.kill(first)
-            old = rollout.old.hire()
-            until(lambda: old.ready, "the old worker")
+            run, _ = await left_to_old_code(rollout, client)
             second = rollout.new.hire()
             until(lambda: second.ready, "the new worker")
             for number in range(5):
@@ -196,12 +203,7 @@ def test_a_run_whose_last_hope_dies_is_parked(rollout: Rollout) -> None:
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
-            first = rollout.new.hire()
-            run = await client.start("rollout.order", id="run")
-            await until_status(run, "waiting")
-            rollout.new.kill(first)
-            old = rollout.old.hire()
-            until(lambda: old.ready, "the old worker")
+            run, _ = await left_to_old_code(rollout, client)
             row = p.Worker("silent", "host", 1, ("rollout.order",), (), time.time_ns() // 1000, 0)
             await client.store.register(row, 3.0)  # it lives as far as anyone knows, and takes nothing
             await run.signal("go")
@@ -222,12 +224,7 @@ def test_alone_a_worker_parks_at_once(rollout: Rollout) -> None:
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
-            first = rollout.new.hire()
-            run = await client.start("rollout.order", id="run")
-            await until_status(run, "waiting")
-            rollout.new.kill(first)
-            old = rollout.old.hire()
-            until(lambda: old.ready, "the old worker")
+            run, old = await left_to_old_code(rollout, client)
 
             async def is_alone() -> bool:
                 return len(await client.store.workers()) == 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -35,6 +35,9 @@ class Accounted(msgspec.Struct, frozen=True, gc=False):
 
     count: int
     problem: str | None
+
+
+Row = TypeVar("Row", p.Receipt, p.Task)
 
 
 class Broken(Exception):
@@ -206,23 +209,31 @@ class _Check:
         except UNREADABLE:
             raise Broken(f"receipt {id}: it was altered, and cannot be read.") from None
 
-    async def _pages(self) -> AsyncIterator[list[p.Receipt]]:
-        """The receipts, oldest first."""
-        query, last, size = p.ReceiptQuery(self._tenant), None, PAGE
-        while True:
-            try:
-                page = await self._store.receipts(query, size, last)
-            except UNREADABLE:
-                if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
-                    size = 1
-                    continue
-                place = "the first receipt" if last is None else f"the receipt behind {last.id}"
-                raise Broken(f"{place}, by the time of opening: it was altered, and cannot be read.") from None
-            if page:
-                yield page
-            if len(page) < size:
-                return
-            last = page[-1]
+    def _pages(self) -> AsyncIterator[list[p.Receipt]]:
+        query = p.ReceiptQuery(self._tenant)
+        return pages(lambda size, last: self._store.receipts(query, size, last), "receipt", "opening")
+
+
+async def pages(
+    ask: Callable[[int, Row | None], Awaitable[list[Row]]], what: str, moment: str
+) -> AsyncIterator[list[Row]]:
+    """All rows that ``ask`` gives, oldest first, a page at a time. Raises Broken at one that cannot be read."""
+    last: Row | None = None
+    size = PAGE
+    while True:
+        try:
+            page = await ask(size, last)
+        except UNREADABLE:
+            if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
+                size = 1
+                continue
+            place = f"the first {what}" if last is None else f"the {what} behind {last.id}"
+            raise Broken(f"{place}, by the time of {moment}: it was altered, and cannot be read.") from None
+        if page:
+            yield page
+        if len(page) < size:
+            return
+        last = page[-1]
 
 
 def read(entry: p.Entry) -> r.Record:

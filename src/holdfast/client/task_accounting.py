@@ -6,16 +6,14 @@ the same twice.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Final
 
-from holdfast.client.accounting import UNREADABLE, Accounted, Broken, read
+from holdfast.client.accounting import PAGE, UNREADABLE, Accounted, Broken, pages, read
 from holdfast.gate import records as r
 from holdfast.gate.task_accounts import REQUESTED, missing, task_problem
 from holdfast.store import protocol as p
 from holdfast.worker.gathering import ASKED, asked_of
 
-PAGE: Final = 500
 TRIES: Final = 10
 
 
@@ -24,7 +22,8 @@ async def check_tasks(store: p.Store, tenant: str) -> Accounted:
     count = 0
     try:
         await _are_there(store, tenant)
-        async for page in _pages(store, tenant):
+        query = p.TaskQuery(tenant)
+        async for page in pages(lambda size, last: store.tasks(query, size, last), "task", "asking"):
             told = await asked_of(store, list({p.Key(tenant, task.run) for task in page}))
             for task in page:
                 if task_problem(task, told.get(task.id, ())) is not None:
@@ -69,23 +68,3 @@ async def _task(store: p.Store, tenant: str, id: str) -> p.Task | None:
         return await store.task(tenant, id)
     except UNREADABLE:
         raise Broken(f"task {id}: it was altered, and cannot be read.") from None
-
-
-async def _pages(store: p.Store, tenant: str) -> AsyncIterator[list[p.Task]]:
-    """The tasks, oldest first."""
-    last: p.Task | None = None
-    size = PAGE
-    while True:
-        try:
-            page = await store.tasks(p.TaskQuery(tenant), size, last)
-        except UNREADABLE:
-            if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
-                size = 1
-                continue
-            place = "the first task" if last is None else f"the task behind {last.id}"
-            raise Broken(f"{place}, by the time of asking: it was altered, and cannot be read.") from None
-        if page:
-            yield page
-        if len(page) < size:
-            return
-        last = page[-1]
