@@ -153,7 +153,11 @@ async def _queue(store: Store, run: Run, wait: Wait) -> str:
             if owner is not None:
                 return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
             served = any(work.queue in worker.queues for worker in await store.workers())
-            remedy = "waits for a free place" if served else "no running worker serves: start one that does"
+            remedy = (
+                "waits for a free place in a worker whose code has it"
+                if served
+                else "no running worker serves: start one that does"
+            )
             return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
     return f"step {wait.name}"
 

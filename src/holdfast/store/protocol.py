@@ -252,8 +252,13 @@ class Store(Auditing, Gatekeeping, Protocol):
         """Who has declined a run in its present generation, oldest first."""
         ...
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> WorkClaim:
-        """Lease free work that is available, at most so many per queue: highest priority first, then oldest."""
+    async def claim_work(
+        self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
+    ) -> WorkClaim:
+        """Lease free work that is available, at most so many per queue: highest priority first, then oldest.
+
+        With ``steps`` only work of these names: the rest is for workers whose code has them.
+        """
         ...
 
     async def leased(self, worker: str) -> Leased:

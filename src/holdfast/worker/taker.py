@@ -75,7 +75,7 @@ class Taker(Role):
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses, asked = self._lease.losses, self._lease.time()
-        claim = await self._store.claim_work(self._worker, wanted, self._clock.now())
+        claim = await self._store.claim_work(self._worker, wanted, self._clock.now(), list(self._steps))
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         if claim.work and self._lease.time() - asked > LATE_SECONDS:

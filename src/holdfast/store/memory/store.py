@@ -154,10 +154,17 @@ class MemoryStore(Governance):
         with self._transaction() as tables:
             return handovers.declined(tables, tables.runs[key]) if key in tables.runs else []
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
+    async def claim_work(
+        self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
+    ) -> p.WorkClaim:
         claimed: list[p.Work] = []
+        known = None if steps is None else set(steps)
+
+        def fits(work: p.Work, owner: str | None) -> bool:
+            return owner is None and work.queue in wanted and (known is None or work.name in known)
+
         with self._transaction() as tables:
-            free = [work for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]
+            free = [work for work, owner, _ in tables.offers() if fits(work, owner)]
             available = sorted(
                 (work for work in free if work.available_at <= now),
                 key=lambda work: (-work.priority, work.available_at, work.key, work.position),
@@ -167,7 +174,7 @@ class MemoryStore(Governance):
             leased = [replace(work, epoch=work.epoch + 1, claims=work.claims + 1) for work in claimed]
             for work in leased:
                 tables.offer(work, worker)
-            left = [work.available_at for work, owner, _ in tables.offers() if owner is None and work.queue in wanted]
+            left = [work.available_at for work, owner, _ in tables.offers() if fits(work, owner)]
         return p.WorkClaim(leased, min(left, default=None))
 
     async def leased(self, worker: str) -> p.Leased:

@@ -395,6 +395,7 @@ WITH free AS (
     CROSS JOIN LATERAL (
         SELECT tenant, run, position FROM work
         WHERE owner IS NULL AND NOT done AND queue = wanted.queue AND available_at <= $4
+          AND ($5::text[] IS NULL OR name = ANY ($5::text[]))
         ORDER BY priority DESC, available_at, tenant, run, position
         LIMIT wanted.most
         FOR UPDATE SKIP LOCKED
@@ -407,7 +408,8 @@ WITH free AS (
 )
 SELECT claimed.tenant, claimed.run, claimed.position, queue, name, attempt, body, priority, available_at, epoch, claims, (
     SELECT min(work.available_at) FROM work
-    WHERE work.owner IS NULL AND NOT work.done AND work.queue = ANY ($2::text[]) AND NOT EXISTS (
+    WHERE work.owner IS NULL AND NOT work.done AND work.queue = ANY ($2::text[])
+      AND ($5::text[] IS NULL OR work.name = ANY ($5::text[])) AND NOT EXISTS (
         SELECT FROM claimed
         WHERE claimed.tenant = work.tenant AND claimed.run = work.run AND claimed.position = work.position
     )

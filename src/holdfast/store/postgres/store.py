@@ -147,8 +147,11 @@ class PostgresStore(Governance):
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [p.Declined(*row) for row in await self._read("declined", *key)]
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
-        found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now)
+    async def claim_work(
+        self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
+    ) -> p.WorkClaim:
+        names = None if steps is None else list(steps)
+        found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now, names)
         work = [rows.work(row[:-1]) for row in found if row["tenant"] is not None]
         return p.WorkClaim(work, found[0]["next_available_at"])
 

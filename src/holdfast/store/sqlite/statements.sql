@@ -208,6 +208,7 @@ UPDATE work SET owner = ?1, epoch = epoch + 1, claims = claims + 1
 WHERE (tenant, run, position) IN (
     SELECT tenant, run, position FROM work
     WHERE owner IS NULL AND NOT done AND queue = ?2 AND available_at <= ?3
+      AND (?5 IS NULL OR name IN (SELECT value FROM json_each(?5)))
     ORDER BY priority DESC, available_at
     LIMIT ?4
 )
@@ -224,7 +225,9 @@ FROM work WHERE owner = ?;
 SELECT * FROM runs WHERE owner = ? AND (arrived > consumed OR pause IS NOT NULL);
 
 -- name: next_work
-SELECT min(available_at) FROM work WHERE owner IS NULL AND NOT done AND queue IN (SELECT value FROM json_each(?));
+SELECT min(available_at) FROM work
+WHERE owner IS NULL AND NOT done AND queue IN (SELECT value FROM json_each(?1))
+  AND (?2 IS NULL OR name IN (SELECT value FROM json_each(?2)));
 
 -- name: get
 SELECT * FROM runs WHERE tenant = ? AND id = ?;

@@ -239,15 +239,18 @@ class SqliteStore(Governance):
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [p.Declined(*row) for row in self._read(SQL["declined"], key)]
 
-    async def claim_work(self, worker: str, wanted: Mapping[str, int], now: int) -> p.WorkClaim:
+    async def claim_work(
+        self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
+    ) -> p.WorkClaim:
+        names = None if steps is None else msgspec.json.encode(list(steps)).decode()
         async with self._transaction() as connection:
             work = [
                 rows.work(row)
                 for queue, limit in wanted.items()
-                for row in connection.execute(SQL["claim_work"], (worker, queue, now, limit)).fetchall()
+                for row in connection.execute(SQL["claim_work"], (worker, queue, now, limit, names)).fetchall()
             ]
             queues = msgspec.json.encode(list(wanted)).decode()
-            (next_available_at,) = connection.execute(SQL["next_work"], (queues,)).fetchone()
+            (next_available_at,) = connection.execute(SQL["next_work"], (queues, names)).fetchone()
         return p.WorkClaim(work, next_available_at)
 
     async def leased(self, worker: str) -> p.Leased:

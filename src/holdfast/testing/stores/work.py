@@ -158,6 +158,16 @@ class QueuedWork(Topic):
         assert (await store.claim_work("ann", {"mail": 5, "disk": 5}, NOW)).next_available_at == NOW + 1
 
     @on_fresh_store
+    async def test_work_of_other_steps_is_left_to_workers_that_have_them(self, store: p.Store) -> None:
+        """In a rolling deploy an older worker serves the queue and lacks the step: it takes what it knows."""
+        await leased(store)
+        offer = work(1)
+        await offered(store, offer)
+        assert await store.claim_work("ann", {"mail": 5}, NOW, ["another"]) == p.WorkClaim([], None)
+        (found,) = (await store.claim_work("ann", {"mail": 5}, NOW, ["another", offer.name])).work
+        assert found.position == 1
+
+    @on_fresh_store
     async def test_done_work_is_not_taken_back_from_a_dead_worker(self, store: p.Store) -> None:
         """It is done: nobody does it again."""
         await store.register(worker("ann"), -1)
