@@ -53,7 +53,7 @@ events: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(e.CancelRequested, texts),
     st.builds(e.ExecutionCancelled, texts),
     st.builds(e.InvokeScheduled, promises, texts, texts, payloads, policies, st.none() | promises | foreign),
-    st.builds(e.InvokeStarted, promises, numbers),
+    st.builds(e.InvokeStarted, promises, numbers, st.booleans()),
     st.builds(e.InvokeCompleted, promises, outcomes, numbers),
     st.builds(e.InvokeRetrying, promises, numbers, failures, numbers),
     st.builds(e.RandomGenerated, promises, st.binary(max_size=16)),

@@ -14,7 +14,7 @@ from holdfast.cli.receipts import rows_of
 from holdfast.cli.timeline import Item, Mark, fold, item_record, item_rows
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
-from holdfast.client.journals import read_turns
+from holdfast.client.journals import read
 from holdfast.errors import RunEnded
 from holdfast.gate.tasks import standing_of
 from holdfast.journal import events as e
@@ -35,13 +35,12 @@ class View:
     @classmethod
     async def of(cls, app: Holdfast, handle: RunHandle[Any]) -> View:
         run = await handle.info()
-        placed = [place async for place in read_turns(app.store, run)]
-        entries = [entry for _, entry in placed]
+        entries = [entry async for entry in read(app.store, run)]
         last = entries[-1].event if entries else None
         result = records.payload_value(last.result) if isinstance(last, e.ExecutionCompleted) else None
         children = [await child.info() async for child in handle.children()]
         marks = await _marks(app, run) if run.governed else {}
-        items = fold(entries, marks, {turn for turn, _ in placed})
+        items = fold(entries, marks)
         return cls(run, items, sorted(children, key=_birth), await handle.explain(), result)
 
     def record(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ journal itself shows them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -60,20 +60,11 @@ class Item(msgspec.Struct):
         return None if self.until is None else max(0, self.until - self.at)
 
 
-def fold(
-    entries: Iterable[e.Entry],
-    marks: Mapping[int, list[Mark]] | None = None,
-    turns: Collection[int] = (),
-) -> list[Item]:
-    """The items of a journal; ``marks`` are what the gate has on the actions, by position.
-
-    ``turns`` are the sequences at which turns begin: an attempt whose end is not in the turn of its start was begun
-    again. Where they are not known, only what was recorded between the two can tell.
-    """
-    folding = _Folding(turns)
+def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = None) -> list[Item]:
+    """The items of a journal; ``marks`` are what the gate has on the actions, by position."""
+    folding = _Folding()
     for entry in entries:
         folding.take(entry)
-    folding.close()
     for item in folding.items:
         if item.kind == ACTION and item.position is not None:
             item.marks = (marks or {}).get(item.position, [])
@@ -81,40 +72,22 @@ def fold(
 
 
 class _Folding:
-    def __init__(self, turns: Collection[int]) -> None:
-        self._turns = turns
+    def __init__(self) -> None:
         self.items: list[Item] = []
         self._open: dict[PromiseId, Item] = {}
         self._delivered: dict[tuple[str, int], Item] = {}
-        self._started: tuple[PromiseId, int, int] | None = None
-
-    def _look_for_end(self, following: e.Event | None) -> None:
-        """An attempt's start is recorded with its end. One without it was recorded by whoever took the run over."""
-        if self._started is None:
-            return
-        (promise, attempt, at), self._started = self._started, None
-        if isinstance(following, e.InvokeCompleted | e.InvokeRetrying) and following.promise_id == promise:
-            return
-        if (item := self._open.get(promise)) is not None:
-            item.repeats = [*item.repeats, (attempt, at)]
-
-    def close(self) -> None:
-        """The journal has no more entries."""
-        self._look_for_end(None)
 
     def take(self, entry: e.Entry) -> None:
         at = entry.timestamp
         event = visible(entry.event)
-        self._look_for_end(None if entry.sequence in self._turns else event)
         match event:
             case e.ExecutionStarted(input=input):
                 self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
             case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
                 item = Item(kind, name, at, "open", f"({arguments(input)})", position=promise.path[-1])
                 self._open[promise] = self._add(item)
-            case e.InvokeStarted(promise_id=promise, attempt=attempt):
-                self._attempt(promise, attempt)
-                self._started = promise, attempt, at
+            case e.InvokeStarted(promise_id=promise, attempt=attempt, begun_before=before):
+                self._attempt(promise, attempt, at if before else None)
             case e.InvokeRetrying(promise_id=promise, error=error, failed_attempt=attempt, retry_at=retry_at):
                 self._retry(promise, attempt, error, retry_at)
             case e.InvokeCompleted(promise_id=promise, result=result, attempt=attempt):
@@ -142,10 +115,11 @@ class _Folding:
         self.items.append(item)
         return item
 
-    def _attempt(self, promise: PromiseId, attempt: int) -> None:
-        if promise in self._open:
-            self._open[promise].attempts = attempt
-            self._open[promise].state = "open"
+    def _attempt(self, promise: PromiseId, attempt: int, again_at: int | None) -> None:
+        if (item := self._open.get(promise)) is not None:
+            item.attempts, item.state = attempt, "open"
+            if again_at is not None:
+                item.repeats = [*item.repeats, (attempt, again_at)]
 
     def _retry(self, promise: PromiseId, attempt: int, error: Failure, retry_at: int) -> None:
         if promise in self._open:

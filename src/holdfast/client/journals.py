@@ -34,14 +34,6 @@ async def read(
     store: Store, run: Run, first: int = 0, *, whole: bool = True, generation: int | None = None
 ) -> AsyncIterator[e.Entry]:
     """The entries of a run's journal from ``first`` on. With ``whole`` large payloads are read too."""
-    async for _, entry in read_turns(store, run, first, whole=whole, generation=generation):
-        yield entry
-
-
-async def read_turns(
-    store: Store, run: Run, first: int = 0, *, whole: bool = True, generation: int | None = None
-) -> AsyncIterator[tuple[int, e.Entry]]:
-    """The same, each with the sequence at which its turn begins: what was committed together."""
     number = run.generation if generation is None else generation
     root = PromiseId(run.root)
     at = first
@@ -50,7 +42,7 @@ async def read_turns(
         for segment in page:
             for entry in decode_segment(segment.events, root, segment.first):
                 if entry.sequence >= first:
-                    yield segment.first, await _hydrated(store, run.key.tenant, entry) if whole else entry
+                    yield await _hydrated(store, run.key.tenant, entry) if whole else entry
             at = segment.first + segment.count
         if len(page) < PAGE:
             return

@@ -217,7 +217,7 @@ _WRITERS: Final[dict[type[e.Event], Callable[..., Fields]]] = {
         _policy(v.retry_policy),
         *([] if v.undoes is None and not v.again else [_undoes(v.undoes, v.promise_id), v.again]),
     ],
-    e.InvokeStarted: lambda v: [v.promise_id.path, v.attempt],
+    e.InvokeStarted: lambda v: [v.promise_id.path, v.attempt, *([True] if v.begun_before else [])],
     e.InvokeCompleted: lambda v: [v.promise_id.path, _outcome(v.result), v.attempt],
     e.InvokeRetrying: lambda v: [v.promise_id.path, v.failed_attempt, _failure(v.error), v.retry_at],
     e.RandomGenerated: lambda v: [v.promise_id.path, v.value],
@@ -273,7 +273,7 @@ def _hot_awaiting(v: e.ExecutionAwaiting) -> bytes | None:
 
 
 _FIELDS: Final[dict[type[e.Event], Callable[..., bytes | None]]] = {
-    e.InvokeStarted: lambda v: _path(v.promise_id.path) + cbor.integer(v.attempt),
+    e.InvokeStarted: lambda v: None if v.begun_before else _path(v.promise_id.path) + cbor.integer(v.attempt),
     e.InvokeCompleted: lambda v: _path(v.promise_id.path) + _hot_outcome(v.result) + cbor.integer(v.attempt),
     e.InvokeScheduled: _hot_scheduled,
     e.ExecutionAwaiting: _hot_awaiting,
@@ -298,7 +298,7 @@ _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "CancelRequested": lambda f, _: e.CancelRequested(*f),
     "ExecutionCancelled": lambda f, _: e.ExecutionCancelled(*f),
     "InvokeScheduled": lambda f, root: _read_scheduled(root, *f),
-    "InvokeStarted": lambda f, root: e.InvokeStarted(_child(f[0], root), f[1]),
+    "InvokeStarted": lambda f, root: e.InvokeStarted(_child(f[0], root), *f[1:]),
     "InvokeCompleted": lambda f, root: e.InvokeCompleted(_child(f[0], root), _read_outcome(f[1]), f[2]),
     "InvokeRetrying": lambda f, root: e.InvokeRetrying(_child(f[0], root), f[1], Failure(*f[2]), f[3]),
     "RandomGenerated": lambda f, root: e.RandomGenerated(_child(f[0], root), f[1]),

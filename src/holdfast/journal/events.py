@@ -107,10 +107,11 @@ class InvokeScheduled(Event, frozen=True, gc=False):
 
 
 class InvokeStarted(Event, frozen=True, gc=False):
-    """An attempt began."""
+    """An attempt began; ``begun_before``: perhaps for a second time, by a worker that took it over from a lost one."""
 
     promise_id: PromiseId
     attempt: int
+    begun_before: bool = False
 
 
 class InvokeCompleted(Event, frozen=True, gc=False):

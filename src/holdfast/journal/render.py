@@ -94,8 +94,8 @@ def line(event: e.Event) -> str:
         case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input, undoes=undone):
             purpose = "" if undone is None else f" to undo {position(undone)}"
             return f"{kind} {name}({arguments(input)}) scheduled at {position(promise)}{purpose}"
-        case e.InvokeStarted(promise_id=promise, attempt=attempt):
-            return f"{position(promise)} attempt {attempt} started"
+        case e.InvokeStarted(promise_id=promise, attempt=attempt, begun_before=before):
+            return f"{position(promise)} attempt {attempt} started{' again' if before else ''}"
         case e.InvokeCompleted(promise_id=promise, result=result):
             return f"{position(promise)} {outcome(result)}"
         case e.InvokeRetrying(promise_id=promise, failed_attempt=attempt, error=error):

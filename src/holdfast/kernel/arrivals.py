@@ -15,6 +15,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
     attempt: int
     started_at: int
+    begun_before: bool = False
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
@@ -25,6 +26,7 @@ class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     attempt: int
     started_at: int
     retry_after_seconds: float | None = None
+    begun_before: bool = False
 
 
 class Begun(msgspec.Struct, frozen=True, gc=False):
@@ -33,6 +35,7 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
     promise_id: PromiseId
     attempt: int
     started_at: int
+    begun_before: bool = True
 
 
 class SignalArrived(msgspec.Struct, frozen=True, gc=False):

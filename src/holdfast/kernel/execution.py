@@ -213,10 +213,11 @@ class Execution:
         self._complete(arrival.promise_id, arrival.outcome, arrival.attempt)
 
     def _begin_attempt(self, arrival: Settled | AttemptFailed | Begun) -> None:
-        # A journal may have the start of an attempt and not its end: then the run was taken over meanwhile.
+        # A journal may have the start of an attempt and not its end: then the run was taken over meanwhile. Only the
+        # first takeover of an attempt is recorded: each record would count as progress of a run that kills workers.
         if self._pen.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
-            started_at = min(arrival.started_at, self._pen.now)
-            self._pen.record(e.InvokeStarted(arrival.promise_id, arrival.attempt), started_at)
+            event = e.InvokeStarted(arrival.promise_id, arrival.attempt, arrival.begun_before)
+            self._pen.record(event, min(arrival.started_at, self._pen.now))
 
     def _fail_attempt(self, arrival: AttemptFailed) -> None:
         promise, attempt = arrival.promise_id, arrival.attempt

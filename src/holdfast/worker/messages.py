@@ -23,7 +23,13 @@ def cancel(reason: str, at: int) -> Message:
 
 
 def settled(
-    promise: PromiseId, outcome: Outcome, attempt: int, started_at: int, at: int, id: str | None = None
+    promise: PromiseId,
+    outcome: Outcome,
+    attempt: int,
+    started_at: int,
+    at: int,
+    id: str | None = None,
+    begun_before: bool = False,
 ) -> Message:
     """An invocation is settled: by queued work, or by a child that ended."""
     if isinstance(outcome, Ok):
@@ -31,6 +37,7 @@ def settled(
     else:
         result = [outcome.failure.type, outcome.failure.message, outcome.failure.trace]
     body = [promise.root, promise.path[-1], attempt, started_at, isinstance(outcome, Ok), result]
+    body += [True] if begun_before else []
     return Message("settled", _write(body), at, id)
 
 
@@ -55,7 +62,8 @@ def stirred(receipt: Receipt, at: int) -> Message:
 def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
     failure, promise = arrival.failure, arrival.promise_id
     body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
-    return Message("failed", _write([*body, [failure.type, failure.message, failure.trace]]), at)
+    body += [[failure.type, failure.message, failure.trace], *([True] if arrival.begun_before else [])]
+    return Message("failed", _write(body), at)
 
 
 def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
@@ -73,12 +81,12 @@ def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
             case "settled" | "failed" | "answered" | "stirred" if fields[0] != run.root:
                 return None
             case "settled":
-                _, position, attempt, started_at, good, result = fields
+                _, position, attempt, started_at, good, result, *begun_before = fields
                 outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
-                return Settled(run.child(position), outcome, attempt, started_at)
+                return Settled(run.child(position), outcome, attempt, started_at, *begun_before)
             case "failed":
-                _, position, attempt, started_at, after, failure = fields
-                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after)
+                _, position, attempt, started_at, after, failure, *begun_before = fields
+                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *begun_before)
             case "answered":
                 return Stirred(run.child(fields[1]), msgspec.json.decode(fields[2], type=Task))
             case "stirred":

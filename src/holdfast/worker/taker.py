@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 import cbor2
+import msgspec
 
 from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.promise import PromiseId
@@ -169,9 +170,11 @@ class Taker(Role):
         now = self._clock.now()
         match arrival:
             case Settled(outcome=outcome, attempt=attempt, started_at=started_at):
-                message = messages.settled(arrival.promise_id, outcome, attempt, started_at, now)
+                message = messages.settled(
+                    arrival.promise_id, outcome, attempt, started_at, now, begun_before=work.claims > 1
+                )
             case AttemptFailed():
-                message = messages.attempt_failed(arrival, now)
+                message = messages.attempt_failed(msgspec.structs.replace(arrival, begun_before=work.claims > 1), now)
         change = p.FinishWork(work.key, work.position, work.epoch, message)
         self._committer.submit(change, lambda _: self._finished(work))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from holdfast import patched, random, receive, step, workflow
 from holdfast.cli.output import iso
 from holdfast.cli.timeline import Item, fold, item_record, item_rows
@@ -100,14 +102,22 @@ def test_an_attempt_that_was_begun_again_says_so() -> None:
     run.advance(Begun(run.promise(0), 1, run.now + 5 * SECOND), after=5)
     item = _items(run)["timeline_fetch"]
     assert (item.state, item.troubles, item.repeats) == ("open", [], [(1, run.now)])
-    turn = len(run.journal)
     run.advance(run.ok(0, "A"), after=1)
-    items = fold(run.journal, turns={turn})
+    items = fold(run.journal)
     (item,) = [item for item in items if item.name == "timeline_fetch"]
     assert (item.state, item.attempts, item.repeats) == ("done", 1, [(1, run.now - SECOND)])
     shown = "\n".join(str(cell) for row in item_rows(items) for cell in row)
     assert "the worker that had it before was lost, and may have begun it" in shown
     assert item_record(item)["begun_again"] == [{"attempt": 1, "at": iso(run.now - SECOND)}]
+
+
+def test_a_queued_attempt_that_was_begun_again_says_so_when_it_ends() -> None:
+    """Its worker is not the one that holds the run: what it hands in says it."""
+    run = Run(patient)
+    run.advance()
+    run.advance(msgspec.structs.replace(run.ok(0, "A"), begun_before=True), after=1)
+    item = _items(run)["timeline_fetch"]
+    assert (item.state, item.attempts, [attempt for attempt, _ in item.repeats]) == ("done", 1, [1])
 
 
 def test_an_attempt_that_was_begun_once_says_nothing() -> None:

@@ -59,6 +59,7 @@ FIRST_SAMPLES: Final[list[e.Event]] = [
 SAMPLES: Final[list[e.Event]] = [
     *FIRST_SAMPLES,
     e.ExecutionStarted("digest", VALUE, None, "key", 1, Payload(b"\x80")),
+    e.InvokeStarted(at(0), 1, begun_before=True),
     e.InvokeScheduled(at(1), "step", "refund", Payload(b"\x82\x80\xa0"), POLICY, at(0)),
     e.ExecutionAwaiting((at(0), at(4)), e.Any(), (e.Signal("approval", at(4)),)),
     e.ExecutionAwaiting((), e.Open(), (e.Signal("approval", at(4)),)),

@@ -38,6 +38,7 @@ LINES = [
     "#0 submitted to join set #5",
     "#0 taken from join set #5",
     "started(1)",
+    "#0 attempt 1 started again",
     "step refund() scheduled at #1 to undo #0",
     "waiting for any of #0, #4 (signals 'approval' at #4)",
     "waiting for whatever is open (signals 'approval' at #4)",
