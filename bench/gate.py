@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, WorkerOptions, action, step, workflow
-from holdfast.gate.policy import parse
+from holdfast.gate.policy.policy import parse
 from holdfast.store.protocol import Query
 
 RUNS, CALLS, ROUNDS = 20, 100, 5
@@ -138,8 +138,8 @@ async def short_runs(folder: Path) -> dict[str, float]:
             rounds = [await cost(app, "nothing", way, "", SHORT_RUNS, SHORT_CALLS) for _ in range(ROUNDS)]
             found[f"{name}_microseconds"] = round(min(seconds for seconds, _ in rounds) / SHORT_RUNS * 1e6)
             if evidence:
-                kept = [await app.store.artefacts(run.key) for run in await app.store.find(Query(), SHORT_RUNS)]
-                found["evidence_bytes"] = sum(artefact.size for (artefact,) in kept) // len(kept)
+                kept = [await app.store.files(run.key) for run in await app.store.find(Query(), SHORT_RUNS)]
+                found["evidence_bytes"] = sum(kept.size for (artefact,) in kept) // len(kept)
     return found
 
 

@@ -17,7 +17,7 @@ from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.requests import Abandon, Invoke
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import decode, encode
 

@@ -12,7 +12,7 @@ from typing import Any
 import workloads
 
 from holdfast import Holdfast, WorkerOptions, receive, step, workflow
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 
 
 @step

@@ -28,7 +28,7 @@ from worker import HOLDFAST, Worker
 from holdfast import SyncHoldfast, Trigger
 from holdfast.client.sync import SyncRunHandle
 from holdfast.errors import TaskForbidden
-from holdfast.store.protocol import Task
+from holdfast.store.protocol import TaskRow
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Story:
         """Wait for the question, show it, and have it answered by the right person."""
         task = wait_for(lambda: next(self._client.tasks.list(run=run), None), "a task")
         details = cbor2.loads(task.details)
-        print(f"Task {task.id} asks: {task.summary}")
+        print(f"TaskRow {task.id} asks: {task.summary}")
         print(f"  with    {_shown(details['fields'])}")
         print(f"  because {details['why']}; {', '.join(task.candidates)} may answer")
         if self._interactive:
@@ -86,7 +86,7 @@ class Story:
         self._client.tasks.approve(task.id, by="ben", reason="seen on the dashboard")
         print("  ben approves it.")
 
-    def _leave_it_to_the_reader(self, task: Task) -> None:
+    def _leave_it_to_the_reader(self, task: TaskRow) -> None:
         print(f"\nIn another terminal:\n\n  export HOLDFAST_STORE={self._url}")
         print(f"  holdfast explain {task.run}\n  holdfast tasks show {task.id}")
         print(f"  holdfast approve {task.id} --as ben\n\nThis one waits …", flush=True)

@@ -22,10 +22,10 @@ from holdfast.errors import (
     StepFailed,
     TerminalError,
 )
-from holdfast.gate.actions import Cost, DidNotHappen, Happened, action
-from holdfast.gate.policy import Policy
+from holdfast.gate.policy.policy import Policy
 from holdfast.gate.receipts import Receipt
 from holdfast.journal.payload import RetryPolicy
+from holdfast.programs.function.actions import Cost, DidNotHappen, Happened, action
 from holdfast.programs.function.calls import (
     continue_as_new,
     join_set,
@@ -38,8 +38,8 @@ from holdfast.programs.function.calls import (
     spawn,
     uuid,
 )
-from holdfast.programs.function.definitions import step, workflow
-from holdfast.worker.births import Trigger
+from holdfast.programs.function.decorators import step, workflow
+from holdfast.runs.birth import Trigger
 from holdfast.worker.performer import heartbeat, step_info
 from holdfast.worker.worker import WorkerOptions
 

@@ -4,7 +4,7 @@ The tree is split by who must act::
 
     HoldfastError
     ├── AuthorError              the code of a workflow or step must change
-    │   ├── InvalidDefinition        a decorator was given something it cannot use
+    │   ├── InvalidFunction          a decorator was given something it cannot use
     │   ├── DuplicateName            two workflows or two steps share one name
     │   ├── Unencodable              a value cannot be written as data
     │   ├── Undecodable              data does not fit the annotated type
@@ -26,6 +26,7 @@ The tree is split by who must act::
     │   │   └── InvalidArguments         a workflow cannot be called with these arguments
     │   ├── RunNotFound              no run of that id in that tenant
     │   ├── RunConflict              the id is taken by a run with other arguments
+    │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
@@ -73,10 +74,10 @@ class AuthorError(HoldfastError):
     http_status = 422
 
 
-class InvalidDefinition(AuthorError):
+class InvalidFunction(AuthorError):
     """A decorator was given something that it cannot make durable."""
 
-    code = "invalid_definition"
+    code = "invalid_function"
 
 
 class DuplicateName(AuthorError):

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import Holdfast, step, workflow
-from holdfast.cli import doctor
 from holdfast.cli.main import main as cli
+from holdfast.cli.store import doctor
 from holdfast.errors import StoreCorrupt
 from tests.acceptance.processes import sqlite_url
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, RunFailed, RunHandle, patched, receive, step, workflow
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.store.protocol import Key
 from tests.acceptance.authored import calls, note
 from tests.acceptance.processes import until_status
@@ -161,7 +161,7 @@ async def _sequence_after_signal(app: Holdfast) -> int:
 
 def test_a_step_without_code_fails_its_run_with_the_remedy_and_retry_mends_it(url: str) -> None:
     """A worker that has the workflow and lost one of its steps says so; after the deploy ``retry`` goes on."""
-    from holdfast.programs.function.definitions import STEPS
+    from holdfast.programs.function.decorators import STEPS
 
     @step(name="bad.lost")
     async def lost() -> str:

@@ -21,7 +21,7 @@ from holdfast.errors import (
     WorkflowUnknown,
 )
 from holdfast.programs.function import values
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from tests.acceptance.authored import note
 from tests.acceptance.processes import until_status
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.cli.timeline import fold
-from holdfast.client.journals import read
+from holdfast.client.views.timeline import fold
+from holdfast.runs.journals import read
 from tests.acceptance.processes import Crew, eventually, until, until_status
 
 LIMIT = 3

@@ -18,11 +18,11 @@ import cbor2
 import pytest
 
 from holdfast import Holdfast, SyncHoldfast
-from holdfast.client import journals
-from holdfast.gate.keys import read_pem
-from holdfast.gate.verifying import verify_bundle
+from holdfast.audit.check.bundle import verify_bundle
+from holdfast.audit.keys import read_pem
 from holdfast.journal import events as e
 from holdfast.journal.render import line
+from holdfast.runs import journals
 from tests.acceptance.processes import ROOT, sqlite_url
 
 EXAMPLE = ROOT / "examples" / "incident"

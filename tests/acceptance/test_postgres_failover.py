@@ -20,7 +20,7 @@ from holdfast.store import protocol as p
 from holdfast.store.postgres import connection, doubt
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url, pair
-from holdfast.testing.stores.gate_samples import task
+from holdfast.testing.stores.governance.samples import task
 from holdfast.testing.stores.samples import COMPLETED, NOW, deliver, key, leased, start, turn, worker
 
 RECOVERY_SECONDS = 5.0

@@ -204,7 +204,7 @@ def test_a_run_whose_last_hope_dies_is_parked(rollout: Rollout) -> None:
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
             run, _ = await left_to_old_code(rollout, client)
-            row = p.Worker("silent", "host", 1, ("rollout.order",), (), time.time_ns() // 1000, 0)
+            row = p.WorkerRow("silent", "host", 1, ("rollout.order",), (), time.time_ns() // 1000, 0)
             await client.store.register(row, 3.0)  # it lives as far as anyone knows, and takes nothing
             await run.signal("go")
 

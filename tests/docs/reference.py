@@ -13,15 +13,15 @@ from typing import Any
 
 import holdfast
 from holdfast import errors, testing
+from holdfast.audit.check.claims import Claim, Verdict
 from holdfast.client.audit import Audit, AuditKey
 from holdfast.client.evidence import Evidence
 from holdfast.client.receipts import Receipts
 from holdfast.client.sync import SyncRunHandle
 from holdfast.client.tasks import Tasks
-from holdfast.gate.claims import Claim, Verdict
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
-from holdfast.store.protocol import Entry, Run, Said, Task
+from holdfast.store.protocol import AuditEntry, Run, TaskAnswer, TaskRow
 from holdfast.worker.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -47,7 +47,7 @@ SECTIONS: dict[str, list[str]] = {
 GIVEN: dict[str, tuple[type, ...]] = {
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (Tasks, Task, Said, Receipts, Audit, Entry, AuditKey),
+    "Holdfast": (Tasks, TaskRow, TaskAnswer, Receipts, Audit, AuditEntry, AuditKey),
     "RunHandle": (Run, Evidence),
     "verify_evidence": (Verdict, Claim),
     "SyncHoldfast": (SyncRunHandle,),

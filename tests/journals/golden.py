@@ -19,9 +19,9 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.journal.status import Status
 from holdfast.kernel.execution import Execution
-from holdfast.programs.function.definitions import WORKFLOWS
+from holdfast.programs.function.decorators import WORKFLOWS
+from holdfast.runs.segments import unseal
 from holdfast.store.protocol import Segment
-from holdfast.worker.sealing import unseal
 
 FOLDER: Final = Path(__file__).parent / "golden"
 

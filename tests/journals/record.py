@@ -26,11 +26,11 @@ from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import CBOR
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function import failures
+from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.heart import LoopPulse
-from holdfast.worker.sealing import unseal
 from tests.journals import programs as g
 from tests.journals.golden import FOLDER, Golden, GoldenSegment, listing, status_name
 

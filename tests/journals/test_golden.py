@@ -11,7 +11,7 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import decode_segment, encode_segment
 from holdfast.journal.laws import Ledger
 from holdfast.journal.payload import CBOR
-from holdfast.worker.sealing import unseal
+from holdfast.runs.segments import unseal
 from tests.journals import programs, record
 from tests.journals.golden import FOLDER, Golden, all_of_them, listing, status_name
 

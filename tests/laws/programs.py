@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function import calls
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 
 SIGNALS: Final = ("left", "right")
 MAX_ATTEMPTS: Final = 3

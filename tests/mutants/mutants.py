@@ -53,9 +53,9 @@ STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unkn
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
-CHAIN: Final = Judge("chain", ("tests/unit/gate/test_chain.py",))
-RETIRED: Final = Judge("retired keys", ("tests/unit/worker/test_retired_keys.py",))
-BUNDLES: Final = Judge("bundles", ("tests/unit/gate/test_verifying.py",))
+CHAIN: Final = Judge("chain", ("tests/unit/audit/test_chain.py",))
+RETIRED: Final = Judge("retired keys", ("tests/unit/audit/test_retired_keys.py",))
+BUNDLES: Final = Judge("bundles", ("tests/unit/audit/test_bundle_check.py",))
 FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
 MUTANTS: Final = (
@@ -145,7 +145,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "acknowledged-before-commit",
-        "src/holdfast/worker/committer.py",
+        "src/holdfast/store/committer.py",
         "                answers = await self._store.commit([waiting.change for waiting in group])\n",
         "                from holdfast.store.protocol import Advance, Advanced\n"
         "                for index, early in enumerate(group):\n"
@@ -217,7 +217,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "hash-chain-ignored",
-        "src/holdfast/worker/sealing.py",
+        "src/holdfast/runs/segments.py",
         "if chain(previous, segment.events) != segment.head:",
         "if not segment.head:",
         (GOLDEN,),
@@ -308,28 +308,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "unknown-outcome-repeated",
-        "src/holdfast/gate/judging.py",
+        "src/holdfast/gate/judgement.py",
         "return None if safe_to_retry else AskOutcome(receipt)",
         "return None",
         (SIMULATOR,),
     ),
     Mutant(
         "answer-taken-for-another-attempt",
-        "src/holdfast/gate/judging.py",
+        "src/holdfast/gate/judgement.py",
         "if task is not None and is_about(task, receipt):",
         "if task is not None:",
         (SIMULATOR,),
     ),
     Mutant(
         "proposal-not-compared",
-        "src/holdfast/gate/judging.py",
+        "src/holdfast/gate/judgement.py",
         "if task.proposal != proposal.digest() or not _is_enough(task, wanted):",
         "if not _is_enough(task, wanted):",
         (SIMULATOR,),
     ),
     Mutant(
         "receipt-not-closed",
-        "src/holdfast/worker/acts.py",
+        "src/holdfast/worker/gate/acts.py",
         "held.gate_of_run().carry(closing)",
         "held.gate_of_run().closings.copy()",
         (SIMULATOR,),
@@ -343,7 +343,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "default-key-of-the-place-alone",
-        "src/holdfast/gate/actions.py",
+        "src/holdfast/programs/function/actions.py",
         "{promise}:{_sha256(asked)[:12]}",
         "{promise}",
         (FOUND,),
@@ -364,7 +364,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "each-attempt-is-a-write",
-        "src/holdfast/gate/judging.py",
+        "src/holdfast/gate/judgement.py",
         " and not known.own  #",
         "  #",
         (STEERED,),
@@ -378,70 +378,70 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a-repetition-hides-the-first",
-        "src/holdfast/worker/governor.py",
-        "gate.carry(recording.unknown(case, before))",
+        "src/holdfast/worker/gate/governor.py",
+        "gate.carry(entries.unknown(case, before))",
         "None",
         (Judge("unknown outcomes", ("tests/unit/worker/test_unknown_outcomes.py", "-k", "safe_to_repeat")),),
     ),
     Mutant(
         "a-chain-does-not-bind-its-digests",
-        "src/holdfast/gate/chain.py",
+        "src/holdfast/audit/chain.py",
         "if head != block.head:",
         "if head != block.head and block.form != CHAIN:",
         (BUNDLES,),
     ),
     Mutant(
         "a-tree-does-not-bind-its-digests",
-        "src/holdfast/gate/chain.py",
+        "src/holdfast/audit/chain.py",
         "if head != block.head:",
         "if head != block.head and block.form == CHAIN:",
         (BUNDLES,),
     ),
     Mutant(
         "a-blocks-signature-is-not-looked-at",
-        "src/holdfast/gate/chain.py",
+        "src/holdfast/audit/chain.py",
         "if not is_signed(public, block.signature, message_of(block)):",
         "if not block.signature:",
         (BUNDLES,),
     ),
     Mutant(
         "a-retired-key-goes-on-signing",
-        "src/holdfast/gate/retirement.py",
+        "src/holdfast/audit/retirement.py",
         "if bound is None or block.number < bound.number:",
         "if bound is None or block.number != bound.number:",
         (RETIRED,),
     ),
     Mutant(
         "any-end-is-believed",
-        "src/holdfast/gate/retirement.py",
+        "src/holdfast/audit/retirement.py",
         "if root == by.heads else None",
         "",
         (RETIRED,),
     ),
     Mutant(
         "a-forged-answer-is-acted-on",
-        "src/holdfast/worker/governor.py",
+        "src/holdfast/worker/gate/governor.py",
         "if unwitnessed := gate.unwitnessed(promise):",
         "if unwitnessed := []:",
         (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
     ),
     Mutant(
         "an-empty-block-is-sealed",
-        "src/holdfast/gate/chain.py",
+        "src/holdfast/audit/chain.py",
         "if block.count < 1 or (",
         "if (",
         (CHAIN,),
     ),
     Mutant(
         "a-leaf-passes-for-a-node",
-        "src/holdfast/gate/merkle.py",
+        "src/holdfast/audit/merkle.py",
         'hashlib.sha256(b"\\1" + left + right)',
         "hashlib.sha256(left + right)",
         (CHAIN,),
     ),
     Mutant(
         "delegating-counts-as-approving",
-        "src/holdfast/gate/tasks.py",
+        "src/holdfast/tasks/answers.py",
         "{person(said.who) for said in answers if said.verdict == APPROVED}",
         "{person(said.who) for said in answers}",
         (SIMULATOR,),

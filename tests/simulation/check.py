@@ -7,14 +7,14 @@ from typing import Any
 
 import cbor2
 
-from holdfast.client.verifying import verify_run
-from holdfast.gate.reversal import reverse
+from holdfast.audit.check.journal import verify_run
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.function.reversal import reverse
+from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
-from holdfast.worker.sealing import unseal
 from tests.laws.programs import SIGNALS, play
 from tests.simulation.check_gate import check_gate
 from tests.simulation.workload import act

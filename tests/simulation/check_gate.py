@@ -12,21 +12,21 @@ from typing import Any
 
 import cbor2
 
-from holdfast.client.accounting import check_receipts
-from holdfast.client.run_accounting import check_evidence, check_runs
-from holdfast.client.task_accounting import check_tasks
-from holdfast.gate import records
-from holdfast.gate.actions import ACTION
-from holdfast.gate.verifying import Verdict, verify_audit, verify_bundle
+from holdfast.audit import records
+from holdfast.audit.check.bundle import Verdict, verify_audit, verify_bundle
+from holdfast.audit.check.receipts import check_receipts
+from holdfast.audit.check.runs import check_evidence, check_runs
+from holdfast.audit.check.tasks import check_tasks
+from holdfast.audit.collector import entries_of, gather
+from holdfast.audit.keychain import Keychain
+from holdfast.audit.sealer import Sealer
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import ACTION
 from holdfast.store import protocol as p
 from holdfast.store.admission import MINUTE
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
-from holdfast.worker.gathering import entries_of, gather
-from holdfast.worker.sealer import Sealer
-from holdfast.worker.signing import Keychain
 from tests.simulation.check_steering import check_steering
 from tests.simulation.chronicle import Place
 from tests.simulation.world import Simulation, Violation
@@ -57,7 +57,7 @@ async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
     await _evidence_proves(simulation, runs)
 
 
-async def _nothing_is_open(simulation: Simulation, runs: list[p.Run], receipts: list[p.Receipt]) -> None:
+async def _nothing_is_open(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow]) -> None:
     """Every run has ended: nobody is asked anything, and every act has come to something (G8)."""
     for task in await simulation.store.tasks(p.TaskQuery(status="requested"), EVERY):
         raise Violation(f"task {task.id} ({task.kind}) of run {task.run}, which has ended, is open")
@@ -66,14 +66,14 @@ async def _nothing_is_open(simulation: Simulation, runs: list[p.Run], receipts: 
             raise Violation(f"receipt {receipt.id} of run {receipt.run}, which has ended, is pending: {receipt.key}")
 
 
-async def _value_of(simulation: Simulation, receipt: p.Receipt) -> Any:
+async def _value_of(simulation: Simulation, receipt: p.ReceiptRow) -> Any:
     data = receipt.result
     if data is None and receipt.result_blob is not None:
         data = await simulation.store.blob(receipt.tenant, receipt.result_blob)
     return None if data is None else cbor2.loads(data)
 
 
-async def _successes_are_founded(simulation: Simulation, receipts: list[p.Receipt]) -> None:
+async def _successes_are_founded(simulation: Simulation, receipts: list[p.ReceiptRow]) -> None:
     """No success without an act, or without the word of whoever said that it happened (G3)."""
     for receipt in receipts:
         if receipt.state == "succeeded":
@@ -83,7 +83,7 @@ async def _successes_are_founded(simulation: Simulation, receipts: list[p.Receip
                 raise Violation(f"receipt {receipt.id} says that {receipt.key} was done, and it was not: {value!r:.80}")
 
 
-def _words(simulation: Simulation, receipt: p.Receipt) -> list[Any]:
+def _words(simulation: Simulation, receipt: p.ReceiptRow) -> list[Any]:
     """What people said that the acts under this key gave."""
     said = simulation.chronicle.vouched.get(receipt.task or "")
     return [] if said is None else [cbor2.loads(said)]
@@ -92,8 +92,8 @@ def _words(simulation: Simulation, receipt: p.Receipt) -> list[Any]:
 async def _results_agree(
     simulation: Simulation,
     runs: list[p.Run],
-    receipts: list[p.Receipt],
-    told: list[tuple[p.Entry, records.Record]],
+    receipts: list[p.ReceiptRow],
+    told: list[tuple[p.AuditEntry, records.Record]],
 ) -> None:
     """Whatever call asked for a key got what the one receipt of that key says (G5)."""
     kept: dict[Place, Any] = {
@@ -211,7 +211,9 @@ def _receipts_are_told_once(simulation: Simulation, told: list[records.Record]) 
         raise Violation(f"the audit lacks {distinct - entries}, and has too many {entries - closed} (G7)")
 
 
-def _ends_are_told_once(simulation: Simulation, runs: list[p.Run], told: list[tuple[p.Entry, records.Record]]) -> None:
+def _ends_are_told_once(
+    simulation: Simulation, runs: list[p.Run], told: list[tuple[p.AuditEntry, records.Record]]
+) -> None:
     """A governed run's end is told once for each generation since it was governed, with the journal's head (G7)."""
     ends = [(p.Key(entry.tenant, end.run), end) for entry, end in told if isinstance(end, records.Ended)]
     counts = Counter((key, end.generation) for key, end in ends)
@@ -256,7 +258,7 @@ async def _the_audit_is_whole(simulation: Simulation) -> None:
         _no_entry_is_doubled(mine)
 
 
-def _no_entry_is_doubled(entries: list[p.Entry]) -> None:
+def _no_entry_is_doubled(entries: list[p.AuditEntry]) -> None:
     """A commit whose answer is lost is made again, and whatever it brings along is there once."""
     for one, other in pairwise(sorted(entries, key=lambda entry: (entry.kind, entry.body))):
         if (one.kind, one.body) == (other.kind, other.body):
@@ -281,7 +283,7 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
     clock = VirtualClock(simulation.loop)
     keychain = Keychain(simulation.store, clock)
     for run in governed[: 3 if simulation.steered else 1]:
-        data = await simulation.store.artefact(run.key, run.generation, p.EVIDENCE)
+        data = await simulation.store.file(run.key, run.generation, p.EVIDENCE)
         if simulation.source.random() < 0.3:  # or one with values, made now
             data = (await gather(simulation.store, keychain, clock, run, values=True)).data
         publics = [key.public for key in await keychain.published()]
@@ -292,7 +294,7 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
 
 async def _evidence_is_whole(store: p.Store, run: p.Run) -> None:
     """What was told of the run after its evidence was made is in it all the same: it was made again (G9)."""
-    data = await store.artefact(run.key, run.generation, p.EVIDENCE)
+    data = await store.file(run.key, run.generation, p.EVIDENCE)
     if data is None or hashlib.sha256(data).digest() != run.evidence:
         raise Violation(f"the evidence of run {run.key.run} is not the one that its row shows (G9)")
     with zipfile.ZipFile(io.BytesIO(data)) as bundle:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
-from holdfast.gate import records
-from holdfast.gate.actions import ACTION, Action
-from holdfast.gate.reversal import REVERSE
+from holdfast.audit import records
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.outstanding import Pending
-from holdfast.programs.function.definitions import STEPS, WORKFLOW
+from holdfast.programs.function.actions import Action
+from holdfast.programs.function.decorators import STEPS, WORKFLOW
+from holdfast.programs.function.reversal import REVERSE
+from holdfast.runs.birth import child_id, lineage_of
 from holdfast.store import protocol as p
-from holdfast.worker.births import child_id, lineage_of
 from tests.simulation.world import Simulation, Violation
 
-Told = list[tuple[p.Entry, records.Record]]
+Told = list[tuple[p.AuditEntry, records.Record]]
 
 
-def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.Receipt], told: Told) -> None:
+def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow], told: Told) -> None:
     """Every law of steering on everything that was written."""
     simulation.reached.update(f"{receipt.action}: {receipt.state}" for receipt in receipts if simulation.steered)
     if len({receipt.tenant for receipt in receipts}) > 1:
@@ -31,7 +32,7 @@ def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.R
     _children_were_asked_for(simulation, runs)
 
 
-def _tenants_are_apart(simulation: Simulation, receipts: list[p.Receipt], told: Told) -> None:
+def _tenants_are_apart(simulation: Simulation, receipts: list[p.ReceiptRow], told: Told) -> None:
     """Whatever is written under a tenant is about a run of that tenant, and done by it (G10)."""
     roots = {tenant: simulation.store.roots_of(tenant) for tenant in simulation.tenants}
     for receipt in receipts:
@@ -51,7 +52,7 @@ def _tenants_are_apart(simulation: Simulation, receipts: list[p.Receipt], told: 
             raise Violation(f"an act of {deed.key} was done in {deed.place[0]} (G10)")
 
 
-def _reversed_once(receipts: list[p.Receipt]) -> None:
+def _reversed_once(receipts: list[p.ReceiptRow]) -> None:
     """What was taken back succeeded before, was taken back once, and the two receipts name each other (G11)."""
     by_id = {(receipt.tenant, receipt.id): receipt for receipt in receipts}
     taken = [receipt for receipt in receipts if receipt.reverses is not None and receipt.state == "succeeded"]
@@ -85,7 +86,7 @@ def _steering_is_told(simulation: Simulation, runs: list[p.Run], told: Told) -> 
             raise Violation(f"run {run.key.run} takes back what nobody reversed (G12)")
 
 
-def _calls_got_their_own(simulation: Simulation, runs: list[p.Run], receipts: list[p.Receipt]) -> None:
+def _calls_got_their_own(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow]) -> None:
     """What a call without a key of its author's got is what was done with its own arguments (G13).
 
     A retried run may come to another call at the place of one that had been done before it failed.

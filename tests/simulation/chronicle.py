@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 
 import cbor2
 
-from holdfast.gate import records
-from holdfast.gate.tasks import DID_NOT_HAPPEN, HAPPENED, verdict_of
+from holdfast.audit import records
 from holdfast.store import protocol as p
 from holdfast.store.memory.tables import Tables
+from holdfast.tasks.answers import DID_NOT_HAPPEN, HAPPENED, verdict_of
 from tests.simulation.rules import Rules
 
 K = TypeVar("K")
@@ -53,7 +53,7 @@ class Chronicle:
         tables.tasks = Watched(self._task)
         tables.runs = Watched(self._run)
 
-    def _receipt(self, old: p.Receipt | None, new: p.Receipt) -> None:
+    def _receipt(self, old: p.ReceiptRow | None, new: p.ReceiptRow) -> None:
         place = (new.tenant, new.key)
         if place in self.succeeded and (old is None or (old.state, old.token) != (new.state, new.token)):
             self.broken.append(f"the receipt of {new.key} succeeded, and then became {new.state}")
@@ -69,7 +69,7 @@ class Chronicle:
         elif new.state == "failed":
             self.failed.add(new.token)
 
-    def _task(self, old: p.Task | None, new: p.Task) -> None:
+    def _task(self, old: p.TaskRow | None, new: p.TaskRow) -> None:
         if old is not None and old.status != "requested":
             self.broken.append(f"task {new.id} was {old.status}, and then became {new.status}")
         if new.kind == "outcome" and new.status in ("approved", "rejected"):

@@ -13,7 +13,7 @@ import cbor2
 import msgspec
 
 from holdfast import DidNotHappen, Happened, Receipt, RetryPolicy, StepFailed, action
-from holdfast.gate.actions import Action
+from holdfast.programs.function.actions import Action
 from holdfast.programs.function.values import encode
 from tests.laws.programs import world
 

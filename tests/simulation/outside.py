@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from holdfast.gate.actions import Action
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.actions import Action
 from holdfast.store import protocol as p
 from holdfast.worker.performer import Performance
 from tests.simulation.broken import Broken
@@ -84,7 +84,7 @@ class Outside:
         self.deeds.setdefault(place, []).append(deed)
         return deed
 
-    def _receipt(self, about: str, place: Place, promise: PromiseId, process: Process) -> p.Receipt:
+    def _receipt(self, about: str, place: Place, promise: PromiseId, process: Process) -> p.ReceiptRow:
         receipt = self._chronicle.tables.receipts.get(place)
         worker = process.app.worker
         if place in self._chronicle.succeeded:
@@ -105,7 +105,7 @@ class Outside:
         if open_ := [deed for deed in self.deeds.get(place, ()) if deed.token not in known]:
             _stop(f"{about} began again, and nobody said that it had not happened (G2): {open_}")
 
-    def _is_approved(self, about: str, receipt: p.Receipt, digest: bytes, demand: Demand) -> None:
+    def _is_approved(self, about: str, receipt: p.ReceiptRow, digest: bytes, demand: Demand) -> None:
         if demand.effect == "deny":
             _stop(f"{about} began, and policy denies it (G1)")
         if receipt.proposal != digest:

@@ -35,21 +35,21 @@ class People:
             elif found:
                 await self._meddle(self._source.choice(found))
 
-    async def _meddle(self, task: p.Task) -> None:
+    async def _meddle(self, task: p.TaskRow) -> None:
         """Say something, at times twice."""
         who = task.delegated_to or self._source.choice(NAMES)
         for _ in range(self._source.choice((1, 1, 1, 2))):
             await self._try(self._app_says(task, who))
             await asyncio.sleep(0.001)  # nobody says two things at the same moment
 
-    def _app_says(self, task: p.Task, who: str) -> Any:
+    def _app_says(self, task: p.TaskRow, who: str) -> Any:
         simulation, source = self._simulation, self._source
         if simulation.processes and source.random() < 0.4:
             process = source.choice(simulation.processes)
             return process.inside(self._say(process.app, task, who))
         return self._say(simulation.client, task, who)
 
-    async def _say(self, app: Holdfast, task: p.Task, who: str) -> None:
+    async def _say(self, app: Holdfast, task: p.TaskRow, who: str) -> None:
         roll = self._source.random()
         if task.kind == "outcome":
             await self._tell(app, task, who, roll)
@@ -63,7 +63,7 @@ class People:
             await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES), tenant=task.tenant)
             self._reached("delegated")
 
-    async def _tell(self, app: Holdfast, task: p.Task, who: str, roll: float) -> None:
+    async def _tell(self, app: Holdfast, task: p.TaskRow, who: str, roll: float) -> None:
         """What the person knows is mostly true."""
         result = await self._truth(task)
         if roll < 0.15:
@@ -77,7 +77,7 @@ class People:
             await app.tasks.did_not_happen(task.id, by=who, tenant=task.tenant)
             self._reached("did not happen")
 
-    async def _truth(self, task: p.Task) -> str | None:
+    async def _truth(self, task: p.TaskRow) -> str | None:
         receipt = await self._simulation.store.receipt(task.tenant, cbor2.loads(task.details)["receipt"])
         return None if receipt is None else self._simulation.outside.result((receipt.tenant, receipt.key))
 

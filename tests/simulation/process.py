@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast import Holdfast, OutcomeUnknown, TerminalError, WorkerOptions, step_info
-from holdfast.gate.actions import Action
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.function.definitions import STEPS
+from holdfast.programs.function.actions import Action
+from holdfast.programs.function.decorators import STEPS
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock
 from holdfast.worker.heart import LoopPulse

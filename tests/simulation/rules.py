@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast import Policy
-from holdfast.gate.policy import parse
+from holdfast.gate.policy.policy import parse
 
 
 class Demand(msgspec.Struct, frozen=True):

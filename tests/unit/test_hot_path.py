@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, WorkerOptions, action, step, workflow
-from holdfast.gate.policy import parse
+from holdfast.gate.policy.policy import parse
 from holdfast.journal import events as e
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.sqlite.store import SqliteStore

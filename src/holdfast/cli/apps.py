@@ -18,8 +18,8 @@ import click
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, WorkflowUnknown
-from holdfast.gate.reversal import REVERSE
-from holdfast.programs.function.definitions import WORKFLOWS, Workflow
+from holdfast.programs.function.decorators import WORKFLOWS, Workflow
+from holdfast.programs.function.reversal import REVERSE
 
 DEFAULT_ATTRIBUTE: Final = "app"
 

@@ -12,24 +12,25 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 import msgspec
 
-from holdfast.cli import exits, options, output, records, session
+from holdfast.cli import exits, options, output, session
 from holdfast.cli.filters import Filters, filtered
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
+from holdfast.client.views import records
 from holdfast.errors import CallerError
 from holdfast.store.protocol import ENDED, Run, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Said(NamedTuple):
+class Steered(NamedTuple):
     """What to say of a run that was steered: a sentence, and what JSON has beside its row."""
 
     sentence: str
     more: Mapping[str, Any] = {}
 
 
-Deed = Callable[[RunHandle[Any]], Awaitable[Said]]
+Deed = Callable[[RunHandle[Any]], Awaitable[Steered]]
 """Steers one run, or in a dry run only looks whether it could be."""
 
 DEFAULT_TENANT: Final = "default"

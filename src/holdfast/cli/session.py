@@ -46,7 +46,7 @@ async def opened(url: str, *, create: bool = False) -> AsyncIterator[Holdfast]:
 
 
 async def _check_schema(url: str) -> None:
-    from holdfast.cli.schemas import schema_numbers
+    from holdfast.cli.store.schemas import schema_numbers
 
     if url.startswith("sqlite:"):
         present, newest = await schema_numbers(url)

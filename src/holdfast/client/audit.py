@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.client.accounting import check_receipts
-from holdfast.client.run_accounting import check_evidence, check_runs
-from holdfast.client.sealed_entries import LARGEST_BLOCK, SealedEntries
-from holdfast.client.task_accounting import check_tasks
+from holdfast.audit import heads, keys
+from holdfast.audit.check.chain import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditCheck
+from holdfast.audit.check.claims import Verdict
+from holdfast.audit.check.receipts import check_receipts
+from holdfast.audit.check.runs import check_evidence, check_runs
+from holdfast.audit.check.sealed_entries import LARGEST_BLOCK, SealedEntries
+from holdfast.audit.check.tasks import check_tasks
+from holdfast.audit.check.trust import Given
+from holdfast.audit.collector import entries_of
+from holdfast.audit.keychain import Keychain
+from holdfast.audit.notes import note
+from holdfast.audit.records import Operated
+from holdfast.audit.retirement import retired_by
 from holdfast.errors import InvalidRequest
-from holdfast.gate import heads, keys
-from holdfast.gate.auditing import EVIDENCE, RECEIPTS, RUNS, TASKS, AuditCheck
-from holdfast.gate.claims import Verdict
-from holdfast.gate.records import Operated
-from holdfast.gate.retirement import retired_by
-from holdfast.gate.trust import Given
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
-from holdfast.worker.births import DEFAULT_TENANT
-from holdfast.worker.gathering import entries_of
-from holdfast.worker.recording import note
-from holdfast.worker.signing import Keychain
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -56,7 +56,7 @@ class Audit:
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> AsyncIterator[p.Entry]:
+    ) -> AsyncIterator[p.AuditEntry]:
         """A tenant's entries that match, in the order of the chain; those that are not sealed yet come last.
 
         ``kind`` is decision, approval, receipt, ended or operator. An entry's ``record`` is what it says.

@@ -10,31 +10,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
+from holdfast.audit.notes import named, note
+from holdfast.audit.records import Operated
 from holdfast.client.audit import Audit
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
-from holdfast.client.repairing import Repairs
+from holdfast.client.repair import Repairs
 from holdfast.client.starter import Options, Starter
 from holdfast.client.tasks import Tasks
-from holdfast.client.waiting import EndedHere, Waiters
+from holdfast.client.waiters import EndedHere, Waiters
 from holdfast.errors import InvalidRequest, UnsupportedStore
-from holdfast.gate.people import NAME, is_name
-from holdfast.gate.policy import Policy
-from holdfast.gate.policy_keeper import PolicyKeeper
-from holdfast.gate.records import Operated
-from holdfast.gate.reversal import reverse
+from holdfast.gate.policy.keeper import PolicyKeeper
+from holdfast.gate.policy.policy import Policy
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.definitions import STEPS, WORKFLOWS, Bound, Step, Workflow
+from holdfast.people.names import NAME, is_name
+from holdfast.programs.function.decorators import STEPS, WORKFLOWS, Bound, Step, Workflow
 from holdfast.programs.function.durable_call import ChildCall
 from holdfast.programs.function.registry import Registry
+from holdfast.programs.function.reversal import reverse
+from holdfast.runs.birth import DEFAULT_TENANT, Trigger, check_text
+from holdfast.runs.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.store import protocol as p
+from holdfast.store.committer import Committer
 from holdfast.store.opening import store_at
-from holdfast.worker.births import DEFAULT_TENANT, Trigger, check_text
-from holdfast.worker.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
-from holdfast.worker.committer import Committer
 from holdfast.worker.heart import ThreadPulse
-from holdfast.worker.recording import named, note
 from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
 
 P = ParamSpec("P")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.client.hints import command
+from holdfast.audit.check.bundle import verify_bundle
+from holdfast.audit.check.claims import Verdict
+from holdfast.audit.collector import gather
+from holdfast.audit.keychain import Keychain
+from holdfast.audit.keys import read_pem, read_retired
+from holdfast.audit.sealer import Sealer
 from holdfast.errors import RunNotFound, StoreCorrupt
-from holdfast.gate.claims import Verdict
-from holdfast.gate.keys import read_pem, read_retired
-from holdfast.gate.verifying import verify_bundle
+from holdfast.runs.hints import command
 from holdfast.store import protocol as p
-from holdfast.worker.gathering import gather
-from holdfast.worker.sealer import Sealer
-from holdfast.worker.signing import Keychain
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -62,20 +62,20 @@ async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: in
 async def _kept(app: Holdfast, key: p.Key, generation: int | None) -> Evidence | None:
     """What was kept, where it is whole: the run's row shows its hash. It outlives the run's own deletion."""
     found = await app.store.get([key])
-    for artefact in reversed(await _bundles(app, key)):
-        if generation not in (None, artefact.generation):
+    for kept in reversed(await _bundles(app, key)):
+        if generation not in (None, kept.generation):
             continue
-        if found and (artefact.generation, artefact.sha256) != (found[0].generation, found[0].evidence):
+        if found and (kept.generation, kept.sha256) != (found[0].generation, found[0].evidence):
             continue
-        data = await app.store.artefact(key, artefact.generation, p.EVIDENCE)
-        if data is None or hashlib.sha256(data).digest() != artefact.sha256:
+        data = await app.store.file(key, kept.generation, p.EVIDENCE)
+        if data is None or hashlib.sha256(data).digest() != kept.sha256:
             raise _altered(key, is_there=bool(found))
-        return Evidence(data, artefact.generation, stored=True)
+        return Evidence(data, kept.generation, stored=True)
     return None
 
 
-async def _bundles(app: Holdfast, key: p.Key) -> list[p.Artefact]:
-    return [artefact for artefact in await app.store.artefacts(key) if artefact.name == p.EVIDENCE]
+async def _bundles(app: Holdfast, key: p.Key) -> list[p.KeptFile]:
+    return [kept for kept in await app.store.files(key) if kept.name == p.EVIDENCE]
 
 
 def _altered(key: p.Key, *, is_there: bool) -> StoreCorrupt:

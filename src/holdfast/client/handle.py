@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast.client import journals
+from holdfast.audit.check.journal import RunCheck, verify_run
 from holdfast.client.evidence import Evidence, evidence_of
-from holdfast.client.explaining import explain
-from holdfast.client.hints import command
+from holdfast.client.explanation import explain
 from holdfast.client.pauses import by_request
-from holdfast.client.verifying import Verdict, verify_run
-from holdfast.client.waiting import EndedHere
+from holdfast.client.views import masking
+from holdfast.client.waiters import EndedHere
 from holdfast.errors import (
     EngineError,
     InvalidRequest,
@@ -24,10 +23,11 @@ from holdfast.errors import (
     RunParked,
 )
 from holdfast.journal import events as e
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import decode, encode
+from holdfast.runs import journals, messages
+from holdfast.runs.hints import command
 from holdfast.store import protocol as p
-from holdfast.worker import messages
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -156,7 +156,7 @@ class RunHandle(Generic[R]):
 
     async def journal(self, first: int = 0) -> AsyncIterator[e.Entry]:
         """The entries of the run's journal, in order: ``sequence``, ``timestamp``, ``event``. Secrets are masked."""
-        async for entry in journals.shown(self._app.store, await self.info(), first):
+        async for entry in masking.shown(self._app.store, await self.info(), first):
             yield entry
 
     async def tail(self, first: int = 0) -> AsyncIterator[e.Entry]:
@@ -166,9 +166,9 @@ class RunHandle(Generic[R]):
         """
         at = first
         row = await self.info()
-        veil = await journals.veil_of(self._app.store, row)
+        veil = await masking.veil_of(self._app.store, row)
         while True:
-            async for entry in journals.shown(self._app.store, row, at, veil):
+            async for entry in masking.shown(self._app.store, row, at, veil):
                 at = entry.sequence + 1
                 yield entry
             if row.standing in p.ENDED:
@@ -176,7 +176,7 @@ class RunHandle(Generic[R]):
             await self._app.changed(0.2)
             before, row = row, await self.info()
             if row.generation != before.generation:
-                async for entry in journals.shown(self._app.store, before, at, veil):  # what the last journal got since
+                async for entry in masking.shown(self._app.store, before, at, veil):  # what the last journal got since
                     yield entry
                 at = 0
 
@@ -184,7 +184,7 @@ class RunHandle(Generic[R]):
         """One sentence: what it waits for, since when, and what would move it."""
         return await explain(self._app.store, await self.info(), self._app.clock.now())
 
-    async def verify(self) -> Verdict:
+    async def verify(self) -> RunCheck:
         """Check the journal's laws, its hash chain and the stored status."""
         return await verify_run(self._app.store, await self.info())
 

@@ -11,9 +11,9 @@ import msgspec
 from holdfast.client.handle import RunHandle
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
-from holdfast.gate.reversal import reverse
+from holdfast.programs.function.reversal import reverse
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
-from holdfast.worker.births import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -54,7 +54,7 @@ class Receipts:
             raise ReceiptNotFound(f"there is no receipt {id!r} in tenant {tenant!r}: look with `holdfast receipts`.")
         return await self._view(row)
 
-    async def _view(self, row: p.Receipt) -> Receipt:
+    async def _view(self, row: p.ReceiptRow) -> Receipt:
         result = row.result
         if result is None and row.result_blob is not None:
             result = await self._app.store.blob(row.tenant, row.result_blob)

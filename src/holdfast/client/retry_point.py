@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.errors import RetryRefused
-from holdfast.gate.actions import ACTION
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.function.definitions import STEP
+from holdfast.journal.secrecy import ACTION
+from holdfast.programs.function.decorators import STEP
 
 Attempt = e.InvokeStarted | e.InvokeRetrying | e.InvokeCompleted
 
@@ -32,7 +32,7 @@ class RetryPoint(msgspec.Struct, frozen=True):
     again: tuple[str, ...]
 
 
-class _Call(msgspec.Struct):
+class _RecordedCall(msgspec.Struct):
     """What a journal says of one call."""
 
     scheduled_at: int
@@ -65,8 +65,8 @@ def retry_point(run: str, entries: Sequence[e.Entry]) -> RetryPoint:
     return _keep(entries, calls, cut)
 
 
-def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _Call]:
-    calls: dict[PromiseId, _Call] = {}
+def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _RecordedCall]:
+    calls: dict[PromiseId, _RecordedCall] = {}
     started = entries[0].event
     old = isinstance(started, e.ExecutionStarted) and started.edition == 0
     # An old journal does not tell an undo from another call, and an action may be one.
@@ -74,7 +74,7 @@ def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _Call]:
     for index, entry in enumerate(entries):
         event = entry.event
         if isinstance(event, e.InvokeScheduled):
-            calls[event.promise_id] = _Call(index, event, repeated)
+            calls[event.promise_id] = _RecordedCall(index, event, repeated)
         elif isinstance(event, e.InvokeCompleted) and event.promise_id in calls:
             call = calls[event.promise_id]
             call.ended_at = index
@@ -85,7 +85,7 @@ def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _Call]:
     return calls
 
 
-def _check_undone(run: str, calls: dict[PromiseId, _Call], undone: Sequence[_Call]) -> None:
+def _check_undone(run: str, calls: dict[PromiseId, _RecordedCall], undone: Sequence[_RecordedCall]) -> None:
     fork = "Fork it from where you want it to go on, or start it anew."
     for call in calls.values():
         if call.event.undoes is not None and call.event.undoes not in calls and call.stands:
@@ -102,7 +102,7 @@ def _check_undone(run: str, calls: dict[PromiseId, _Call], undone: Sequence[_Cal
             )
 
 
-def _cut(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], undone: Sequence[_Call]) -> int:
+def _cut(entries: Sequence[e.Entry], calls: dict[PromiseId, _RecordedCall], undone: Sequence[_RecordedCall]) -> int:
     """The first entry that is not kept as it is."""
     undoing = min((call.scheduled_at for call in calls.values() if call.event.undoes is not None), default=None)
     end = len(entries) - 1 if undoing is None else undoing  # where the body's own part is over
@@ -120,7 +120,7 @@ def _cut(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], undone: Sequ
     return _last_resumed(entries, end) or 1
 
 
-def _cause(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], failed: Sequence[int]) -> int | None:
+def _cause(entries: Sequence[e.Entry], calls: dict[PromiseId, _RecordedCall], failed: Sequence[int]) -> int | None:
     """The failed call that made the run fail: the last one with the run's own error. Where none has it, the error was
     the body's own, or says more than the call's: then the last one after which nothing was done that stands."""
     end = entries[-1].event
@@ -143,7 +143,7 @@ def _last_resumed(entries: Sequence[e.Entry], before: int) -> int:
     return max((n for n in range(before) if isinstance(entries[n].event, e.ExecutionResumed)), default=0)
 
 
-def _keep(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], cut: int) -> RetryPoint:
+def _keep(entries: Sequence[e.Entry], calls: dict[PromiseId, _RecordedCall], cut: int) -> RetryPoint:
     open_again = {
         promise
         for promise, call in calls.items()
@@ -157,7 +157,7 @@ def _keep(entries: Sequence[e.Entry], calls: dict[PromiseId, _Call], cut: int) -
     return RetryPoint(lasting, tuple(name for promise, name in called.items() if promise not in settled))
 
 
-def _reopened(entry: e.Entry, calls: dict[PromiseId, _Call], open_again: set[PromiseId]) -> e.Entry:
+def _reopened(entry: e.Entry, calls: dict[PromiseId, _RecordedCall], open_again: set[PromiseId]) -> e.Entry:
     """A call that was undone and is done again says so: its key must not be taken for the first one's."""
     event = entry.event
     if isinstance(event, e.InvokeScheduled) and event.promise_id in open_again and calls[event.promise_id].undone:
@@ -178,7 +178,7 @@ def _promise_of(event: e.Event) -> PromiseId | None:
     return event.promise_id if isinstance(event, Attempt) else None
 
 
-def _why_not(run: str, call: _Call, undone: Sequence[_Call], cut: e.Entry) -> str:
+def _why_not(run: str, call: _RecordedCall, undone: Sequence[_RecordedCall], cut: e.Entry) -> str:
     name = call.event.function_name
     if undone:
         what = f"it undid {', '.join(sorted({call.event.function_name for call in undone}))}, which would be done again"

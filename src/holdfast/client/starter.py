@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.client.handle import RunHandle
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
-from holdfast.programs.function.definitions import Bound, Workflow
+from holdfast.programs.function.decorators import Bound, Workflow
 from holdfast.programs.function.values import encode
+from holdfast.runs.birth import Birth, Trigger, check_id, origin_of
 from holdfast.store import protocol as p
-from holdfast.worker.births import Birth, Trigger, check_id, origin_of
-from holdfast.worker.committer import CALLER_PATIENCE_SECONDS, into
+from holdfast.store.committer import CALLER_PATIENCE_SECONDS, into
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast

@@ -12,20 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
+from holdfast.audit.check.journal import RunCheck
 from holdfast.client.engine import Holdfast
 from holdfast.client.evidence import Evidence
 from holdfast.client.handle import RunHandle
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.starter import Options
 from holdfast.client.sync_gate import SyncAudit, SyncReceipts, SyncTasks
-from holdfast.client.verifying import Verdict
 from holdfast.errors import InvalidRequest
-from holdfast.gate.policy import Policy
+from holdfast.gate.policy.policy import Policy
 from holdfast.journal.events import Entry
-from holdfast.programs.function.definitions import Bound, Workflow
+from holdfast.programs.function.decorators import Bound, Workflow
 from holdfast.programs.function.durable_call import ChildCall
+from holdfast.runs.birth import DEFAULT_TENANT, Trigger
 from holdfast.store import protocol as p
-from holdfast.worker.births import DEFAULT_TENANT, Trigger
 from holdfast.worker.worker import WorkerOptions
 
 P = ParamSpec("P")
@@ -267,7 +267,7 @@ class SyncRunHandle(Generic[R]):
     def explain(self) -> str:
         return self._loop.call(self._handle.explain())
 
-    def verify(self) -> Verdict:
+    def verify(self) -> RunCheck:
         return self._loop.call(self._handle.verify())
 
     def evidence(self, *, values: bool = False, generation: int | None = None, anew: bool = False) -> Evidence:

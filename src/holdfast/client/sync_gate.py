@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from holdfast.audit.check.claims import Verdict
 from holdfast.client.audit import Audit, AuditKey
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.receipts import Receipts
 from holdfast.client.tasks import Tasks
-from holdfast.gate.claims import Verdict
 from holdfast.gate.receipts import Receipt
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
-from holdfast.worker.births import DEFAULT_TENANT
 
 
 class SyncTasks:
@@ -30,30 +30,30 @@ class SyncTasks:
         status: p.TaskStatus | None = "requested",
         run: str | None = None,
         limit: int | None = None,
-    ) -> Iterator[p.Task]:
+    ) -> Iterator[p.TaskRow]:
         return self._loop.each(self._tasks.list(tenant=tenant, status=status, run=run, limit=limit))
 
-    def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.Task:
+    def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.get(id, tenant=tenant))
 
-    def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.approve(id, by=by, reason=reason, tenant=tenant))
 
-    def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.reject(id, by=by, reason=reason, tenant=tenant))
 
-    def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.delegate(id, by=by, to=to, reason=reason, tenant=tenant))
 
     def happened(
         self, id: str, *, by: str, result: Any = None, reason: str = "", tenant: str = DEFAULT_TENANT
-    ) -> p.Task:
+    ) -> p.TaskRow:
         return self._loop.call(self._tasks.happened(id, by=by, result=result, reason=reason, tenant=tenant))
 
-    def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.did_not_happen(id, by=by, reason=reason, tenant=tenant))
 
-    def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.give_up(id, by=by, reason=reason, tenant=tenant))
 
 
@@ -100,7 +100,7 @@ class SyncAudit:
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> Iterator[p.Entry]:
+    ) -> Iterator[p.AuditEntry]:
         return self._loop.each(self._audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until))
 
     def verify(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
+from holdfast.audit.task_changes import put
 from holdfast.errors import TaskClosed, TaskNotFound
-from holdfast.gate import tasks
 from holdfast.programs.function.values import encode
+from holdfast.runs import messages
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
-from holdfast.worker import messages
-from holdfast.worker.asking import put
-from holdfast.worker.births import DEFAULT_TENANT
+from holdfast.tasks import answers as tasks
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -32,7 +32,7 @@ class Tasks:
         status: p.TaskStatus | None = "requested",
         run: str | None = None,
         limit: int | None = None,
-    ) -> AsyncIterator[p.Task]:
+    ) -> AsyncIterator[p.TaskRow]:
         """The tasks that match, oldest first; by default the open ones."""
         query, after, left = p.TaskQuery(tenant, status, run), None, limit
         while left is None or left > 0:
@@ -44,37 +44,37 @@ class Tasks:
                 return
             after, left = page[-1], None if left is None else left - len(page)
 
-    async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """One task. Raises TaskNotFound."""
         task = await self._app.store.task(tenant, id)
         if task is None:
             raise TaskNotFound(f"there is no task {id!r} in tenant {tenant!r}: look with `holdfast tasks`.")
         return task
 
-    async def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def approve(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """Approve the proposed action. Raises TaskClosed, TaskForbidden or TaskNotFound."""
         return await self._say(id, tenant, by, tasks.APPROVED, reason)
 
-    async def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """Reject the proposed action: its call fails. Raises as ``approve`` does."""
         return await self._say(id, tenant, by, tasks.REJECTED, reason)
 
     async def happened(
         self, id: str, *, by: str, result: Any = None, reason: str = "", tenant: str = DEFAULT_TENANT
-    ) -> p.Task:
+    ) -> p.TaskRow:
         """Say that an act of unknown outcome was done, and what it gave: its run goes on with that."""
         value = encode(result, "the result").data
         return await self._say(id, tenant, by, tasks.HAPPENED, reason, value)
 
-    async def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def did_not_happen(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """Say that an act of unknown outcome was not done: it goes through the gate again."""
         return await self._say(id, tenant, by, tasks.DID_NOT_HAPPEN, reason)
 
-    async def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def give_up(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """Leave open what became of an act: its call fails, and its receipt stays unknown."""
         return await self._say(id, tenant, by, tasks.GIVEN_UP, reason)
 
-    async def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.Task:
+    async def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """Let another person, and nobody else, answer instead. Raises as ``approve`` does.
 
         An approval can be passed on only to a candidate who may give it: not to whoever started the run where the tier
@@ -86,7 +86,7 @@ class Tasks:
 
     async def _say(
         self, id: str, tenant: str, by: str, verdict: str, reason: str, value: bytes | None = None
-    ) -> p.Task:
+    ) -> p.TaskRow:
         return await self._change(
             id, tenant, verdict, by, reason, lambda task, now: tasks.answer(task, by, verdict, reason, now, value)
         )
@@ -98,8 +98,8 @@ class Tasks:
         verdict: str,
         by: str,
         reason: str,
-        change: Callable[[p.Task, int], p.Task],
-    ) -> p.Task:
+        change: Callable[[p.TaskRow, int], p.TaskRow],
+    ) -> p.TaskRow:
         """Make the next version of a task; where someone else made one first, look again and judge anew."""
         while True:
             now = self._app.clock.now()

@@ -1,5 +1,4 @@
-"""The gate: what an action proposes, how it is judged, approved, receipted and proved afterwards.
+"""The gate: what an action proposes, how it is judged, and what its receipt says.
 
-It writes nothing, and waits for nothing but the process that evaluates slow rules. The worker passes
-actions through it, the client answers its tasks.
+It writes nothing, and waits for nothing but the process that evaluates slow rules.
 """

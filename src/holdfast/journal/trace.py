@@ -29,7 +29,7 @@ _IGNORED: Final = frozenset({"nextChildSeq", "allocatedChildren"})
 _PROMISE: Final = re.compile(r"\b([0-9a-f]{64})((?:\.-?[0-9]+)*)")
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class TraceCheck(msgspec.Struct, frozen=True, gc=False):
     """What the ledger says of one execution in one state. ``status`` and ``law`` exclude each other."""
 
     state: int
@@ -40,13 +40,13 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-def check_trace(text: str | bytes) -> Iterator[Verdict]:
+def check_trace(text: str | bytes) -> Iterator[TraceCheck]:
     """Judge every execution in every state, states in order. Raises InvalidRequest where the text is no such trace.
 
     All of the trace is read before the first verdict is given, so a bad one gives an error and nothing else.
     """
     watched: dict[tuple[int, ...], _Watched] = {}
-    verdicts: list[Verdict] = []
+    verdicts: list[TraceCheck] = []
     for number, state in enumerate(_states(itf.load(text))):
         at = f"states[{number}]"
         seen: set[tuple[int, ...]] = set()
@@ -60,7 +60,7 @@ def check_trace(text: str | bytes) -> Iterator[Verdict]:
     return iter(verdicts)
 
 
-def verdict_to_json(verdict: Verdict) -> str:
+def verdict_to_json(verdict: TraceCheck) -> str:
     """One object on one line: state, execution, accepted, status, law."""
     return json.dumps(
         {
@@ -73,7 +73,7 @@ def verdict_to_json(verdict: Verdict) -> str:
     )
 
 
-def render_verdict(verdict: Verdict) -> str:
+def render_verdict(verdict: TraceCheck) -> str:
     """One line for people."""
     who = f"state {verdict.state}  execution {list(verdict.execution)}"
     if verdict.law is None:
@@ -93,7 +93,7 @@ class _Watched:
         self._ledger = Ledger(itf.identify(self._execution), strict=False, retry_bound=MODEL_RETRY_BOUND)
         self._broken: tuple[str, str] | None = None
 
-    def judge(self, state: int, value: object, at: str) -> Verdict:
+    def judge(self, state: int, value: object, at: str) -> TraceCheck:
         """The verdict on the execution as it is in this state."""
         fields = itf.record(value, at, _JUDGED, _IGNORED)
         self._follow(itf.elements(fields["journal"], f"{at}.journal"), f"{at}.journal")
@@ -101,9 +101,9 @@ class _Watched:
         broken = self._broken or _inconsistent(stored, self._ledger.status)
         if broken is not None:
             law, detail = broken
-            return Verdict(state, self._execution, accepted=False, status=None, law=law, detail=detail)
+            return TraceCheck(state, self._execution, accepted=False, status=None, law=law, detail=detail)
         status = type(self._ledger.status).__name__
-        return Verdict(state, self._execution, accepted=True, status=status, law=None)
+        return TraceCheck(state, self._execution, accepted=True, status=status, law=None)
 
     def _follow(self, journal: list[Any], at: str) -> None:
         known = len(self._journal)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.store.governance import AuditQuery, Block, ChainEnd, Entry, Note, Sealing, SigningKey, Span
+from holdfast.store.governance import AuditEntry, AuditQuery, Block, ChainEnd, Note, Sealing, SigningKey, Span
 
 
-class Auditing(Protocol):
+class AuditPort(Protocol):
     """Where the audit lives."""
 
-    async def entries(self, query: AuditQuery, limit: int, after: Entry | None = None) -> list[Entry]:
+    async def entries(self, query: AuditQuery, limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
         """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
         ...
 
-    async def told(self, spans: Sequence[Span], limit: int, after: Entry | None = None) -> list[Entry]:
+    async def told(self, spans: Sequence[Span], limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
         """A page of the entries of several runs, sealed or not, by sequence, beginning behind ``after``.
 
         A run is asked for once.
         """
         ...
 
-    async def unsealed(self, limit: int) -> list[Entry]:
+    async def unsealed(self, limit: int) -> list[AuditEntry]:
         """Entries of all tenants that are not sealed yet, by sequence."""
         ...
 

@@ -8,47 +8,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.store.governance import Artefact, File, Governed, Receipt, ReceiptQuery, Task, TaskQuery
+from holdfast.store.governance import File, Governed, KeptFile, ReceiptQuery, ReceiptRow, TaskQuery, TaskRow
 from holdfast.store.rows import Run
 from holdfast.store.values import Key
 
 
-class Gatekeeping(Protocol):
+class GatePort(Protocol):
     """What a store keeps for the gate. It is written by the changes of ``commit``."""
 
     async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
         """The receipts of those runs that have not succeeded, and their live tasks; runs without any are left out."""
         ...
 
-    async def receipt(self, tenant: str, id: str) -> Receipt | None:
+    async def receipt(self, tenant: str, id: str) -> ReceiptRow | None:
         """A receipt by its id."""
         ...
 
-    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Receipt]:
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, ReceiptRow]:
         """Those receipts of a tenant that exist, by id."""
         ...
 
-    async def receipt_of_key(self, tenant: str, key: str) -> Receipt | None:
+    async def receipt_of_key(self, tenant: str, key: str) -> ReceiptRow | None:
         """The receipt that has an idempotency key."""
         ...
 
-    async def receipts(self, query: ReceiptQuery, limit: int, after: Receipt | None = None) -> list[Receipt]:
+    async def receipts(self, query: ReceiptQuery, limit: int, after: ReceiptRow | None = None) -> list[ReceiptRow]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
         ...
 
-    async def task(self, tenant: str, id: str) -> Task | None:
+    async def task(self, tenant: str, id: str) -> TaskRow | None:
         """A task by its id."""
         ...
 
-    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, Task]:
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, TaskRow]:
         """Those tasks of a tenant that exist, by id."""
         ...
 
-    async def tasks(self, query: TaskQuery, limit: int, after: Task | None = None) -> list[Task]:
+    async def tasks(self, query: TaskQuery, limit: int, after: TaskRow | None = None) -> list[TaskRow]:
         """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
         ...
 
-    async def keep_artefacts(self, files: Sequence[File]) -> list[bool]:
+    async def keep_files(self, files: Sequence[File]) -> list[bool]:
         """Keep files of runs, each instead of one of the same generation and name. Evidence shows in the run's row.
 
         No two are of the same run, generation and name.
@@ -58,11 +58,11 @@ class Gatekeeping(Protocol):
         """
         ...
 
-    async def artefacts(self, key: Key) -> list[Artefact]:
+    async def files(self, key: Key) -> list[KeptFile]:
         """The files of a run, oldest first."""
         ...
 
-    async def artefact(self, key: Key, generation: int, name: str) -> bytes | None:
+    async def file(self, key: Key, generation: int, name: str) -> bytes | None:
         """A file's bytes."""
         ...
 

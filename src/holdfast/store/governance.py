@@ -34,10 +34,10 @@ TaskKind = Literal["approval", "outcome"]
 TaskStatus = Literal["requested", "approved", "rejected", "expired", "cancelled"]
 
 EVIDENCE: Final = "evidence.zip"
-"""The artefact of this name is a generation's evidence: its hash shows in the run's row."""
+"""The kept of this name is a generation's evidence: its hash shows in the run's row."""
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What an action attempted and what came of it. ``request`` and ``result`` are canonical CBOR, secrets masked."""
 
     tenant: str
@@ -71,7 +71,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     abandoned: bool = False  # of an unknown outcome: nobody waits for it, nor finds it out unless another call needs it
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     """What a person said to a task."""
 
     who: str
@@ -81,7 +81,7 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None = None  # what the act gave, where the person knows
 
 
-class Task(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Work for a person: to approve an action, or to say what became of one. ``version`` counts its changes from 1."""
 
     tenant: str
@@ -104,12 +104,12 @@ class Task(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tr
     rule: str | None
     created_at: int
     expires_at: int | None
-    answers: tuple[Said, ...] = ()
+    answers: tuple[TaskAnswer, ...] = ()
     delegated_to: str | None = None
     closed_at: int | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class AuditEntry(msgspec.Struct, frozen=True, gc=False):
     """One entry of a tenant's audit. ``position`` is its place in the chain, None until it is sealed."""
 
     sequence: int
@@ -195,7 +195,7 @@ class ChainEnd(msgspec.Struct, frozen=True, gc=False):
     head: bytes
 
 
-class Artefact(msgspec.Struct, frozen=True, gc=False):
+class KeptFile(msgspec.Struct, frozen=True, gc=False):
     """A file that belongs to a run, by its name."""
 
     key: Key
@@ -207,9 +207,9 @@ class Artefact(msgspec.Struct, frozen=True, gc=False):
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """An artefact and its bytes. ``through`` is the position of the last entry that evidence has, -1 where none."""
+    """An kept and its bytes. ``through`` is the position of the last entry that evidence has, -1 where none."""
 
-    artefact: Artefact
+    about: KeptFile
     data: bytes
     through: int = -1
 
@@ -218,8 +218,8 @@ class Governed(msgspec.Struct, frozen=True, gc=False):
     """What a worker that takes a run over must know: its receipts that have not succeeded, and the tasks of its present
     generation that are not cancelled."""
 
-    receipts: list[Receipt]
-    tasks: list[Task]
+    receipts: list[ReceiptRow]
+    tasks: list[TaskRow]
 
 
 class TaskQuery(msgspec.Struct, frozen=True, gc=False):
@@ -286,7 +286,7 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
     opened. Where the key could be had and one of these runs has no write left, it is answered ``Capped``.
     """
 
-    receipt: Receipt
+    receipt: ReceiptRow
     instead_of: str | None = None
     limits: WriteLimits | None = None
 
@@ -298,7 +298,7 @@ class CloseReceipt(msgspec.Struct, frozen=True, gc=False):
     Where the receipt ``reverses`` another and succeeded, that one's ``reversed_by`` is set.
     """
 
-    receipt: Receipt
+    receipt: ReceiptRow
     blobs: Blobs = {}
     also: tuple[Note, ...] = ()
 
@@ -308,7 +308,7 @@ class PutTask(msgspec.Struct, frozen=True, gc=False):
     another version already. Repeated as it was, it is ``Tasked`` again, and what comes also is not made twice.
     """
 
-    task: Task
+    task: TaskRow
     also: tuple[Deliver | Note, ...] = ()
 
 
@@ -334,7 +334,7 @@ def capped(line: Iterable[tuple[str, str, int]], limits: WriteLimits) -> Capped 
     return None
 
 
-def cancelled(task: Task, at: int) -> Task:
+def cancelled(task: TaskRow, at: int) -> TaskRow:
     """An open task's next version, which ``CancelTask`` makes."""
     return replace(task, version=task.version + 1, status="cancelled", closed_at=at)
 
@@ -350,7 +350,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 class Taken(msgspec.Struct, frozen=True, gc=False):
     """The key belongs to this receipt."""
 
-    receipt: Receipt
+    receipt: ReceiptRow
 
 
 class Capped(msgspec.Struct, frozen=True, gc=False):

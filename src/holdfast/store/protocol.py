@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
-from holdfast.store.audit import Auditing
+from holdfast.store.audit import AuditPort
 from holdfast.store.changes import (
     Advance,
     Advanced,
@@ -49,10 +49,10 @@ from holdfast.store.changes import (
     Withdraw,
     Withdrawn,
 )
-from holdfast.store.gatekeeping import Gatekeeping
+from holdfast.store.gatekeeping import GatePort
 from holdfast.store.governance import (
     EVIDENCE,
-    Artefact,
+    AuditEntry,
     AuditQuery,
     Block,
     CancelTask,
@@ -60,28 +60,39 @@ from holdfast.store.governance import (
     ChainEnd,
     Closed,
     CloseReceipt,
-    Entry,
     File,
     Governed,
+    KeptFile,
     Note,
     Noted,
     Opened,
     OpenReceipt,
     PutTask,
-    Receipt,
     ReceiptQuery,
+    ReceiptRow,
     ReceiptState,
-    Said,
     Sealing,
     SigningKey,
     Span,
     Taken,
-    Task,
+    TaskAnswer,
     Tasked,
     TaskQuery,
+    TaskRow,
     TaskStatus,
 )
-from holdfast.store.rows import Claim, Declined, Facts, Leased, Loaded, Progress, Query, Run, WorkClaim, Worker
+from holdfast.store.rows import (
+    ClaimedRuns,
+    ClaimedWork,
+    Declined,
+    Facts,
+    Leased,
+    Loaded,
+    Progress,
+    Query,
+    Run,
+    WorkerRow,
+)
 from holdfast.store.values import (
     ENDED,
     Blobs,
@@ -104,7 +115,7 @@ __all__ = [
     "Advanced",
     "Also",
     "Answer",
-    "Artefact",
+    "AuditEntry",
     "AuditQuery",
     "Beat",
     "Blobs",
@@ -114,7 +125,8 @@ __all__ = [
     "Capped",
     "ChainEnd",
     "Change",
-    "Claim",
+    "ClaimedRuns",
+    "ClaimedWork",
     "CloseReceipt",
     "Closed",
     "Declined",
@@ -122,7 +134,6 @@ __all__ = [
     "Delivered",
     "Enqueue",
     "Enqueued",
-    "Entry",
     "Exists",
     "Facts",
     "Fenced",
@@ -131,6 +142,7 @@ __all__ = [
     "Gating",
     "Gone",
     "Governed",
+    "KeptFile",
     "Key",
     "Leased",
     "Limits",
@@ -145,8 +157,8 @@ __all__ = [
     "Projection",
     "PutTask",
     "Query",
-    "Receipt",
     "ReceiptQuery",
+    "ReceiptRow",
     "ReceiptState",
     "Received",
     "Renew",
@@ -155,7 +167,6 @@ __all__ = [
     "Repeated",
     "Retired",
     "Run",
-    "Said",
     "Sealing",
     "Segment",
     "SigningKey",
@@ -166,8 +177,9 @@ __all__ = [
     "Status",
     "Store",
     "Taken",
-    "Task",
+    "TaskAnswer",
     "TaskQuery",
+    "TaskRow",
     "TaskStatus",
     "Tasked",
     "TenantLimits",
@@ -175,13 +187,12 @@ __all__ = [
     "Withdraw",
     "Withdrawn",
     "Work",
-    "WorkClaim",
-    "Worker",
+    "WorkerRow",
     "WriteLimits",
 ]
 
 
-class Store(Auditing, Gatekeeping, Protocol):
+class Store(AuditPort, GatePort, Protocol):
     """Where runs live."""
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -202,7 +213,7 @@ class Store(Auditing, Gatekeeping, Protocol):
 
     # -- leases
 
-    async def register(self, worker: Worker, ttl_seconds: float) -> None:
+    async def register(self, worker: WorkerRow, ttl_seconds: float) -> None:
         """Make a worker known, alive for ``ttl_seconds``."""
         ...
 
@@ -229,7 +240,7 @@ class Store(Auditing, Gatekeeping, Protocol):
         now: int,
         limits: Limits | None = None,
         has_declined: bool = False,
-    ) -> Claim:
+    ) -> ClaimedRuns:
         """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest.
 
         A worker that ``has_declined`` runs is not given them again; one that has not need not be looked up.
@@ -254,7 +265,7 @@ class Store(Auditing, Gatekeeping, Protocol):
 
     async def claim_work(
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
-    ) -> WorkClaim:
+    ) -> ClaimedWork:
         """Lease free work that is available, at most so many per queue: highest priority first, then oldest.
 
         With ``steps`` only work of these names: the rest is for workers whose code has them.
@@ -311,7 +322,7 @@ class Store(Auditing, Gatekeeping, Protocol):
         """What a run's long steps last said."""
         ...
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerRow]:
         """The registered workers."""
         ...
 

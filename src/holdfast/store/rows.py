@@ -57,7 +57,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
         return "cancelling" if self.cancelling else self.standing
 
 
-class Worker(msgspec.Struct, frozen=True, gc=False):
+class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     """A registered worker."""
 
     id: str
@@ -69,14 +69,14 @@ class Worker(msgspec.Struct, frozen=True, gc=False):
     expires_at: int
 
 
-class Claim(msgspec.Struct, frozen=True, gc=False):
+class ClaimedRuns(msgspec.Struct, frozen=True, gc=False):
     """What a claim gave: runs leased to this worker, and when the next timer is due."""
 
     runs: list[Run]
     next_wake_at: int | None
 
 
-class WorkClaim(msgspec.Struct, frozen=True, gc=False):
+class ClaimedWork(msgspec.Struct, frozen=True, gc=False):
     """Work leased to this worker, and when the next free work of those queues becomes available."""
 
     work: list[Work]

@@ -21,13 +21,13 @@ import msgspec
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidRequest
-from holdfast.gate.policy import Policy
-from holdfast.programs.function.definitions import Workflow
+from holdfast.gate.policy.policy import Policy
+from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.heart import Beats, LoopPulse, Pulse
-from holdfast.worker.role import Role
 from holdfast.worker.worker import WorkerOptions
 
 P = ParamSpec("P")

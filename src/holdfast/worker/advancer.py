@@ -16,27 +16,27 @@ from typing import Any
 from holdfast.errors import AuthorError
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
-from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.decorators import Step
+from holdfast.runs import children
+from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
-from holdfast.worker import children
-from holdfast.worker.births import Birth
-from holdfast.worker.committer import Committer, Done
+from holdfast.store.committer import Committer, Done
+from holdfast.store.patience import patiently
+from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
-from holdfast.worker.gatehouse import Clearance
-from holdfast.worker.governor import Governor
+from holdfast.worker.gate.calls import Clearance
+from holdfast.worker.gate.governor import Governor
 from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.nursery import Nursery
+from holdfast.worker.opener import Opener
 from holdfast.worker.parker import Parker, told
-from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer
 from holdfast.worker.pump import Pump
-from holdfast.worker.turns import Plan
-from holdfast.worker.undertaking import Undertakings
-from holdfast.worker.warmth import WarmCache
+from holdfast.worker.turn_plan import Plan
+from holdfast.worker.warm_cache import WarmCache
 
 log = logging.getLogger("holdfast.worker")
 
@@ -78,13 +78,13 @@ class Advancer:
         governor.stand_on(self)
         executions.gate = governor
         self._crash_limit = crash_limit
-        self._undertakings = Undertakings(performer, committer, executions.clock, steps, governor.acts, self.arrive)
+        self._undertakings = Dispatcher(performer, committer, executions.clock, steps, governor.acts, self.arrive)
         self._warm = WarmCache(warm_limit)
         self._push = Pump().push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
         self._handovers = Handovers(store, executions.clock, steps, self._let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
-        self._nursery = Nursery(executions, committer, self._push, self._born, lambda: self.wake_claimer())
+        self._nursery = Opener(executions, committer, self._push, self._born, lambda: self.wake_claimer())
         self._loads: set[asyncio.Task[None]] = set()
         self._closed = False
 

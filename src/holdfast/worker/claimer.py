@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from holdfast.errors import StoreCorrupt
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.clock import Clock
+from holdfast.runs.role import Role
 from holdfast.store import protocol as p
+from holdfast.store.patience import patiently
 from holdfast.worker.advancer import Advancer
-from holdfast.worker.clock import Clock
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.patience import patiently
-from holdfast.worker.role import Role
 
 T = TypeVar("T")
 

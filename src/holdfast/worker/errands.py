@@ -6,7 +6,7 @@ from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.kernel.arrivals import Settled
 from holdfast.programs.function.values import encode
 from holdfast.store import protocol as p
-from holdfast.worker.turns import Errand
+from holdfast.worker.turn_plan import Errand
 
 
 def outcome_of(errand: Errand, answer: p.Answer, now: int) -> Settled | None:

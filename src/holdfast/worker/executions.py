@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Entropy, Execution, Turn
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.birth import Birth
+from holdfast.runs.clock import Clock
+from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
-from holdfast.worker.births import Birth
-from holdfast.worker.clock import Clock
 from holdfast.worker.held import Held
-from holdfast.worker.sealing import unseal
-from holdfast.worker.turns import Gate, Plan, plan
+from holdfast.worker.turn_plan import Gate, Plan, plan
 from holdfast.worker.watchdog import Watchdog
 
 HOLD_MICROSECONDS: Final = 1_000_000

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.gate.actions import ACTION
+from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.decorators import Step
+from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
-from holdfast.worker.clock import Clock
+from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
-from holdfast.worker.patience import patiently
-from holdfast.worker.turns import is_local
+from holdfast.worker.turn_plan import is_local
 
 log = logging.getLogger("holdfast.worker")
 

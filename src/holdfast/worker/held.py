@@ -9,10 +9,10 @@ from holdfast.errors import EngineError
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
+from holdfast.runs import messages
+from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
-from holdfast.worker import messages
-from holdfast.worker.births import lineage_of
-from holdfast.worker.gatehouse import Gatehouse
+from holdfast.worker.gate.calls import Gatehouse
 from holdfast.worker.performer import Performance
 
 

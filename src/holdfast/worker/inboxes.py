@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from holdfast.store import protocol as p
+from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
-from holdfast.worker.patience import patiently
 
 
 class Inboxes:

@@ -11,10 +11,10 @@ import msgspec
 from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.kernel.arrivals import Arrival
 from holdfast.store import protocol as p
-from holdfast.worker.committer import Committer
+from holdfast.store.committer import Committer
+from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held
-from holdfast.worker.patience import patiently
 
 log = logging.getLogger("holdfast.worker")
 

@@ -18,19 +18,19 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
-from holdfast.gate.actions import Action
 from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.actions import Action
+from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
+from holdfast.runs.clock import Clock
+from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, Store
 from holdfast.worker.attempt_errors import is_terminal, is_unknown, retry_after
-from holdfast.worker.clock import Clock
 from holdfast.worker.containment import Escaped
-from holdfast.worker.patience import patiently
 
 Outcome = Settled | AttemptFailed
 Call = tuple[list[Any], dict[str, Any]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from holdfast.runs.clock import Clock
+from holdfast.runs.role import Role
 from holdfast.store.protocol import Store
-from holdfast.worker.clock import Clock
-from holdfast.worker.role import Role
 
 log = logging.getLogger("holdfast.pruner")
 

@@ -13,16 +13,16 @@ import msgspec
 from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.decorators import Step
+from holdfast.runs import messages
+from holdfast.runs.clock import Clock
+from holdfast.runs.role import Role
 from holdfast.store import protocol as p
-from holdfast.worker import messages
+from holdfast.store.committer import Committer
+from holdfast.store.patience import patiently
 from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
-from holdfast.worker.clock import Clock
-from holdfast.worker.committer import Committer
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Outcome, Performance, Performer
-from holdfast.worker.role import Role
 
 log = logging.getLogger("holdfast.taker")
 

@@ -14,31 +14,31 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.audit.archivist import Archivist
+from holdfast.audit.sealer import Sealer
 from holdfast.errors import InvalidRequest
-from holdfast.gate.policy import NO_POLICY
-from holdfast.gate.policy_keeper import PolicyKeeper
+from holdfast.gate.policy.keeper import PolicyKeeper
+from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.definitions import Step, Workflow
+from holdfast.programs.function.decorators import Step, Workflow
+from holdfast.runs.birth import Birth
+from holdfast.runs.clock import Clock
+from holdfast.runs.role import Role
 from holdfast.store import protocol as p
+from holdfast.store.committer import Committer
+from holdfast.store.patience import patiently
 from holdfast.worker.advancer import Advancer, Ended
-from holdfast.worker.archivist import Archivist
-from holdfast.worker.births import Birth
 from holdfast.worker.claimer import Claimer
-from holdfast.worker.clock import Clock
-from holdfast.worker.committer import Committer
 from holdfast.worker.containment import contain_tasks
 from holdfast.worker.executions import Executions
-from holdfast.worker.governor import Governor
+from holdfast.worker.gate.governor import Governor
+from holdfast.worker.gate.policy_watcher import PolicyWatcher
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.patience import patiently
 from holdfast.worker.performer import Performer, is_authored
-from holdfast.worker.policing import PolicyWatcher
 from holdfast.worker.pruner import Pruner
 from holdfast.worker.rescuer import Rescuer
-from holdfast.worker.role import Role
-from holdfast.worker.sealer import Sealer
 from holdfast.worker.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 
@@ -227,8 +227,8 @@ class Worker:
     def _new_id(self) -> str:
         return f"{socket.gethostname()}-{os.getpid()}-{self._entropy.randbytes(4).hex()}"
 
-    def _row(self) -> p.Worker:
-        return p.Worker(
+    def _row(self) -> p.WorkerRow:
+        return p.WorkerRow(
             self.id,
             socket.gethostname(),
             os.getpid(),

@@ -21,14 +21,14 @@ from holdfast.kernel.execution import Execution
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import encode
+from holdfast.runs import children
+from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualLoop
-from holdfast.worker import children
 from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held, Warm
-from holdfast.worker.sealing import unseal
-from holdfast.worker.turns import Plan
+from holdfast.worker.turn_plan import Plan
 from holdfast.worker.watchdog import Watchdog
 from tests.laws.sagas.lives import Life, origin_of
 from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, book, do, plain, play, unbook, undo, world

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function import calls
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from holdfast.programs.function.loop import durable_loop
 from tests.laws.sagas import tree as t
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast import Holdfast, Trigger
-from holdfast.gate.policy import parse
-from holdfast.programs.function.definitions import Workflow
-from holdfast.store.protocol import Task
+from holdfast.gate.policy.policy import parse
+from holdfast.programs.function.decorators import Workflow
+from holdfast.store.protocol import TaskRow
 from tests.unit.cli import cli_bank
 
 WORKFLOWS: list[Workflow[..., Any]] = [cli_bank.payment, cli_bank.wiring]
@@ -20,7 +20,7 @@ def engine(url: str) -> Holdfast:
     return Holdfast(url, workflows=WORKFLOWS, policy=parse(cli_bank.POLICY, "cli_bank"))
 
 
-async def asked(app: Holdfast, run: str) -> Task:
+async def asked(app: Holdfast, run: str) -> TaskRow:
     """Wait for what a run asks."""
     while True:
         async for task in app.tasks.list(run=run):

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli.apps import BadApp, load_app, workflow_named
 from holdfast.client.engine import Holdfast
-from holdfast.errors import InvalidDefinition, WorkflowUnknown
+from holdfast.errors import InvalidFunction, WorkflowUnknown
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_an_app_that_cannot_be_used_is_told_in_one_sentence(spec: str, source: s
 def test_an_authors_mistake_keeps_its_own_error() -> None:
     """What Holdfast says about a definition is better than anything said about it here."""
     source = "from holdfast import workflow\n@workflow\ndef plain(): ...\n"
-    with pytest.raises(InvalidDefinition, match="async def"):
+    with pytest.raises(InvalidFunction, match="async def"):
         load_app(_write("apps_five.py", source))
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from holdfast.cli import options
-from holdfast.cli.working import Queues
+from holdfast.cli.runs.worker import Queues
 
 
 @pytest.mark.parametrize(

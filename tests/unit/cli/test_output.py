@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.cli import output
+from holdfast.client.views.times import iso, span
 
 
 def test_columns_are_aligned_and_headers_stand_above(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,10 +37,10 @@ def test_control_characters_are_shown_and_not_obeyed(capsys: pytest.CaptureFixtu
 )
 def test_lengths_of_time_have_two_units_at_most(microseconds: int, text: str) -> None:
     """Exact enough to read."""
-    assert output.span(microseconds) == text
+    assert span(microseconds) == text
 
 
 def test_times_in_json_are_exact() -> None:
     """Microseconds survive: floats would lose them."""
-    assert output.iso(1_700_000_000_123_457) == "2023-11-14T22:13:20.123457Z"
-    assert output.iso(None) is None
+    assert iso(1_700_000_000_123_457) == "2023-11-14T22:13:20.123457Z"
+    assert iso(None) is None

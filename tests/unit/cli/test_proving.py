@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from holdfast.audit import records
+from holdfast.audit.archivist import Archivist
+from holdfast.audit.sealer import Sealer
 from holdfast.cli.main import main
-from holdfast.gate import records
+from holdfast.runs.clock import SYSTEM_CLOCK
 from holdfast.store import protocol as p
 from holdfast.store.opening import store_at
-from holdfast.worker.archivist import Archivist
-from holdfast.worker.clock import SYSTEM_CLOCK
-from holdfast.worker.sealer import Sealer
+from tests.unit.audit.governed import RUN, TENANT, receipts_in_store, run_in_store
 from tests.unit.cli.conftest import Invoke, lines
-from tests.unit.gate.governed import RUN, TENANT, receipts_in_store, run_in_store
 
 TENANT_OPTION = ("--tenant", TENANT)
 
@@ -147,8 +147,8 @@ def test_an_audit_is_verified_with_and_without_a_key(holdfast: Invoke) -> None:
 
 
 def _stranger() -> bytes:
-    from holdfast.gate.keys import to_pem
-    from tests.unit.gate.governed import STRANGER
+    from holdfast.audit.keys import to_pem
+    from tests.unit.audit.governed import STRANGER
 
     return to_pem(STRANGER[0].public)
 
@@ -214,7 +214,7 @@ def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
         await store.open()
         try:
             await Archivist(store, SYSTEM_CLOCK).round()
-            return await store.artefact(p.Key(TENANT, RUN), 0, p.EVIDENCE)
+            return await store.file(p.Key(TENANT, RUN), 0, p.EVIDENCE)
         finally:
             await store.close()
 

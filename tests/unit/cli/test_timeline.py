@@ -7,8 +7,9 @@ import asyncio
 import msgspec
 
 from holdfast import patched, random, receive, step, workflow
-from holdfast.cli.output import iso
-from holdfast.cli.timeline import Item, fold, item_record, item_rows
+from holdfast.cli.timeline import item_rows
+from holdfast.client.views.timeline import Item, fold, item_record
+from holdfast.client.views.times import iso
 from holdfast.journal.payload import RetryPolicy
 from holdfast.kernel.arrivals import Begun
 from tests.runs import SECOND, Run, cancel, signal

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Holdfast, SyncHoldfast, WorkerOptions, action, verify_evidence, workflow
 from holdfast.errors import InvalidRequest, RunConflict, RunNotFound, StoreCorrupt
-from holdfast.gate.policy import parse
+from holdfast.gate.policy.policy import parse
 from holdfast.store.memory import MemoryStore
 
 POLICY = parse('version: 1\nrules: [{name: all is free, when: "true", effect: allow}]', "policy.yaml", clock=lambda: 0)
@@ -233,7 +233,7 @@ def test_altered_evidence_is_not_given() -> None:
         await proved(app)
         assert isinstance(app.store, MemoryStore)
         with app.store._transaction() as tables:
-            (files,) = tables.artefacts.values()
+            (files,) = tables.files.values()
             ((place, file),) = files.items()
             files[place] = msgspec.structs.replace(file, data=file.data[:-1] + b"x")
         with pytest.raises(StoreCorrupt, match="Make it anew: holdfast evidence n-1 --anew -o FILE"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast
-from holdfast.client.verifying import Verdict
+from holdfast.audit.check.journal import RunCheck
 from holdfast.errors import StoreCorrupt
 
 
@@ -32,7 +32,7 @@ def damage(path: Path, change: str) -> None:
         connection.commit()
 
 
-async def verified(path: Path) -> Verdict:
+async def verified(path: Path) -> RunCheck:
     async with Holdfast(f"sqlite:///{path}", worker=False) as app:
         return await app.run("b").verify()
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from holdfast.client.hints import command
+from holdfast.runs.hints import command
 
 
 def test_the_default_tenant_goes_without_saying() -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from holdfast import Holdfast, continue_as_new, receive, step, workflow
-from holdfast.client.verifying import verify_run
+from holdfast.audit.check.journal import verify_run
 from holdfast.journal import events as e
 
 

@@ -12,7 +12,7 @@ from holdfast.errors import RetryRefused
 from holdfast.journal import events as e
 from holdfast.journal.laws import Ledger
 from holdfast.programs.function.calls import continue_as_new
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import Run, cancel, signal
 
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast, Receipt, RunFailed, action, step, workflow
+from holdfast.audit import records as r
 from holdfast.errors import NotReversible, ReceiptNotFound
-from holdfast.gate import records as r
 from tests.unit.worker.ground import OPTIONS, Ground, asked, policy_of, receipts, told
 
 DONE: list[str] = []

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import Holdfast, SyncHoldfast, Trigger, step, workflow
 from holdfast.errors import HoldfastError, InvalidArguments, InvalidRequest, RunFailed, WorkflowUnknown
-from holdfast.gate import tasks
-from tests.unit.gate.test_tasks import NOW, task
+from holdfast.tasks import answers as tasks
+from tests.unit.tasks.test_answers import NOW, task
 
 NO_NAMES = ["", " ", "ann ", "\tann", "an\nn", "ann\x1b[31m", "\u200bann", "ann\ufe0f", "ann  b"]
 

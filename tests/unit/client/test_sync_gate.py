@@ -10,8 +10,8 @@ import pytest
 from holdfast import OutcomeUnknown, Receipt, RunFailed, SyncHoldfast, action, workflow
 from holdfast.client.sync import SyncRunHandle
 from holdfast.errors import InvalidRequest, ReceiptNotFound, TaskClosed, TaskForbidden, TaskNotFound
-from holdfast.gate.policy import parse
-from holdfast.store.protocol import Task
+from holdfast.gate.policy.policy import parse
+from holdfast.store.protocol import TaskRow
 
 POLICY = parse(
     """
@@ -54,7 +54,7 @@ def engine() -> SyncHoldfast:
     return SyncHoldfast("memory://", workflows=[paying, wiring], policy=POLICY)
 
 
-def asked(app: SyncHoldfast, run: SyncRunHandle[str], before: Task | None = None) -> Task:
+def asked(app: SyncHoldfast, run: SyncRunHandle[str], before: TaskRow | None = None) -> TaskRow:
     """Wait until the run asks something, or something else than before."""
     until = time.monotonic() + 30
     while time.monotonic() < until:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.gate.policy import parse
+from holdfast.gate.policy.policy import parse
 from holdfast.store.admission import Cap, Limits, TenantLimits
-from tests.unit.gate.policies import EXAMPLE
+from tests.unit.gate.policy.policies import EXAMPLE
 
 CAPS = """\
 version: 1

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.gate.proposals import Proposal
-from tests.unit.gate.policies import PROPOSAL, proposal
+from tests.unit.gate.policy.policies import PROPOSAL, proposal
 
 CHANGES: dict[str, Any] = {
     "name": "close_incidents",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidRequest
-from holdfast.journal.trace import Verdict, check_trace, render_verdict, verdict_to_json
+from holdfast.journal.trace import TraceCheck, check_trace, render_verdict, verdict_to_json
 
 UNIT: dict[str, list[object]] = {"#tup": []}
 TRACES = Path(__file__).parent.parent.parent / "journals" / "model"
@@ -80,7 +80,7 @@ def one(events: list[Any], status: object = None) -> dict[str, Any]:
     return state((promise(1), execution(events, status)))
 
 
-def check(*states: dict[str, Any]) -> list[Verdict]:
+def check(*states: dict[str, Any]) -> list[TraceCheck]:
     return list(check_trace(json.dumps(trace(*states))))
 
 
@@ -89,18 +89,18 @@ def test_a_verdict_names_state_execution_and_the_models_status() -> None:
     done = {"tag": "Completed", "value": UNIT}
     first, second = one(journal(started())), one(journal(started(), COMPLETED), done)
     assert check(first, second) == [
-        Verdict(0, (1,), accepted=True, status="Running", law=None),
-        Verdict(1, (1,), accepted=True, status="Completed", law=None),
+        TraceCheck(0, (1,), accepted=True, status="Running", law=None),
+        TraceCheck(1, (1,), accepted=True, status="Completed", law=None),
     ]
 
 
 def test_a_verdict_in_json_has_exactly_its_five_fields() -> None:
     """The line that programs read: state, execution, accepted, status, law."""
-    accepted = Verdict(3, (1,), accepted=True, status="Running", law=None)
+    accepted = TraceCheck(3, (1,), accepted=True, status="Running", law=None)
     assert verdict_to_json(accepted) == (
         '{"state": 3, "execution": [1], "accepted": true, "status": "Running", "law": null}'
     )
-    refused = Verdict(4, (1, 0), accepted=False, status=None, law="SE-4", detail="why")
+    refused = TraceCheck(4, (1, 0), accepted=False, status=None, law="SE-4", detail="why")
     assert verdict_to_json(refused) == (
         '{"state": 4, "execution": [1, 0], "accepted": false, "status": null, "law": "SE-4"}'
     )

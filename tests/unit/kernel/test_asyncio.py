@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import BlockedLoop
 from holdfast.programs.function.calls import join_set, receive
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import Run, check_replay, signal
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.journal import events as e
 from holdfast.journal.payload import RetryPolicy
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import SECOND, Run, check_replay
 
 

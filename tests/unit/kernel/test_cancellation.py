@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.journal import events as e
 from holdfast.programs.function.calls import receive
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import Run, cancel, check_replay, signal
 
 

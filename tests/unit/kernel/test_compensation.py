@@ -12,7 +12,7 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Failure
 from holdfast.kernel.program import Continued
 from holdfast.programs.function.calls import continue_as_new, join_set, keep_done, receive
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from holdfast.programs.function.values import decode
 from tests.runs import Run, cancel, check_replay, signal
 

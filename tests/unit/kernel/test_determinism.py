@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, check_replay
 
 

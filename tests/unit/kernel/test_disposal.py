@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from holdfast.programs.function.calls import join_set, now, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run
 
 ran: list[str] = []

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.programs.function.calls import continue_as_new, join_set
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import Run, check_replay
 
 

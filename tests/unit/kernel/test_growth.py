@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.journal.codec import encode_segment
 from holdfast.programs.function.calls import join_set, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, signal
 
 

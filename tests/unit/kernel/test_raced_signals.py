@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import Nondeterminism
 from holdfast.journal import events as e
 from holdfast.programs.function.calls import continue_as_new, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, check_replay, signal
 
 

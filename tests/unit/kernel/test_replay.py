@@ -11,7 +11,7 @@ from holdfast.errors import AuthorError, EngineError, LawBroken, Nondeterminism,
 from holdfast.journal import events as e
 from holdfast.journal.payload import CONTINUED
 from holdfast.programs.function.calls import continue_as_new, join_set, patched, random, receive, send, spawn, uuid
-from holdfast.programs.function.definitions import Workflow, step, workflow
+from holdfast.programs.function.decorators import Workflow, step, workflow
 from holdfast.programs.function.values import decode
 from tests.runs import Run, check_replay, signal
 

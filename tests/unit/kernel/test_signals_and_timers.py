@@ -9,7 +9,7 @@ import pytest
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import SignalArrived
 from holdfast.programs.function.calls import now, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from holdfast.programs.function.values import encode
 from tests.runs import NOW, SECOND, Run, check_replay, signal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.programs.function.calls import join_set, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, check_replay
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.journal import events as e
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function.calls import join_set, random, receive
-from holdfast.programs.function.definitions import step, workflow
+from holdfast.programs.function.decorators import step, workflow
 from tests.runs import Run, check_replay, signal
 
 Row = tuple[object, ...]

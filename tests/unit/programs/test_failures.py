@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import StepFailed, Undecodable
+from holdfast.errors import InvalidFunction, StepFailed, Undecodable
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.failures import TRACE_LIMIT, describe, revive
 
@@ -109,3 +109,9 @@ def test_a_long_traceback_is_cut_between_lines() -> None:
         failure = describe(error)
     assert len(failure.trace) <= TRACE_LIMIT
     assert set(failure.trace.splitlines()) == {"s3cret"}
+
+
+def test_a_recorded_name_outlives_the_renaming_of_its_class() -> None:
+    """Journals have the old name: it is written on, and read as the class of today."""
+    assert describe(InvalidFunction("no")).type == "holdfast.errors:InvalidDefinition"
+    assert isinstance(revive(Failure("holdfast.errors:InvalidDefinition", "no"), "it"), InvalidFunction)

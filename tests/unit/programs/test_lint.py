@@ -166,7 +166,7 @@ def test_steps_and_plain_functions_may_do_all_of_it(body: str) -> None:
         ("import time\nfrom holdfast import workflow as flow_", "@flow_"),
         ("import time\nimport holdfast", "@holdfast.workflow"),
         ("import time\nimport holdfast as hf", "@hf.workflow(name='x')"),
-        ("import time\nfrom holdfast.programs.function.definitions import workflow", "@workflow"),
+        ("import time\nfrom holdfast.programs.function.decorators import workflow", "@workflow"),
         ("import time\nfrom holdfast import workflow", "@other\n@workflow"),
     ],
 )

@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from holdfast.errors import InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
+from holdfast.errors import InvalidFunction, PayloadTooLarge, Undecodable, Unencodable
 from holdfast.journal.payload import NOTHING, Payload
 from holdfast.programs.function import values
 from holdfast.programs.function.values import Signature, decode, encode
@@ -212,7 +212,7 @@ def test_annotations_that_cannot_be_resolved_are_refused() -> None:
     def function(a: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
         ...
 
-    with pytest.raises(InvalidDefinition, match="TYPE_CHECKING"):
+    with pytest.raises(InvalidFunction, match="TYPE_CHECKING"):
         Signature(function, "function")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.testing.stores.gate_samples import receipt, task
+from holdfast.testing.stores.governance.samples import receipt, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,

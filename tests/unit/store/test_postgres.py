@@ -25,8 +25,8 @@ from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
 from holdfast.store.statements import load_migrations
 from holdfast.testing.postgres import PostgresServer, server
-from holdfast.testing.stores.artefacts import artefact, governed_end, keep
-from holdfast.testing.stores.gate_samples import block, note, noted, receipt, seal, task
+from holdfast.testing.stores.governance.files import governed_end, keep, kept_file
+from holdfast.testing.stores.governance.samples import block, note, noted, receipt, seal, task
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -717,11 +717,11 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
             other = await connect(url)
             async with other.transaction():
                 await seal_within(other, [p.Sealing(block(), (entry.sequence,))])
-                keeping = asyncio.create_task(keep(store, artefact(p.EVIDENCE), b"data"))
+                keeping = asyncio.create_task(keep(store, kept_file(p.EVIDENCE), b"data"))
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await keeping is False
-            assert await store.artefacts(key()) == []
+            assert await store.files(key()) == []
 
     asyncio.run(judge())
 
@@ -734,11 +734,11 @@ def test_files_are_kept_in_the_order_in_which_runs_are_locked(url: str) -> None:
         async with opened(url) as (store,):
             for name in ("b", "a"):
                 await governed_end(store, name)
-            files = [p.File(artefact(p.EVIDENCE, run=name), b"data") for name in ("b", "a")]
+            files = [p.File(kept_file(p.EVIDENCE, run=name), b"data") for name in ("b", "a")]
             other = await connect(url)
             async with other.transaction():
                 await other.fetch(lock, *key("a"))
-                keeping = asyncio.create_task(store.keep_artefacts(files))
+                keeping = asyncio.create_task(store.keep_files(files))
                 await until(lambda: raw(url, _WAITING))
                 await other.fetch(lock, *key("b"))
             await other.close()
@@ -747,7 +747,7 @@ def test_files_are_kept_in_the_order_in_which_runs_are_locked(url: str) -> None:
     asyncio.run(judge())
 
 
-def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
+def test_sealing_waits_for_evidence_that_is_being_kept_file(url: str) -> None:
     """Its hash cannot be seen in the row yet, and must not stay there."""
 
     async def judge() -> None:

@@ -29,9 +29,9 @@ from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.sql import GATE, SQL
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.statements import load_migrations
-from holdfast.testing.stores.gate_samples import block, noted, receipt, seal
+from holdfast.testing.stores.governance.samples import block, noted, receipt, seal
+from holdfast.testing.stores.governance.writes import write
 from holdfast.testing.stores.samples import NOW, TENANT, begun, commit, deliver, key, leased, row, start, worker
-from holdfast.testing.stores.writes import write
 
 NEWEST = len(load_migrations("holdfast.store.sqlite"))
 

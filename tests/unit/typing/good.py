@@ -32,7 +32,7 @@ from holdfast import (
     uuid,
     workflow,
 )
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 
 
 @dataclass

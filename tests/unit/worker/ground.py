@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast import Holdfast, Policy, WorkerOptions
+from holdfast.audit import records as r
+from holdfast.audit.collector import entries_of
 from holdfast.errors import StoreUnavailable
-from holdfast.gate import records as r
-from holdfast.gate.policy import parse
-from holdfast.programs.function.definitions import STEPS, Step, Workflow
+from holdfast.gate.policy.policy import parse
+from holdfast.programs.function.decorators import STEPS, Step, Workflow
+from holdfast.runs.clock import SYSTEM_CLOCK, Clock
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.clock import SYSTEM_CLOCK, Clock
-from holdfast.worker.gathering import entries_of
 from holdfast.worker.heart import LoopPulse
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ async def _bury() -> None:
         await asyncio.wait(left, timeout=1)
 
 
-async def asked(app: Holdfast, run: str, *, other_than: str | None = None) -> p.Task:
+async def asked(app: Holdfast, run: str, *, other_than: str | None = None) -> p.TaskRow:
     """Wait until the run asks something, or something else than before."""
     while True:
         async for task in app.tasks.list(run=run):
@@ -209,6 +209,6 @@ async def told(app: Holdfast, kind: type[R], run: str | None = None, tenant: str
     return [record for record in found if isinstance(record, kind)]
 
 
-async def receipts(app: Holdfast, run: str | None = None) -> list[p.Receipt]:
+async def receipts(app: Holdfast, run: str | None = None) -> list[p.ReceiptRow]:
     """The rows of the receipts."""
     return await app.store.receipts(p.ReceiptQuery(run=run), 100)

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from holdfast import RunCancelled, action, workflow
+from holdfast.audit import records as r
+from holdfast.audit import task_changes
 from holdfast.errors import CallerError, InvalidRequest, TaskClosed, TaskForbidden
-from holdfast.gate import records as r
-from holdfast.gate.tasks import answer
 from holdfast.store import protocol as p
-from holdfast.worker import asking as worker_asking
+from holdfast.tasks.answers import answer
 from tests.unit.worker.ground import Ground, asked, asking, kill, policy_of, receipts, rested, told
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, pay, paying
 
@@ -245,17 +245,17 @@ def test_what_is_refused_is_not_in_the_audit(virtual: Ground) -> None:
 
 def test_an_answer_at_the_last_moment_leaves_no_refusal(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker found the task expired, and before it could say so somebody answered: only what counts is noted."""
-    closing = worker_asking.expired
+    closing = task_changes.expired
 
-    def overtaken(task: p.Task, now: int, refused: p.Note) -> p.PutTask:
+    def overtaken(task: p.TaskRow, now: int, refused: p.Note) -> p.PutTask:
         said = answer(task, "bob", "approved", "", task.created_at)
         with pytest.raises(StopIteration):  # it is answered, with no wait in between
-            virtual.store.commit([worker_asking.put(said, "approved", task.created_at, "bob")]).send(None)
+            virtual.store.commit([task_changes.put(said, "approved", task.created_at, "bob")]).send(None)
         return closing(task, now, refused)
 
     async def main(ground: Ground) -> list[str]:
         async with ground.engine(*ALL, policy=asking(expires_in="1h")) as app:
-            monkeypatch.setattr(worker_asking, "expired", overtaken)
+            monkeypatch.setattr(task_changes, "expired", overtaken)
             run = await app.start(paying, "a-1", id="one")
             result = await run.result()
             assert [each.effect for each in await told(app, r.Decided, "one")] == ["needs_approval", "allow"]
@@ -462,7 +462,7 @@ def test_of_two_answers_at_once_one_counts(ground: Ground) -> None:
                 app.tasks.approve(task.id, by="cid"),
                 return_exceptions=True,
             )
-            assert sorted(type(answer).__name__ for answer in answers) == ["Task", "TaskClosed"]
+            assert sorted(type(answer).__name__ for answer in answers) == ["TaskClosed", "TaskRow"]
             await run.result(30)
 
     ground.play(main)

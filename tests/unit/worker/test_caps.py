@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, spawn, workflow
-from holdfast.gate import records as r
+from holdfast.audit import records as r
 from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, policy_of, receipts, rested, told, until
 
 DONE: list[str] = []

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast
-from holdfast.gate.tasks import answer
+from holdfast.runs import messages
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.worker import messages
+from holdfast.tasks.answers import answer
 from tests.unit.worker.ground import Ground, asked, asking, kill, line_of, rested
 from tests.unit.worker.paying import ALL, DONE, careful, paying
 
@@ -22,13 +22,13 @@ def nothing_done() -> None:
     DONE.clear()
 
 
-def forge(ground: Ground, task: p.Task) -> None:
+def forge(ground: Ground, task: p.TaskRow) -> None:
     """Write a task's row by hand."""
     assert isinstance(ground.store, MemoryStore)
     ground.store._tables.tasks[task.tenant, task.id] = task
 
 
-async def tell(app: Holdfast, task: p.Task) -> None:
+async def tell(app: Holdfast, task: p.TaskRow) -> None:
     """Put a message into the run's inbox by hand."""
     key = p.Key(task.tenant, task.run)
     await line_of(app)._store.commit([p.Deliver(key, messages.answered(task, 1))])
@@ -42,18 +42,18 @@ async def parked(app: Holdfast, run: str) -> str:
     return pause
 
 
-def approved(task: p.Task, who: str = "mallory") -> p.Task:
+def approved(task: p.TaskRow, who: str = "mallory") -> p.TaskRow:
     return answer(replace(task, candidates=()), who, "approved", "", task.created_at)
 
 
-def rejected(task: p.Task) -> p.Task:
+def rejected(task: p.TaskRow) -> p.TaskRow:
     return answer(task, "mallory", "rejected", "", task.created_at)
 
 
 @pytest.mark.parametrize("forged", [approved, rejected])
 @pytest.mark.parametrize("way", ["row", "message", "both"])
 def test_a_forged_answer_parks_the_run_and_does_nothing(
-    virtual: Ground, way: str, forged: Callable[[p.Task], p.Task]
+    virtual: Ground, way: str, forged: Callable[[p.TaskRow], p.TaskRow]
 ) -> None:
     """Whether the row was changed and another worker takes the run, or the run is told so."""
 
@@ -81,7 +81,7 @@ def test_a_forged_answer_parks_the_run_and_does_nothing(
     assert DONE == []
 
 
-async def stir(app: Holdfast, task: p.Task) -> None:
+async def stir(app: Holdfast, task: p.TaskRow) -> None:
     """Have the run's call judged once more."""
     root, position = task.root, task.position
     key = p.Key(task.tenant, task.run)
@@ -141,8 +141,8 @@ def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch
     told = MemoryStore.told
 
     async def counting(
-        store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None
-    ) -> list[p.Entry]:
+        store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
         reads.extend(span.key for span in spans)
         return await told(store, spans, limit, after)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, RunCancelled, RunFailed, Trigger, WorkerOptions, action, continue_as_new, spawn, workflow
+from holdfast.audit import records as r
+from holdfast.audit.check.bundle import verify_bundle
 from holdfast.errors import InvalidPolicy, RunConflict
-from holdfast.gate import records as r
-from holdfast.gate.verifying import verify_bundle
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import FREE, OPTIONS, Ground, asked, asking, policy_of, receipts, rested, told, until
 
@@ -255,7 +255,7 @@ async def evidence(app: Holdfast, run: str, generation: int = 0) -> bytes:
     """Wait until a run has its evidence."""
     while (await app.run(run).info()).evidence is None:
         await app.changed(0.5)
-    data = await app.store.artefact(p.Key("default", run), generation, p.EVIDENCE)
+    data = await app.store.file(p.Key("default", run), generation, p.EVIDENCE)
     assert data is not None
     return data
 
@@ -316,7 +316,7 @@ def test_a_worker_may_leave_evidence_to_others(virtual: Ground) -> None:
             await run.result()
             await asyncio.sleep(600)
             assert (await run.info()).evidence is None
-            assert await app.store.artefacts(run.key) == []
+            assert await app.store.files(run.key) == []
         async with ground.engine(*ALL, options=EVIDENT) as app:
             await evidence(app, "one")
 

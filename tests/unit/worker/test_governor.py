@@ -9,7 +9,7 @@ import time
 import pytest
 
 from holdfast import ActionDenied, Cost, action, workflow
-from holdfast.gate import records as r
+from holdfast.audit import records as r
 from tests.unit.worker.ground import FREE, Ground, asked, asking, policy_of, receipts, rested, told
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, paid, pay, paying, stepping
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from holdfast import OutcomeUnknown, RetryPolicy, RunCancelled, action, workflow
+from holdfast.audit import records as r
+from holdfast.audit.task_changes import put
 from holdfast.errors import StoreUnavailable
-from holdfast.gate import records as r
-from holdfast.gate import tasks
 from holdfast.store import protocol as p
-from holdfast.worker.asking import put
+from holdfast.tasks import answers as tasks
 from tests.unit.worker.ground import FREE, Ground, asked, asking, kill, policy_of, rested, told
 from tests.unit.worker.paying import ALL, DONE, paid, paying
 

@@ -11,7 +11,7 @@ from holdfast import RetryableError, TerminalError, step
 from holdfast.journal.payload import Err, Ok
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.definitions import Step
+from holdfast.programs.function.decorators import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
 from holdfast.testing.virtual import VirtualClock, run_virtually

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast import Holdfast, RunFailed, Trigger, spawn, step, workflow
 from holdfast.errors import RunConflict
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
-from holdfast.testing.stores.artefacts import keep
-from holdfast.worker.births import DEFAULT_TENANT
+from holdfast.testing.stores.governance.files import keep
 
 CALLS: list[str] = []
 TOLD = "run id 'used' was used before, and its evidence is kept: choose another id."
@@ -48,7 +48,7 @@ async def retire(app: Holdfast, run: str) -> None:
     """Have evidence kept under an id that no run has."""
     data = b"evidence"
     key = p.Key(DEFAULT_TENANT, run)
-    await keep(app.store, p.Artefact(key, 0, p.EVIDENCE, hashlib.sha256(data).digest(), len(data), 0), data)
+    await keep(app.store, p.KeptFile(key, 0, p.EVIDENCE, hashlib.sha256(data).digest(), len(data), 0), data)
 
 
 def test_a_run_is_not_started_under_an_id_whose_evidence_is_kept() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast import RunCancelled, RunFailed, StepFailed, action, step, workflow
-from holdfast.gate import records as r
-from holdfast.worker import children
+from holdfast.audit import records as r
+from holdfast.runs import children
 from holdfast.worker.performer import step_info
 from tests.unit.worker.ground import Ground, asked, kill, receipts, told, until
 

@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast, RunFailed, WorkerOptions, receive, step, workflow
-from holdfast.client.verifying import verify_run
+from holdfast.audit.check.journal import verify_run
 from holdfast.errors import RunConflict
 from holdfast.journal import events as e
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import ActionDenied, RetryPolicy, RunFailed, action, step, workflow
+from holdfast.audit import records as r
 from holdfast.errors import Unencodable
-from holdfast.gate import records as r
 from holdfast.journal.blobs import THRESHOLD_BYTES
 from holdfast.journal.cbor import canonical
 from holdfast.store import protocol as p
-from tests.unit.gate.test_judging import RECEIPT
+from tests.unit.gate.test_judgement import RECEIPT
 from tests.unit.worker.ground import FREE, Ground, asked, asking, meets, policy_of, receipts, told, until
 
 DONE: list[str] = []

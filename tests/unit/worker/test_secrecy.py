@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, OutcomeUnknown, Receipt, RunFailed, TerminalError, WorkerOptions, action, workflow
-from holdfast.cli.records import entry_record
-from holdfast.cli.timeline import fold
-from holdfast.client.journals import read
-from holdfast.gate import records as r
-from holdfast.gate.verifying import verify_bundle
+from holdfast.audit import records as r
+from holdfast.audit.check.bundle import verify_bundle
+from holdfast.audit.collector import entries_of
+from holdfast.client.views.records import entry_record
+from holdfast.client.views.timeline import fold
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Payload
@@ -24,8 +24,8 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.journal.secrecy import marked, visible
 from holdfast.kernel.commands import same
+from holdfast.runs.journals import read
 from holdfast.store import protocol as p
-from holdfast.worker.gathering import entries_of
 from tests.unit.worker.ground import Ground, asked, asking, policy_of, receipts, told
 
 TOKEN, PASSWORD = "tok-4f9a1c", "pass'word\n77"
@@ -222,7 +222,7 @@ def test_evidence_holds_no_secret_and_no_value(virtual: Ground) -> None:
             await run.result()
             while (await run.info()).evidence is None:
                 await app.changed(1)
-            data = await app.store.artefact(run.key, 0, p.EVIDENCE)
+            data = await app.store.file(run.key, 0, p.EVIDENCE)
             assert data is not None
             (key,) = await app.store.signing_keys()
             assert verify_bundle(data, [key.public]).good

@@ -27,9 +27,9 @@ from holdfast import (
     step_info,
     workflow,
 )
+from holdfast.audit import records as r
 from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
-from holdfast.gate import records as r
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import Ground, asked, asking, kill, policy_of, receipts, rested, told, until
 
@@ -646,7 +646,7 @@ async def acting(ground: Ground, door: asyncio.Event) -> tuple[Workflow[..., str
 def test_an_act_under_way_is_not_cut_off_by_a_cancellation(virtual: Ground) -> None:
     """The run ends at once; the act goes on to its end, and its receipt says what came of it."""
 
-    async def main(ground: Ground) -> p.Receipt:
+    async def main(ground: Ground) -> p.ReceiptRow:
         door = asyncio.Event()
         flow, begun = await acting(ground, door)
         async with ground.engine(flow) as app:

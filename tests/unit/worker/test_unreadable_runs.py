@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from holdfast import Holdfast, action, receive, step, workflow
 from holdfast.errors import StoreCorrupt
-from holdfast.programs.function.definitions import Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
-from holdfast.worker.governor import Governor
+from holdfast.worker.gate.governor import Governor
 from tests.unit.worker.ground import Ground, Line, asked, asking, rested, until
 
 DONE: list[str] = []
@@ -259,7 +259,7 @@ def test_queued_work_that_cannot_be_read_parks_its_run_and_is_offered_anew(
     async def main(ground: Ground) -> None:
         claim_work = ground.store.claim_work
 
-        async def damaged(*args: Any) -> p.WorkClaim:
+        async def damaged(*args: Any) -> p.ClaimedWork:
             claim = await claim_work(*args)
             works = [replace(work, body=b"\xff") if work.key.run == "bad" else work for work in claim.work]
             return replace(claim, work=works)

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeVar, overload
 
 from holdfast.errors import InvalidRequest
 from holdfast.journal.payload import RetryPolicy
-from holdfast.programs.function.definitions import Workflow, current
+from holdfast.programs.function.decorators import Workflow, current
 from holdfast.programs.function.failures import ContinueAsNew
 from holdfast.programs.function.joinset import JoinSet
 from holdfast.programs.function.values import decode, encode

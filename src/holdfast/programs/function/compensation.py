@@ -23,7 +23,7 @@ from holdfast.programs.function.failures import revive
 from holdfast.programs.function.values import decode, encode
 
 if TYPE_CHECKING:
-    from holdfast.programs.function.definitions import Step
+    from holdfast.programs.function.decorators import Step
     from holdfast.programs.function.loop import DurableLoop
     from holdfast.programs.function.program import FunctionProgram
 

@@ -11,7 +11,7 @@ from holdfast.programs.function.call_site import DISCARDED, complaint, is_discar
 from holdfast.programs.function.loop import durable_loop
 
 if TYPE_CHECKING:
-    from holdfast.programs.function.definitions import Durable
+    from holdfast.programs.function.decorators import Durable
 
 R_co = TypeVar("R_co", covariant=True)
 

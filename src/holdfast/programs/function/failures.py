@@ -6,12 +6,17 @@ import builtins
 import sys
 import traceback
 from functools import lru_cache
-from typing import cast
+from typing import Final, cast
 
-from holdfast.errors import AuthorError, NotAwaited, StepFailed
+from holdfast.errors import AuthorError, InvalidFunction, NotAwaited, StepFailed
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 
 TRACE_LIMIT = 4000
+
+RECORDED: Final[dict[str, type[Exception]]] = {"holdfast.errors:InvalidDefinition": InvalidFunction}
+"""Names that journals have for classes that are called otherwise now. A recorded name is for ever."""
+
+_NAMES: Final[dict[type[BaseException], str]] = {kind: name for name, kind in RECORDED.items()}
 
 
 class ContinueAsNew(BaseException):
@@ -54,7 +59,12 @@ def describe(error: BaseException) -> Failure:
         return error.failure
     kind = type(error)
     trace = "".join(traceback.format_exception(error, limit=-20))
-    return Failure(f"{kind.__module__}:{kind.__qualname__}", _clean(_message(error)), _clean(_end_of(trace)))
+    return Failure(name_of(kind), _clean(_message(error)), _clean(_end_of(trace)))
+
+
+def name_of(kind: type[BaseException]) -> str:
+    """What the journal calls a class of errors."""
+    return _NAMES.get(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _message(error: BaseException) -> str:
@@ -104,6 +114,8 @@ def _initialize(self: StepFailed, message: str, *, failure: object = None) -> No
 
 
 def _find(name: str) -> type[Exception] | None:
+    if name in RECORDED:
+        return RECORDED[name]
     module_name, _, qualname = name.partition(":")
     module = builtins if module_name == "builtins" else sys.modules.get(module_name)
     found: object = module

@@ -15,7 +15,7 @@ from holdfast.programs.function.failures import ContinueAsNew, is_at_fault
 
 if TYPE_CHECKING:
     from holdfast.journal.payload import Payload
-    from holdfast.programs.function.definitions import Step, Workflow
+    from holdfast.programs.function.decorators import Step, Workflow
 
 
 class FirstEdition:

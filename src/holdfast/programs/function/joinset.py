@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from holdfast.errors import InvalidDefinition
+from holdfast.errors import InvalidFunction
 from holdfast.journal.events import All, AwaitKind
 from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.function.definitions import Durable, Step, current
+from holdfast.programs.function.decorators import Durable, Step, current
 from holdfast.programs.function.durable_call import Call
 from holdfast.programs.function.failures import unwrap
 
@@ -86,7 +86,7 @@ class JoinSet(Generic[T]):
             call.claim()
             call, args, kwargs = call.definition, call.args, call.kwargs
         if not isinstance(call, Durable):
-            raise InvalidDefinition(f"a join set takes calls of steps and workflows, not {call!r}")
+            raise InvalidFunction(f"a join set takes calls of steps and workflows, not {call!r}")
         promise = call.schedule(loop, args, kwargs)
         loop.scribe.submit(self._id, promise)
         self._members.calls[promise] = (call, args)

@@ -24,7 +24,7 @@ from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
 
 if TYPE_CHECKING:
-    from holdfast.programs.function.definitions import Workflow
+    from holdfast.programs.function.decorators import Workflow
     from holdfast.programs.function.joinset import JoinSet, Members
 
 LISTED: Final = 16

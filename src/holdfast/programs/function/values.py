@@ -16,7 +16,7 @@ from typing import Any, Final, get_args, get_type_hints
 import cbor2
 import msgspec
 
-from holdfast.errors import InvalidArguments, InvalidDefinition, PayloadTooLarge, Undecodable, Unencodable
+from holdfast.errors import InvalidArguments, InvalidFunction, PayloadTooLarge, Undecodable, Unencodable
 from holdfast.journal.cbor import TooDeep, Unfit, readable, write
 from holdfast.journal.payload import NOTHING, Payload
 
@@ -138,7 +138,7 @@ class Signature:
         try:
             hints = get_type_hints(function)
         except Exception as error:
-            raise InvalidDefinition(
+            raise InvalidFunction(
                 f"the annotations of {name!r} cannot be resolved ({error}): define or import every name they use at "
                 "module level, outside TYPE_CHECKING."
             ) from error

@@ -14,13 +14,13 @@ from holdfast.store.memory.gating import note
 from holdfast.store.memory.tables import Tables
 
 
-class Auditing(ABC):
+class MemoryAudit(ABC):
     """The operations of the memory store on the audit."""
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Tables]: ...
 
-    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         with self._transaction() as tables:
             found = [entry for entry in tables.audit if _asked(entry, query)]
             if after is not None:
@@ -29,14 +29,14 @@ class Auditing(ABC):
                 found = [entry for entry in found if _place(entry) > place]
         return heapq.nsmallest(limit, found, key=_place)
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         wanted = {tuple(span.key): span for span in spans}
         with self._transaction() as tables:
             rest = tables.audit[0 if after is None else after.sequence :]
         found = (entry for entry in rest if _within(entry, wanted.get((entry.tenant, entry.run or ""))))
         return [entry for _, entry in zip(range(limit), found, strict=False)]
 
-    async def unsealed(self, limit: int) -> list[p.Entry]:
+    async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         with self._transaction() as tables:
             return [entry for entry in tables.audit if entry.position is None][:limit]
 
@@ -119,12 +119,12 @@ def _signs(tables: Tables, block: p.Block) -> bool:
     return not keys or keys[max(keys)].id == block.signer
 
 
-def _place(entry: p.Entry) -> tuple[bool, int]:
+def _place(entry: p.AuditEntry) -> tuple[bool, int]:
     """Sealed entries come first."""
     return (entry.position is None, entry.sequence if entry.position is None else entry.position)
 
 
-def _asked(entry: p.Entry, query: p.AuditQuery) -> bool:
+def _asked(entry: p.AuditEntry, query: p.AuditQuery) -> bool:
     return (
         entry.tenant == query.tenant
         and query.run in (None, entry.run)
@@ -133,11 +133,11 @@ def _asked(entry: p.Entry, query: p.AuditQuery) -> bool:
     )
 
 
-def _within(entry: p.Entry, span: p.Span | None) -> bool:
+def _within(entry: p.AuditEntry, span: p.Span | None) -> bool:
     if span is None or entry.run is None or span.kind not in (None, entry.kind):
         return False
     return _in_time(entry, span.since, span.until)
 
 
-def _in_time(entry: p.Entry, since: int | None, until: int | None) -> bool:
+def _in_time(entry: p.AuditEntry, since: int | None, until: int | None) -> bool:
     return (since is None or entry.at >= since) and (until is None or entry.at < until)

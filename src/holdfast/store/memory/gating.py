@@ -19,7 +19,7 @@ def note(tables: Tables, change: p.Note) -> p.Answer:
         if (change.tenant, change.id) in tables.noted:
             return p.Noted()
         tables.noted.add((change.tenant, change.id))
-    entry = p.Entry(len(tables.audit) + 1, change.tenant, change.run, change.kind, change.at, change.body)
+    entry = p.AuditEntry(len(tables.audit) + 1, change.tenant, change.run, change.kind, change.at, change.body)
     tables.audit.append(entry)
     return p.Noted()
 
@@ -76,7 +76,7 @@ def _reverse(tables: Tables, tenant: str, reversed_id: str, by: str) -> None:
             tables.receipts[place] = replace(receipt, reversed_by=by)
 
 
-def put_task(tables: Tables, task: p.Task) -> tuple[p.Answer, bool]:
+def put_task(tables: Tables, task: p.TaskRow) -> tuple[p.Answer, bool]:
     """The answer, and whether the task was changed by this very change."""
     there = tables.tasks.get((task.tenant, task.id))
     if there == task:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.audit import Auditing
+from holdfast.store.memory.audit import MemoryAudit
 from holdfast.store.memory.tables import Tables
 
 
-class Governance(Auditing):
+class MemoryGovernance(MemoryAudit):
     """The operations of the memory store that belong to the gate."""
 
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
@@ -25,20 +25,22 @@ class Governance(Auditing):
                     found[key] = p.Governed(sorted(receipts, key=_opening), sorted(tasks, key=_making))
         return found
 
-    async def receipt(self, tenant: str, id: str) -> p.Receipt | None:
+    async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         with self._transaction() as tables:
             return next((r for r in tables.receipts.values() if (r.tenant, r.id) == (tenant, id)), None)
 
-    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Receipt]:
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
         wanted = set(ids)
         with self._transaction() as tables:
             return {r.id: r for r in tables.receipts.values() if r.tenant == tenant and r.id in wanted}
 
-    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+    async def receipt_of_key(self, tenant: str, key: str) -> p.ReceiptRow | None:
         with self._transaction() as tables:
             return tables.receipts.get((tenant, key))
 
-    async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
+    async def receipts(
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+    ) -> list[p.ReceiptRow]:
         with self._transaction() as tables:
             found = [
                 receipt
@@ -51,15 +53,15 @@ class Governance(Auditing):
             ]
         return heapq.nsmallest(limit, found, key=_opening)
 
-    async def task(self, tenant: str, id: str) -> p.Task | None:
+    async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         with self._transaction() as tables:
             return tables.tasks.get((tenant, id))
 
-    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.TaskRow]:
         with self._transaction() as tables:
             return {id: tables.tasks[tenant, id] for id in ids if (tenant, id) in tables.tasks}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
         with self._transaction() as tables:
             found = [
                 task
@@ -71,25 +73,25 @@ class Governance(Auditing):
             ]
         return heapq.nsmallest(limit, found, key=_making)
 
-    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
+    async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
         with self._transaction() as tables:
             sealed = _sealed_through(tables, files)
-            return [_keep(tables, file, sealed.get(file.artefact.key, -1)) for file in files]
+            return [_keep(tables, file, sealed.get(file.about.key, -1)) for file in files]
 
-    async def artefacts(self, key: p.Key) -> list[p.Artefact]:
+    async def files(self, key: p.Key) -> list[p.KeptFile]:
         with self._transaction() as tables:
-            found = [file.artefact for file in tables.artefacts.get(key, {}).values()]
-        return sorted(found, key=lambda artefact: (artefact.at, artefact.generation, artefact.name))
+            found = [file.about for file in tables.files.get(key, {}).values()]
+        return sorted(found, key=lambda kept: (kept.at, kept.generation, kept.name))
 
-    async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
+    async def file(self, key: p.Key, generation: int, name: str) -> bytes | None:
         with self._transaction() as tables:
-            file = tables.artefacts.get(key, {}).get((generation, name))
+            file = tables.files.get(key, {}).get((generation, name))
             return None if file is None else file.data
 
     async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
         with self._transaction() as tables:
-            kept = [file for key in sorted(set(keys)) for _, file in sorted(tables.artefacts.get(key, {}).items())]
-        return [replace(file, through=-1) for file in kept if file.artefact.name == p.EVIDENCE]
+            kept = [file for key in sorted(set(keys)) for _, file in sorted(tables.files.get(key, {}).items())]
+        return [replace(file, through=-1) for file in kept if file.about.name == p.EVIDENCE]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         with self._transaction() as tables:
@@ -117,7 +119,7 @@ def lacks_evidence(run: p.Run) -> bool:
 def _sealed_through(tables: Tables, files: Sequence[p.File]) -> dict[p.Key, int]:
     """The position of the last sealed entry of each run that has one."""
     found: dict[p.Key, int] = {}
-    wanted = {file.artefact.key for file in files}
+    wanted = {file.about.key for file in files}
     for entry in tables.audit:
         if entry.position is not None and entry.run is not None and (key := p.Key(entry.tenant, entry.run)) in wanted:
             found[key] = max(entry.position, found.get(key, -1))
@@ -125,26 +127,26 @@ def _sealed_through(tables: Tables, files: Sequence[p.File]) -> dict[p.Key, int]
 
 
 def _keep(tables: Tables, file: p.File, sealed_through: int) -> bool:
-    artefact = file.artefact
-    is_evidence = artefact.name == p.EVIDENCE
+    kept = file.about
+    is_evidence = kept.name == p.EVIDENCE
     if is_evidence and sealed_through > file.through:
         return False
     tables.keep(file)
-    run = tables.runs.get(artefact.key)
-    if is_evidence and run is not None and run.generation == artefact.generation:
-        tables.put(replace(run, evidence=artefact.sha256))
+    run = tables.runs.get(kept.key)
+    if is_evidence and run is not None and run.generation == kept.generation:
+        tables.put(replace(run, evidence=kept.sha256))
     return True
 
 
-def _lives(tables: Tables, key: p.Key, task: p.Task) -> bool:
+def _lives(tables: Tables, key: p.Key, task: p.TaskRow) -> bool:
     run = tables.runs.get(key)
     here = (task.tenant, task.run) == key and run is not None and run.generation == task.generation
     return here and task.status != "cancelled"
 
 
-def _opening(receipt: p.Receipt) -> tuple[int, str, str]:
+def _opening(receipt: p.ReceiptRow) -> tuple[int, str, str]:
     return (receipt.opened_at, receipt.tenant, receipt.id)
 
 
-def _making(task: p.Task) -> tuple[int, str, str]:
+def _making(task: p.TaskRow) -> tuple[int, str, str]:
     return (task.created_at, task.tenant, task.id)

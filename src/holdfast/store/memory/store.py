@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.memory import handovers
-from holdfast.store.memory.admitting import admitted
+from holdfast.store.memory.admission import admitted
 from holdfast.store.memory.changes import apply
-from holdfast.store.memory.governance import Governance, lacks_evidence
+from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
 from holdfast.store.memory.tables import Tables, Watcher
 
 SCHEMA: Final = 1
@@ -33,7 +33,7 @@ def _wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryStore(Governance):
+class MemoryStore(MemoryGovernance):
     """Runs in this process alone. ``clock`` gives the store's own time in microseconds, by which workers expire."""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
@@ -76,7 +76,7 @@ class MemoryStore(Governance):
     def _expiry(self, ttl_seconds: float) -> int:
         return self._clock() + round(ttl_seconds * 1e6)
 
-    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+    async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
         with self._transaction() as tables:
             known = tables.workers.get(worker.id, worker)
             tables.workers[worker.id] = replace(known, expires_at=self._expiry(ttl_seconds))
@@ -115,7 +115,7 @@ class MemoryStore(Governance):
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
-    ) -> p.Claim:
+    ) -> p.ClaimedRuns:
         known = frozenset(workflows)
         with self._transaction() as tables:
             _wake(tables, now)
@@ -140,7 +140,7 @@ class MemoryStore(Governance):
             for run in claimed:
                 tables.put(run)
             wakes = [tables.runs[key].wake_at for key in tables.sleeping]
-            return p.Claim(claimed, min((at for at in (next_at, *wakes) if at is not None), default=None))
+            return p.ClaimedRuns(claimed, min((at for at in (next_at, *wakes) if at is not None), default=None))
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         with self._transaction() as tables:
@@ -156,7 +156,7 @@ class MemoryStore(Governance):
 
     async def claim_work(
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
-    ) -> p.WorkClaim:
+    ) -> p.ClaimedWork:
         claimed: list[p.Work] = []
         known = None if steps is None else set(steps)
 
@@ -175,7 +175,7 @@ class MemoryStore(Governance):
             for work in leased:
                 tables.offer(work, worker)
             left = [work.available_at for work, owner, _ in tables.offers() if fits(work, owner)]
-        return p.WorkClaim(leased, min(left, default=None))
+        return p.ClaimedWork(leased, min(left, default=None))
 
     async def leased(self, worker: str) -> p.Leased:
         with self._transaction() as tables:
@@ -235,7 +235,7 @@ class MemoryStore(Governance):
         with self._transaction() as tables:
             return [progress for _, progress in sorted(tables.progress.get(key, {}).items())]
 
-    async def workers(self) -> list[p.Worker]:
+    async def workers(self) -> list[p.WorkerRow]:
         with self._transaction() as tables:
             return _in_order(tables)
 
@@ -340,7 +340,7 @@ def _wake(tables: Tables, now: int) -> None:
             tables.put(replace(run, ready_at=ready_at, wake_at=None))
 
 
-def _in_order(tables: Tables) -> list[p.Worker]:
+def _in_order(tables: Tables) -> list[p.WorkerRow]:
     return sorted(tables.workers.values(), key=lambda worker: (worker.started_at, worker.id))
 
 

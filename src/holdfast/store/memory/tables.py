@@ -14,21 +14,21 @@ from typing import NamedTuple
 
 from holdfast.store.protocol import (
     EVIDENCE,
+    AuditEntry,
     Block,
     ChainEnd,
     Declined,
-    Entry,
     File,
     Key,
     Message,
     Progress,
-    Receipt,
+    ReceiptRow,
     Run,
     Segment,
     SigningKey,
-    Task,
+    TaskRow,
     Work,
-    Worker,
+    WorkerRow,
 )
 
 
@@ -62,15 +62,15 @@ class Tables:
     blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     blob_users: dict[tuple[str, bytes], set[Key]] = field(default_factory=dict)
     blob_uses: dict[Key, set[bytes]] = field(default_factory=dict)
-    workers: dict[str, Worker] = field(default_factory=dict)
-    receipts: dict[tuple[str, str], Receipt] = field(default_factory=dict)  # by tenant and idempotency key
-    tasks: dict[tuple[str, str], Task] = field(default_factory=dict)  # by tenant and id
-    audit: list[Entry] = field(default_factory=list)  # the entry of sequence n stands at n - 1
+    workers: dict[str, WorkerRow] = field(default_factory=dict)
+    receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
+    tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
+    audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n stands at n - 1
     noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
     chain_ends: dict[int, list[ChainEnd]] = field(default_factory=dict)  # by the number of the key they came with
-    artefacts: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
+    files: dict[Key, dict[tuple[int, str], File]] = field(default_factory=dict)
     retired: set[Key] = field(default_factory=set)  # ids under which evidence is kept, and those of their parents
     declined: dict[Key, dict[str, tuple[int, Declined]]] = field(default_factory=dict)  # by worker, with the generation
     ready: dict[Key, None] = field(default_factory=dict)
@@ -102,11 +102,11 @@ class Tables:
 
     def keep(self, file: File) -> None:
         """Keep a file. A child's id is its parent's, a ~ and more: evidence of it retires its parents, too."""
-        artefact = file.artefact
-        self.artefacts.setdefault(artefact.key, {})[artefact.generation, artefact.name] = file
-        if artefact.name == EVIDENCE:
-            names = artefact.key.run.split("~")
-            self.retired.update(Key(artefact.key.tenant, "~".join(names[:end])) for end in range(1, len(names) + 1))
+        kept = file.about
+        self.files.setdefault(kept.key, {})[kept.generation, kept.name] = file
+        if kept.name == EVIDENCE:
+            names = kept.key.run.split("~")
+            self.retired.update(Key(kept.key.tenant, "~".join(names[:end])) for end in range(1, len(names) + 1))
 
     def clear(self, key: Key) -> None:
         """Delete what only a run that goes on needs: its inbox, work and progress."""

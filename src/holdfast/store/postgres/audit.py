@@ -14,21 +14,21 @@ from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 
 
-class Auditing(Sessions):
+class PostgresAudit(Sessions):
     """The operations of the PostgreSQL store on the audit."""
 
-    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         behind = None if after is None else after.sequence
         conditions = (query.tenant, query.run, query.kind, query.since, query.until)
-        return [p.Entry(*row) for row in await self._read("entries", *conditions, limit, behind)]
+        return [p.AuditEntry(*row) for row in await self._read("entries", *conditions, limit, behind)]
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         wanted = columns([(*span.key, span.since, span.until, span.kind) for span in spans], 5)
         behind = 0 if after is None else after.sequence
-        return [p.Entry(*row) for row in await self._read("told", *wanted, limit, behind)]
+        return [p.AuditEntry(*row) for row in await self._read("told", *wanted, limit, behind)]
 
-    async def unsealed(self, limit: int) -> list[p.Entry]:
-        return [p.Entry(*row) for row in await self._look("unsealed", limit)]
+    async def unsealed(self, limit: int) -> list[p.AuditEntry]:
+        return [p.AuditEntry(*row) for row in await self._look("unsealed", limit)]
 
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         return [p.Block(*row) for row in await self._read("blocks", tenant, first, limit)]

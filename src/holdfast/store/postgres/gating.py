@@ -52,7 +52,7 @@ async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places
     return [answers[index] for index in range(len(changes))]
 
 
-async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Lines) -> list[p.Answer]:
+async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Columns) -> list[p.Answer]:
     given = [(*_receipt_row(change.receipt), change.instead_of) for change in changes]
     opened = {tuple(row) for row in await writer.fetch_columns("open_receipt", given, width=12)}
     there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened])
@@ -66,7 +66,7 @@ async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Lines)
     return [_opening(change, there.get(_key(change))) for change in changes]
 
 
-async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Lines) -> p.Answer:
+async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Columns) -> p.Answer:
     """Open one where a run of its line may have no write left."""
     receipt = change.receipt
     line = [(run, workflow, lines.writes[receipt.tenant, run]) for run, workflow in lines.above(receipt)]
@@ -81,14 +81,14 @@ async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Lines) -> 
     return full if is_open and there.token != receipt.token else _opening(change, there)
 
 
-def _opening(change: p.OpenReceipt, there: p.Receipt | None) -> p.Answer:
+def _opening(change: p.OpenReceipt, there: p.ReceiptRow | None) -> p.Answer:
     """The answer to an opening, by what it has not replaced."""
     if there is None or (there.state == "pending" and there.token == change.receipt.token):
         return p.Opened()
     return p.Taken(there)
 
 
-class _Lines:
+class _Columns:
     """The runs of some openings, each with those above it, their workflows, and how often all of them have written."""
 
     def __init__(self) -> None:
@@ -99,20 +99,20 @@ class _Lines:
         self._above.setdefault((tenant, below), []).append((run, workflow))
         self.writes[tenant, run] = writes
 
-    def above(self, receipt: p.Receipt) -> list[tuple[str, str]]:
+    def above(self, receipt: p.ReceiptRow) -> list[tuple[str, str]]:
         """The receipt's run and those above it, each with its workflow."""
         return self._above.get((receipt.tenant, receipt.run), [])
 
 
-async def _lines(writer: Writer, changes: Sequence[p.OpenReceipt]) -> _Lines:
-    lines = _Lines()
+async def _lines(writer: Writer, changes: Sequence[p.OpenReceipt]) -> _Columns:
+    lines = _Columns()
     runs = sorted({(change.receipt.tenant, change.receipt.run) for change in changes})
     for row in await writer.fetch_columns("writes_of_lines", runs, width=2) if runs else []:
         lines.add(*row)
     return lines
 
 
-def _may_be_capped(changes: Sequence[p.OpenReceipt], lines: _Lines) -> bool:
+def _may_be_capped(changes: Sequence[p.OpenReceipt], lines: _Columns) -> bool:
     """Whether a limit could be reached, were all of them opened."""
     more: Counter[tuple[str, str]] = Counter()
     for change in changes:
@@ -151,20 +151,20 @@ def _blobs_of(change: p.CloseReceipt) -> tuple[p.Key, p.Blobs]:
     return p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs
 
 
-def _same(there: dict[tuple[str, str], p.Receipt], receipt: p.Receipt) -> bool:
+def _same(there: dict[tuple[str, str], p.ReceiptRow], receipt: p.ReceiptRow) -> bool:
     """Whether it had been closed so before."""
     found = there.get((receipt.tenant, receipt.key))
     return found is not None and replace(found, reversed_by=None) == replace(receipt, reversed_by=None)
 
 
-async def _receipts_at(writer: Writer, keys: list[tuple[str, str]]) -> dict[tuple[str, str], p.Receipt]:
+async def _receipts_at(writer: Writer, keys: list[tuple[str, str]]) -> dict[tuple[str, str], p.ReceiptRow]:
     if not keys:
         return {}
     found = await writer.fetch_columns("receipts_at", keys, width=2)
     return {(row["tenant"], row["key"]): rows.receipt(row) for row in found}
 
 
-def _receipt_row(receipt: p.Receipt) -> tuple[Any, ...]:
+def _receipt_row(receipt: p.ReceiptRow) -> tuple[Any, ...]:
     return (
         receipt.tenant,
         receipt.key,
@@ -180,7 +180,7 @@ def _receipt_row(receipt: p.Receipt) -> tuple[Any, ...]:
     )
 
 
-def _receipt_body(receipt: p.Receipt) -> str:
+def _receipt_body(receipt: p.ReceiptRow) -> str:
     """The receipt without what is said of it later, by which a repetition would no longer be recognised."""
     return msgspec.json.encode(replace(receipt, reversed_by=None)).decode()
 
@@ -224,7 +224,7 @@ def _task_key(change: p.PutTask) -> tuple[str, str]:
     return change.task.tenant, change.task.id
 
 
-def _task_row(task: p.Task) -> tuple[Any, ...]:
+def _task_row(task: p.TaskRow) -> tuple[Any, ...]:
     body = msgspec.json.encode(task).decode()
     return (
         task.tenant,

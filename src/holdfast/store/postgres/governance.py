@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 
 from holdfast.store import protocol as p
 from holdfast.store.postgres import rows
-from holdfast.store.postgres.audit import Auditing
+from holdfast.store.postgres.audit import PostgresAudit
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
 
@@ -17,7 +17,7 @@ _PAGE: Final = 2000
 _LOOKED_FOR: Final = ("tenant", "key", "id", "run", "root", "position", "state", "token", "opened_at")
 
 
-class Governance(Auditing):
+class PostgresGovernance(PostgresAudit):
     """The operations of the PostgreSQL store that belong to the gate."""
 
     # -- receipts and tasks
@@ -32,34 +32,36 @@ class Governance(Auditing):
                 governed.tasks.append(rows.task(row["body"]))
         return found
 
-    async def receipt(self, tenant: str, id: str) -> p.Receipt | None:
+    async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         found = await self._read("receipt", tenant, id)
         return rows.receipt(found[0]) if found else None
 
-    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Receipt]:
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
         found = [rows.receipt(row) for row in await self._read("receipts_by_id", tenant, list(ids))]
         return {receipt.id: receipt for receipt in found}
 
-    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+    async def receipt_of_key(self, tenant: str, key: str) -> p.ReceiptRow | None:
         found = await self._read("receipt_of_key", tenant, key)
         return rows.receipt(found[0]) if found else None
 
-    async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
+    async def receipts(
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+    ) -> list[p.ReceiptRow]:
         clauses = rows.receipt_clauses(query, after)
         # With the tenant fixed, naming it in the order would hide that there is an index of just that order.
         order = "opened_at, id" if query.tenant is not None else "opened_at, tenant, id"
         found = await self._page("SELECT body, reversed_by FROM receipts", clauses, order, limit)
         return [rows.receipt(row) for row in found]
 
-    async def task(self, tenant: str, id: str) -> p.Task | None:
+    async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         found = await self._read("task", tenant, id)
         return rows.task(found[0]["body"]) if found else None
 
-    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.TaskRow]:
         found = [rows.task(row["body"]) for row in await self._read("tasks_by_id", tenant, list(ids))]
         return {task.id: task for task in found}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
         clauses = rows.task_clauses(query, after)
         order = "created_at, id" if query.tenant is not None else "created_at, tenant, id"
         return [rows.task(row["body"]) for row in await self._page("SELECT body FROM tasks", clauses, order, limit)]
@@ -72,7 +74,7 @@ class Governance(Auditing):
 
     # -- artefacts
 
-    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
+    async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
         if not files:
             return []
 
@@ -81,20 +83,20 @@ class Governance(Auditing):
                 await connection.fetch(SQL["share_chains"])
                 kept = await connection.fetch(SQL["keep_artefacts"], *columns(map(_kept, files), 10))
                 places = {tuple(row) for row in kept}
-                return [(*each.key, each.generation, each.name) in places for each in (f.artefact for f in files)]
+                return [(*each.key, each.generation, each.name) in places for each in (f.about for f in files)]
 
         return await self._retried(attempt)
 
-    async def artefacts(self, key: p.Key) -> list[p.Artefact]:
-        return [p.Artefact(p.Key(*row[:2]), *row[2:]) for row in await self._read("artefacts", *key)]
+    async def files(self, key: p.Key) -> list[p.KeptFile]:
+        return [p.KeptFile(p.Key(*row[:2]), *row[2:]) for row in await self._read("artefacts", *key)]
 
-    async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
+    async def file(self, key: p.Key, generation: int, name: str) -> bytes | None:
         found = await self._read("artefact", *key, generation, name)
         return found[0]["data"] if found else None
 
     async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
         found = await self._read("kept_evidence", *columns(dict.fromkeys(keys), 2), p.EVIDENCE)
-        return [p.File(p.Artefact(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
+        return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("evidence_due", limit)]
@@ -124,5 +126,5 @@ def _is_filed(row: Any) -> bool:
 
 def _kept(file: p.File) -> tuple[Any, ...]:
     """The parameters of what keeps a file."""
-    key, *told = astuple(file.artefact)
-    return (*key, *told, file.data, file.artefact.name == p.EVIDENCE, file.through)
+    key, *told = astuple(file.about)
+    return (*key, *told, file.data, file.about.name == p.EVIDENCE, file.through)

@@ -53,7 +53,7 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             assert_never(never)
 
 
-def _counts_of(receipt: p.Receipt) -> Iterator[Touched]:
+def _counts_of(receipt: p.ReceiptRow) -> Iterator[Touched]:
     """The counts of a run and of all that may stand above it, told by its id."""
     run, mark = receipt.run, CHILD_MARK
     while mark:

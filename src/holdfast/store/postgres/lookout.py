@@ -20,7 +20,7 @@ from typing import Final
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.primary import Primary
-from holdfast.store.postgres.vigil import Vigil
+from holdfast.store.postgres.watch import Vigil
 
 log = logging.getLogger("holdfast.store")
 

@@ -12,20 +12,20 @@ from holdfast.store.protocol import (
     Key,
     Message,
     Query,
-    Receipt,
     ReceiptQuery,
+    ReceiptRow,
     Received,
     Run,
     Segment,
-    Task,
     TaskQuery,
+    TaskRow,
     Work,
-    Worker,
+    WorkerRow,
 )
 
 _json = msgspec.json.Decoder(dict[str, str])
-_receipt = msgspec.json.Decoder(Receipt)
-_task = msgspec.json.Decoder(Task)
+_receipt = msgspec.json.Decoder(ReceiptRow)
+_task = msgspec.json.Decoder(TaskRow)
 
 
 def run(row: Sequence[Any]) -> Run:
@@ -88,18 +88,18 @@ def work(row: Sequence[Any]) -> Work:
     return Work(Key(tenant, run_id), *rest)
 
 
-def worker(row: Sequence[Any]) -> Worker:
+def worker(row: Sequence[Any]) -> WorkerRow:
     id_, host, pid, workflows, queues, started_at, expires_at = row
-    return Worker(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at)
+    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at)
 
 
-def receipt(row: Mapping[str, Any]) -> Receipt:
+def receipt(row: Mapping[str, Any]) -> ReceiptRow:
     """Of a row's body, and of who has reversed it since."""
     found = _receipt.decode(row["body"])
     return found if row["reversed_by"] is None else replace(found, reversed_by=row["reversed_by"])
 
 
-def task(body: str) -> Task:
+def task(body: str) -> TaskRow:
     return _task.decode(body)
 
 
@@ -149,7 +149,7 @@ def run_clauses(query: Query, after: Run | None) -> Clauses:
     return clauses
 
 
-def receipt_clauses(query: ReceiptQuery, after: Receipt | None) -> Clauses:
+def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, run=query.run, state=query.state)
     if query.connector is not None:
@@ -159,7 +159,7 @@ def receipt_clauses(query: ReceiptQuery, after: Receipt | None) -> Clauses:
     return clauses
 
 
-def task_clauses(query: TaskQuery, after: Task | None) -> Clauses:
+def task_clauses(query: TaskQuery, after: TaskRow | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, run=query.run)
     if query.status == "requested":

@@ -19,7 +19,7 @@ from holdfast.store.postgres.pool import Pool
 from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
-from holdfast.store.postgres.vigil import Vigil
+from holdfast.store.postgres.watch import Vigil
 
 POOL_SIZE: Final = 6
 TRIES: Final = 5

@@ -14,17 +14,17 @@ from typing import Any
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.postgres import handovers, rows
-from holdfast.store.postgres.admitting import claim_within
+from holdfast.store.postgres.admission import claim_within
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.governance import Governance
+from holdfast.store.postgres.governance import PostgresGovernance
 from holdfast.store.postgres.layers import Touched, concerns_others, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
 
 
-class PostgresStore(Governance):
+class PostgresStore(PostgresGovernance):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
@@ -61,7 +61,7 @@ class PostgresStore(Governance):
 
     # -- leases --------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+    async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
         # The lock comes first: a row without it looks like a worker that died.
         await self._attend(worker.id)
         await self._read(
@@ -124,7 +124,7 @@ class PostgresStore(Governance):
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
-    ) -> p.Claim:
+    ) -> p.ClaimedRuns:
         if limits is not None:
             async with self._transaction() as connection:
                 begun = handovers.CLAIM_BEGUN[has_declined]
@@ -133,7 +133,7 @@ class PostgresStore(Governance):
             await connection.execute(SQL["wake"], now)
             found = await connection.fetch(handovers.CLAIM[has_declined], worker, list(workflows), limit, now)
         claimed = [rows.run(row) for row in found if row["tenant"] is not None]
-        return p.Claim(claimed, found[0]["next_wake_at"])
+        return p.ClaimedRuns(claimed, found[0]["next_wake_at"])
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         async def attempt() -> bool:
@@ -149,11 +149,11 @@ class PostgresStore(Governance):
 
     async def claim_work(
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
-    ) -> p.WorkClaim:
+    ) -> p.ClaimedWork:
         names = None if steps is None else list(steps)
         found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now, names)
         work = [rows.work(row[:-1]) for row in found if row["tenant"] is not None]
-        return p.WorkClaim(work, found[0]["next_available_at"])
+        return p.ClaimedWork(work, found[0]["next_available_at"])
 
     async def leased(self, worker: str) -> p.Leased:
         runs = [rows.run(row) for row in await self._read("leased_runs", worker)]
@@ -217,7 +217,7 @@ class PostgresStore(Governance):
     async def progress_of(self, key: p.Key) -> list[p.Progress]:
         return [p.Progress(*row) for row in await self._look("progress_of", *key)]
 
-    async def workers(self) -> list[p.Worker]:
+    async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in await self._look("workers")]
 
     async def facts(self) -> p.Facts:

@@ -57,7 +57,7 @@ ORDER BY 1 LIMIT ?3
 LAST: Final = 2**63 - 1
 
 
-class Auditing(ABC):
+class SqliteAudit(ABC):
     """The operations of the SQLite store on the audit."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Auditing(ABC):
     @abstractmethod
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
-    async def entries(self, query: p.AuditQuery, limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         where, values = where_equal(tenant=query.tenant, run=query.run, kind=query.kind)
         for clause, bound in (("at >= ?", query.since), ("at < ?", query.until)):
             if bound is not None:
@@ -82,14 +82,14 @@ class Auditing(ABC):
             (*values, sequence, else_behind, limit, *values, sequence, sequence, limit),
         )
         # Each half comes in its order. What an altered position reads as is no place to sort it to.
-        return sorted((p.Entry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
+        return sorted((p.AuditEntry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.Entry | None = None) -> list[p.Entry]:
+    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         wanted = _json([[*span.key, span.since, span.until, span.kind] for span in spans])
-        return [p.Entry(*row) for row in self._read(TOLD, (wanted, 0 if after is None else after.sequence, limit))]
+        return [p.AuditEntry(*row) for row in self._read(TOLD, (wanted, 0 if after is None else after.sequence, limit))]
 
-    async def unsealed(self, limit: int) -> list[p.Entry]:
-        return [p.Entry(*row) for row in self._read(GATE["unsealed"], (limit,))]
+    async def unsealed(self, limit: int) -> list[p.AuditEntry]:
+        return [p.AuditEntry(*row) for row in self._read(GATE["unsealed"], (limit,))]
 
     async def blocks(self, tenant: str, first: int, limit: int) -> list[p.Block]:
         if first < 0:

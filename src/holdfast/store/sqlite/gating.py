@@ -16,20 +16,20 @@ from holdfast.store.sqlite.sql import GATE
 
 # Deterministic: a change committed again is recognised by its body.
 _encoder = msgspec.json.Encoder(order="deterministic")
-_receipts = msgspec.json.Decoder(p.Receipt)
-_tasks = msgspec.json.Decoder(p.Task)
+_receipts = msgspec.json.Decoder(p.ReceiptRow)
+_tasks = msgspec.json.Decoder(p.TaskRow)
 
 
-def read_receipt(body: str, reversed_by: str | None) -> p.Receipt:
+def read_receipt(body: str, reversed_by: str | None) -> p.ReceiptRow:
     receipt = _receipts.decode(body)
     return receipt if reversed_by is None else replace(receipt, reversed_by=reversed_by)
 
 
-def read_task(body: str) -> p.Task:
+def read_task(body: str) -> p.TaskRow:
     return _tasks.decode(body)
 
 
-def _write(value: p.Receipt | p.Task) -> str:
+def _write(value: p.ReceiptRow | p.TaskRow) -> str:
     return _encoder.encode(value).decode()
 
 
@@ -76,25 +76,25 @@ def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
     return p.Opened() if _is_repeated(there, receipt) else p.Taken(there)
 
 
-def _line(cursor: sqlite3.Cursor, receipt: p.Receipt) -> list[tuple[str, str, int]]:
+def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[tuple[str, str, int]]:
     return cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
 
 
-def _receipt_of_key(cursor: sqlite3.Cursor, receipt: p.Receipt) -> p.Receipt | None:
+def _receipt_of_key(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> p.ReceiptRow | None:
     found = cursor.execute(GATE["receipt_of_key"], (receipt.tenant, receipt.key)).fetchone()
     return None if found is None else read_receipt(*found)
 
 
-def _gives_way(there: p.Receipt, change: p.OpenReceipt) -> bool:
+def _gives_way(there: p.ReceiptRow, change: p.OpenReceipt) -> bool:
     is_open = there.state in ("pending", "unknown") and there.token == change.instead_of
     return is_open and not _is_repeated(there, change.receipt)
 
 
-def _is_repeated(there: p.Receipt, receipt: p.Receipt) -> bool:
+def _is_repeated(there: p.ReceiptRow, receipt: p.ReceiptRow) -> bool:
     return there.state == "pending" and there.token == receipt.token
 
 
-def close_receipt(cursor: sqlite3.Cursor, receipt: p.Receipt) -> tuple[p.Answer, bool]:
+def close_receipt(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> tuple[p.Answer, bool]:
     """The answer, and whether the receipt was closed by this very change: only then may what comes also be made."""
     body = _write(receipt if receipt.reversed_by is None else replace(receipt, reversed_by=None))
     cursor.execute(GATE["close_receipt"], (receipt.tenant, receipt.key, receipt.token, receipt.state, body))
@@ -106,7 +106,7 @@ def close_receipt(cursor: sqlite3.Cursor, receipt: p.Receipt) -> tuple[p.Answer,
     return p.Closed(), True
 
 
-def put_task(cursor: sqlite3.Cursor, task: p.Task) -> tuple[p.Answer, bool]:
+def put_task(cursor: sqlite3.Cursor, task: p.TaskRow) -> tuple[p.Answer, bool]:
     """The answer, and whether the task was changed by this very change."""
     body = _write(task)
     cursor.execute(

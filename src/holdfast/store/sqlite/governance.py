@@ -9,12 +9,12 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import rows
-from holdfast.store.sqlite.audit import Auditing, where_equal
+from holdfast.store.sqlite.audit import SqliteAudit, where_equal
 from holdfast.store.sqlite.gating import read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
 
-class Governance(Auditing):
+class SqliteGovernance(SqliteAudit):
     """The operations of the SQLite store that belong to the gate."""
 
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:
@@ -26,19 +26,21 @@ class Governance(Auditing):
                 found[key] = p.Governed(receipts, tasks)
         return found
 
-    async def receipt(self, tenant: str, id: str) -> p.Receipt | None:
+    async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
         found = self._read(GATE["receipt"], (tenant, id))
         return read_receipt(*found[0]) if found else None
 
-    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Receipt]:
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
         found = self._read(GATE["receipts_by_id"], (tenant, msgspec.json.encode(list(ids)).decode()))
         return {receipt.id: receipt for receipt in (read_receipt(*row) for row in found)}
 
-    async def receipt_of_key(self, tenant: str, key: str) -> p.Receipt | None:
+    async def receipt_of_key(self, tenant: str, key: str) -> p.ReceiptRow | None:
         found = self._read(GATE["receipt_of_key"], (tenant, key))
         return read_receipt(*found[0]) if found else None
 
-    async def receipts(self, query: p.ReceiptQuery, limit: int, after: p.Receipt | None = None) -> list[p.Receipt]:
+    async def receipts(
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+    ) -> list[p.ReceiptRow]:
         where, values = where_equal(tenant=query.tenant, run=query.run, state=query.state, connector=query.connector)
         if after is not None:
             where += " AND (opened_at, tenant, id) > (?, ?, ?)"
@@ -47,15 +49,15 @@ class Governance(Auditing):
         sql = f"SELECT body, reversed_by FROM receipts WHERE {where} {order}"  # noqa: S608  # values are bound
         return [read_receipt(*row) for row in self._read(sql, (*values, limit))]
 
-    async def task(self, tenant: str, id: str) -> p.Task | None:
+    async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         found = self._read(GATE["task"], (tenant, id))
         return read_task(*found[0]) if found else None
 
-    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.Task]:
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.TaskRow]:
         found = self._read(GATE["tasks_by_id"], (tenant, msgspec.json.encode(list(ids)).decode()))
         return {task.id: task for task in (read_task(*row) for row in found)}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.Task | None = None) -> list[p.Task]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
         where, values = where_equal(tenant=query.tenant, status=query.status, run=query.run)
         if after is not None:
             where += " AND (created_at, tenant, id) > (?, ?, ?)"
@@ -63,20 +65,20 @@ class Governance(Auditing):
         sql = f"SELECT body FROM tasks WHERE {where} ORDER BY created_at, tenant, id LIMIT ?"  # noqa: S608  # bound
         return [read_task(*row) for row in self._read(sql, (*values, limit))]
 
-    async def keep_artefacts(self, files: Sequence[p.File]) -> list[bool]:
+    async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
         async with self._transaction() as connection:
             return [_keep(connection, file) for file in files]
 
-    async def artefacts(self, key: p.Key) -> list[p.Artefact]:
-        return [p.Artefact(key, *row) for row in self._read(GATE["artefacts"], key)]
+    async def files(self, key: p.Key) -> list[p.KeptFile]:
+        return [p.KeptFile(key, *row) for row in self._read(GATE["artefacts"], key)]
 
-    async def artefact(self, key: p.Key, generation: int, name: str) -> bytes | None:
+    async def file(self, key: p.Key, generation: int, name: str) -> bytes | None:
         found = self._read(GATE["artefact"], (*key, generation, name))
         return found[0][0] if found else None
 
     async def kept_evidence(self, keys: Sequence[p.Key]) -> list[p.File]:
         found = self._read(GATE["kept_evidence"], (msgspec.json.encode(list(keys)).decode(), p.EVIDENCE))
-        return [p.File(p.Artefact(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
+        return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
         return [rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]
@@ -91,13 +93,13 @@ class Governance(Auditing):
 
 
 def _keep(connection: sqlite3.Connection, file: p.File) -> bool:
-    artefact = file.artefact
-    place = (*artefact.key, artefact.generation)
-    is_evidence = artefact.name == p.EVIDENCE
-    if is_evidence and connection.execute(GATE["sealed_behind"], (*artefact.key, file.through)).fetchone():
+    about = file.about
+    place = (*about.key, about.generation)
+    is_evidence = about.name == p.EVIDENCE
+    if is_evidence and connection.execute(GATE["sealed_behind"], (*about.key, file.through)).fetchone():
         return False
-    kept = (*place, artefact.name, artefact.sha256, artefact.size, artefact.at, file.data)
+    kept = (*place, about.name, about.sha256, about.size, about.at, file.data)
     connection.execute(GATE["keep_artefact"], kept)
     if is_evidence:
-        connection.execute(GATE["show_evidence"], (*place, artefact.sha256))
+        connection.execute(GATE["show_evidence"], (*place, about.sha256))
     return True

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import StoreCorrupt
-from holdfast.store.protocol import Key, Query, Run, Segment, Work, Worker
+from holdfast.store.protocol import Key, Query, Run, Segment, Work, WorkerRow
 
 _json = msgspec.json.Decoder(dict[str, str])
 
@@ -76,10 +76,10 @@ def work(row: tuple[Any, ...]) -> Work:
     return Work(Key(tenant, run_id), *rest)
 
 
-def worker(row: tuple[Any, ...]) -> Worker:
+def worker(row: tuple[Any, ...]) -> WorkerRow:
     id_, host, pid, workflows, queues, started_at, expires_at = row
     decode = msgspec.json.decode
-    return Worker(id_, host, pid, tuple(decode(workflows)), tuple(decode(queues)), started_at, expires_at)
+    return WorkerRow(id_, host, pid, tuple(decode(workflows)), tuple(decode(queues)), started_at, expires_at)
 
 
 def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:

@@ -21,10 +21,11 @@ import msgspec
 
 from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import admitting, handovers, presence, rows
+from holdfast.store.sqlite import admission as admitting
+from holdfast.store.sqlite import handovers, presence, rows
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
-from holdfast.store.sqlite.governance import Governance
+from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.sql import SQL
 
@@ -45,7 +46,7 @@ PRUNED: Final = (
 T = TypeVar("T")
 
 
-class SqliteStore(Governance):
+class SqliteStore(SqliteGovernance):
     """Runs in one file."""
 
     def __init__(self, path: str) -> None:
@@ -159,7 +160,7 @@ class SqliteStore(Governance):
 
     # -- leases --------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: p.Worker, ttl_seconds: float) -> None:
+    async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
         encode = msgspec.json.encode
         # The lock comes first: a worker that is known and whose lock is not held would look dead.
         presence.announce(self.path, worker.id)
@@ -217,7 +218,7 @@ class SqliteStore(Governance):
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
-    ) -> p.Claim:
+    ) -> p.ClaimedRuns:
         names = msgspec.json.encode(list(workflows)).decode()
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
@@ -229,7 +230,7 @@ class SqliteStore(Governance):
                 claimed, next_start_at = admitting.claim(connection, going, worker, workflows, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
-        return p.Claim([rows.run(row) for row in claimed], min(moments, default=None))
+        return p.ClaimedRuns([rows.run(row) for row in claimed], min(moments, default=None))
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         async with self._transaction() as connection:
@@ -241,7 +242,7 @@ class SqliteStore(Governance):
 
     async def claim_work(
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
-    ) -> p.WorkClaim:
+    ) -> p.ClaimedWork:
         names = None if steps is None else msgspec.json.encode(list(steps)).decode()
         async with self._transaction() as connection:
             work = [
@@ -251,7 +252,7 @@ class SqliteStore(Governance):
             ]
             queues = msgspec.json.encode(list(wanted)).decode()
             (next_available_at,) = connection.execute(SQL["next_work"], (queues, names)).fetchone()
-        return p.WorkClaim(work, next_available_at)
+        return p.ClaimedWork(work, next_available_at)
 
     async def leased(self, worker: str) -> p.Leased:
         runs = [rows.run(row) for row in self._read(SQL["leased_runs"], (worker,))]
@@ -315,7 +316,7 @@ class SqliteStore(Governance):
     async def progress_of(self, key: p.Key) -> list[p.Progress]:
         return [p.Progress(*row) for row in self._read(SQL["progress_of"], key)]
 
-    async def workers(self) -> list[p.Worker]:
+    async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in self._read(SQL["workers"])]
 
     async def facts(self) -> p.Facts:

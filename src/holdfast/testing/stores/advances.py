@@ -30,7 +30,7 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 async def _taken_over(store: p.Store) -> p.Run:
     """A run whose first holder died, leased by another."""
-    await store.register(p.Worker("ann", "host", 1, (), (), NOW, 0), -1)
+    await store.register(p.WorkerRow("ann", "host", 1, (), (), NOW, 0), -1)
     await leased(store, owner="ann")
     await store.rescue(NOW)
     (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.store import protocol as p
-from holdfast.testing.stores import gate_samples
-from holdfast.testing.stores.artefacts import artefact, governed_end, keep
+from holdfast.testing.stores.governance import samples as gate_samples
+from holdfast.testing.stores.governance.files import governed_end, keep, kept_file
 from holdfast.testing.stores.samples import (
     NOW,
     WORKFLOW,
@@ -48,7 +48,7 @@ class Concurrency(Topic):
                 *(shared[at % 3].claim(f"worker-{at}", [WORKFLOW], 5, NOW) for at in range(15))
             )
             while rest := (await store.claim("last", [WORKFLOW], 5, NOW)).runs:
-                claims.append(p.Claim(rest, None))
+                claims.append(p.ClaimedRuns(rest, None))
         names = [run.key.run for claim in claims for run in claim.runs]
         assert sorted(names) == sorted(f"r{at}" for at in range(60))
 
@@ -153,7 +153,7 @@ class Concurrency(Topic):
         entries = await store.unsealed(100)
         async with handles(store) as shared:
             for at, (name, entry) in enumerate(zip(names, entries, strict=True)):
-                keeping = keep(shared[1], artefact(p.EVIDENCE, run=name), b"data")
+                keeping = keep(shared[1], kept_file(p.EVIDENCE, run=name), b"data")
                 sealing = gate_samples.seal(shared[2], gate_samples.block(at + 1, at + 1), [entry.sequence])
                 await asyncio.gather(*((keeping, sealing) if at % 2 else (sealing, keeping)))
         assert [run.key.run for run in await store.evidence_due(100)] == sorted(names)

@@ -1,4 +1,4 @@
-"""Handovers: runs that a worker gives back because its code does not fit their journal."""
+"""HandoverTopic: runs that a worker gives back because its code does not fit their journal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 async def known(store: p.Store, *workers: str, workflows: tuple[str, ...] = (WORKFLOW,), ttl: float = 60) -> None:
     for worker in workers:
-        await store.register(p.Worker(worker, "host", 1, workflows, (), NOW, 0), ttl)
+        await store.register(p.WorkerRow(worker, "host", 1, workflows, (), NOW, 0), ttl)
 
 
 async def claimed(store: p.Store, worker: str) -> list[p.Run]:
@@ -21,7 +21,7 @@ async def declined(store: p.Store, worker: str, run: p.Run, reason: str = "it di
     return await store.decline(worker, run.key, run.epoch, reason, NOW + SECOND)
 
 
-class Handovers(Topic):
+class HandoverTopic(Topic):
     @on_fresh_store
     async def test_a_declined_run_is_given_to_another_worker(self, store: p.Store) -> None:
         """It is ready at once, with all it had, and whoever declined it is not given it again."""

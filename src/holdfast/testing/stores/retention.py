@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.store import protocol as p
-from holdfast.testing.stores.artefacts import artefact, governed_end, keep
-from holdfast.testing.stores.gate_samples import bodies, note
+from holdfast.testing.stores.governance.files import governed_end, keep, kept_file
+from holdfast.testing.stores.governance.samples import bodies, note
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
@@ -117,7 +117,7 @@ class Retention(Topic):
         assert await store.prune(NOW + 100, 1) == 1
         assert sorted(run.key.run for run in await store.find(p.Query(), 10)) == ["a", "b", "c"]
         assert [await store.evidence_overdue(NOW + at) for at in (1, 3, 100)] == [0, 2, 3]
-        await keep(store, artefact(p.EVIDENCE, run="b"), b"data")
+        await keep(store, kept_file(p.EVIDENCE, run="b"), b"data")
         assert await store.evidence_overdue(NOW + 100) == 2
         assert await store.prune(NOW + 100, 10) == 1
         assert sorted(run.key.run for run in await store.find(p.Query(), 10)) == ["a", "c"]
@@ -126,7 +126,7 @@ class Retention(Topic):
     async def test_an_id_is_retired_once_its_run_is_gone_and_evidence_of_it_is_kept(self, store: p.Store) -> None:
         """In the audit it names one run for ever. While the run is there, it exists as any other."""
         run = await governed_end(store)
-        await keep(store, artefact(p.EVIDENCE), b"data")
+        await keep(store, kept_file(p.EVIDENCE), b"data")
         assert await commit(store, start()) == p.Exists(run.workflow, run.fingerprint)
         await store.prune(NOW + 1, 10)
         parent = await leased(store, "parent")
@@ -143,8 +143,8 @@ class Retention(Topic):
         await ended(store)
         await governed_end(store, "one~3~1")
         for name in ("one~3~1", "ones~1", "one-2"):
-            await keep(store, artefact(p.EVIDENCE, run=name), b"data")
-        await keep(store, artefact("report.txt", run="five~1"), b"data")
+            await keep(store, kept_file(p.EVIDENCE, run=name), b"data")
+        await keep(store, kept_file("report.txt", run="five~1"), b"data")
         assert isinstance(await commit(store, start()), p.Exists)
         assert await store.prune(NOW + 1, 10) == 2
         for name in ("one", "one~3", "one~3~1", "ones"):

@@ -114,8 +114,8 @@ def work(
     return p.Work(key(run), position, queue, "send", attempt, body.encode(), priority, available_at)
 
 
-def worker(id: str = "ann", *, started_at: int = NOW) -> p.Worker:
-    return p.Worker(id, "host", 42, (WORKFLOW,), ("mail",), started_at, 0)
+def worker(id: str = "ann", *, started_at: int = NOW) -> p.WorkerRow:
+    return p.WorkerRow(id, "host", 42, (WORKFLOW,), ("mail",), started_at, 0)
 
 
 async def commit(store: p.Store, change: p.Change) -> p.Answer:

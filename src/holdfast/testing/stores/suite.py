@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from holdfast.testing.stores.admission import Admission
 from holdfast.testing.stores.advances import Advances
 from holdfast.testing.stores.alongside import Alongside
-from holdfast.testing.stores.artefacts import Artefacts
-from holdfast.testing.stores.auditing import Auditing
 from holdfast.testing.stores.blobs import Blobs
 from holdfast.testing.stores.claims import Claims
 from holdfast.testing.stores.commits import Commits
 from holdfast.testing.stores.concurrency import Concurrency
 from holdfast.testing.stores.generations import Generations
-from holdfast.testing.stores.handovers import Handovers
+from holdfast.testing.stores.governance.admission import Admission
+from holdfast.testing.stores.governance.audit import AuditTopic
+from holdfast.testing.stores.governance.files import Files
+from holdfast.testing.stores.governance.origins import Origins
+from holdfast.testing.stores.governance.receipts import ReceiptTopic
+from holdfast.testing.stores.governance.tasks import TaskTopic
+from holdfast.testing.stores.governance.writes import Writes
+from holdfast.testing.stores.handovers import HandoverTopic
 from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
-from holdfast.testing.stores.origins import Origins
 from holdfast.testing.stores.pausing import Pausing
 from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reading import Reading
-from holdfast.testing.stores.receipts import Receipts
 from holdfast.testing.stores.retention import Retention
-from holdfast.testing.stores.tasks import Tasks
 from holdfast.testing.stores.timers import Timers
 from holdfast.testing.stores.work import QueuedWork
-from holdfast.testing.stores.writes import Writes
 
 
 class StoreSuite(
@@ -36,7 +36,7 @@ class StoreSuite(
     Claims,
     Timers,
     Leases,
-    Handovers,
+    HandoverTopic,
     Inbox,
     Pausing,
     QueuedWork,
@@ -46,11 +46,11 @@ class StoreSuite(
     Blobs,
     Retention,
     Origins,
-    Receipts,
+    ReceiptTopic,
     Writes,
-    Tasks,
-    Auditing,
-    Artefacts,
+    TaskTopic,
+    AuditTopic,
+    Files,
     Admission,
     Concurrency,
 ):

@@ -80,7 +80,7 @@ class QueuedWork(Topic):
         found = (await store.claim_work("ann", {"mail": 2, "disk": 1, "empty": 5}, NOW)).work
         assert sorted(offer.queue for offer in found) == ["disk", "mail", "mail"]
         assert (await store.claim_work("ann", {"mail": 0}, NOW)).work == []
-        assert await store.claim_work("ann", {}, NOW) == p.WorkClaim([], None)
+        assert await store.claim_work("ann", {}, NOW) == p.ClaimedWork([], None)
         assert sorted(await taken(store)) == sorted({1, 2, 3} - {offer.position for offer in found})
 
     @on_fresh_store
@@ -163,7 +163,7 @@ class QueuedWork(Topic):
         await leased(store)
         offer = work(1)
         await offered(store, offer)
-        assert await store.claim_work("ann", {"mail": 5}, NOW, ["another"]) == p.WorkClaim([], None)
+        assert await store.claim_work("ann", {"mail": 5}, NOW, ["another"]) == p.ClaimedWork([], None)
         (found,) = (await store.claim_work("ann", {"mail": 5}, NOW, ["another", offer.name])).work
         assert found.position == 1
 
@@ -224,8 +224,8 @@ class QueuedWork(Topic):
         """Whoever takes work over knows that it may have been begun before; a later attempt begins anew."""
         await leased(store)
         await commit(store, p.Enqueue(work(1)))
-        await store.register(p.Worker("ann", "host", 1, (), ("mail",), NOW, 0), 60)
-        await store.register(p.Worker("bob", "host", 1, (), ("mail",), NOW, 0), 60)
+        await store.register(p.WorkerRow("ann", "host", 1, (), ("mail",), NOW, 0), 60)
+        await store.register(p.WorkerRow("bob", "host", 1, (), ("mail",), NOW, 0), 60)
         (first,) = (await store.claim_work("ann", {"mail": 1}, NOW)).work
         assert first.claims == 1
         assert [each.claims for each in (await store.leased("ann")).work] == [1]

@@ -1,0 +1,192 @@
+"""Whether a run's journal, decisions, approvals and receipts tell one story.
+
+- The journal that the run ended with is the one that its end, in the audit, names by its last hash.
+- An action that gave a value has a receipt; one that gave an error has at least been judged.
+- A receipt is for a proposal that was allowed, or approved by a person, before it, for the same promise.
+- What was allowed because people approved it, they had approved before: that promise, that proposal, enough of them.
+- What needed two people was approved by two, and what is of tier high by others than whoever started the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.audit import records
+from holdfast.audit.check.claims import Findings
+from holdfast.audit.facts import RunLine
+from holdfast.audit.outline import JournalLine
+from holdfast.journal.secrecy import ACTION
+from holdfast.people.names import person
+
+Told = Sequence[tuple[int, records.Record]]
+
+
+def reconcile(facts: RunLine, journals: Sequence[JournalLine], told: Told, findings: Findings) -> None:
+    """Find out, claim by claim."""
+    if facts.generation not in {journal.generation for journal in journals}:
+        findings.broken("journal", f"the journal of generation {facts.generation}, which this is about, is missing.")
+    for journal in journals:
+        _end(facts, journal, told, findings)
+    _actions(facts, journals, told, findings)
+    leaves = _leaves(told)
+    _receipts(leaves, told, findings)
+    _approvals(facts, leaves, told, findings)
+
+
+class _Leaves(NamedTuple):
+    """Which entry first gave leave to each promise and proposal, and what is wrong with those that only seem to."""
+
+    first: dict[tuple[str, str], int]
+    problems: list[str]
+
+
+def _end(facts: RunLine, journal: JournalLine, told: Told, findings: Findings) -> None:
+    number = journal.generation
+    ends = [(at, r) for at, r in told if isinstance(r, records.Ended) and r.generation == number]
+    if not ends:
+        if number == facts.generation and facts.governed and facts.ended:
+            findings.broken(
+                "journal", "the run has ended, and the entry of its end is missing: nothing binds its journal."
+            )
+        else:
+            findings.not_proved("journal", f"no entry of the audit binds the journal of generation {number} yet.")
+        return
+    for at, end in ends:
+        stands = facts.standing if number == facts.generation else end.standing
+        said = (end.run, end.workflow, end.standing, end.root, end.version, end.head)
+        is_so = (facts.id, facts.workflow, stands, journal.root, journal.version, journal.head)
+        names = ("run", "workflow", "status", "root", "number of events", "last hash")
+        differing = [name for name, one, other in zip(names, said, is_so, strict=True) if one != other]
+        problem = (
+            f"the journal of generation {number} is not the one that entry {at} binds: the {', the '.join(differing)} "
+            f"{'differs' if len(differing) == 1 else 'differ'}."
+        )
+        findings.judge(
+            "journal",
+            problem if differing else None,
+            f"the journal of generation {number} ({journal.version} events) is the one that entry {at} binds: the run "
+            f"ended with it, {end.standing}.",
+        )
+
+
+def _actions(facts: RunLine, journals: Sequence[JournalLine], told: Told, findings: Findings) -> None:
+    receipted = {r.promise for _, r in told if isinstance(r, records.Receipted) and r.state in ("succeeded", "reused")}
+    judged = {r.promise for _, r in told if isinstance(r, (records.Decided, records.Receipted))}
+    done = inherited = 0
+    bad: dict[str, str] = {}
+    for journal in journals:
+        names = {event.promise: event.name for event in journal.events if event.kind == ACTION}
+        for event in journal.events:
+            if event.event != "InvokeCompleted" or event.promise not in names:
+                continue
+            done += 1
+            if event.promise in (receipted if event.ok else judged):
+                continue
+            if facts.forked_from is not None and event.at < facts.created_at:
+                inherited += 1
+                continue
+            lacks = "has no receipt of a success" if event.ok else "was never judged"
+            bad[event.promise or ""] = (
+                f"action {names[event.promise]} ({event.promise}) is completed in the journal at sequence "
+                f"{event.sequence}, and it {lacks}."
+            )
+    for problem in bad.values():
+        findings.broken("actions", problem)
+    if inherited:
+        findings.not_proved(
+            "actions", f"{inherited} actions were done by run {facts.forked_from} before the fork: see its evidence."
+        )
+    if not bad:
+        findings.proved("actions", f"all completed actions ({done - inherited}) have their receipt or their refusal.")
+
+
+def _leaves(told: Told) -> _Leaves:
+    """A decision that names an approval is worth no more than what was said to its task before it."""
+    first: dict[tuple[str, str], int] = {}
+    problems: list[str] = []
+    asked: dict[str | None, list[records.Asked]] = {}
+    for at, record in told:
+        match record:
+            case records.Asked(subject="approval"):
+                asked.setdefault(record.task, []).append(record)
+                if record.status != "approved":
+                    continue
+            case records.Decided(effect="allow", stage="approval"):
+                what = (record.promise, record.proposal)
+                said = [each for each in asked.get(record.task, ()) if (each.promise, each.proposal) == what]
+                if (lacks := _lacking(said)) is not None:
+                    problems.append(
+                        f"entry {at} allows {record.action} by task {record.task}, which {lacks} before it."
+                    )
+                    continue
+            case records.Decided(effect="allow"):
+                pass
+            case _:
+                continue
+        first.setdefault((record.promise, record.proposal), at)
+    return _Leaves(first, problems)
+
+
+def _lacking(said: Sequence[records.Asked]) -> str | None:
+    """What keeps a task from being approved by what was said to it so far, None where it is."""
+    people = _people(said)
+    if not people:
+        return "nobody approved"
+    if len(people) < _needed(said):
+        return f"only {', '.join(sorted(people))} approved"
+    return None if any(each.status == "approved" for each in said) else "was not approved"
+
+
+def _people(said: Sequence[records.Asked]) -> set[str]:
+    """Who approved, each once, however the name was written."""
+    people = {person(each.who): each.who for each in said if each.verdict == "approved" and each.who}
+    return set(people.values())
+
+
+def _needed(said: Sequence[records.Asked]) -> int:
+    return 2 if any(each.two_person for each in said) else 1
+
+
+def _receipts(leaves: _Leaves, told: Told, findings: Findings) -> None:
+    count = 0
+    bad = False
+    for at, record in told:
+        if not isinstance(record, records.Receipted):
+            continue
+        count += 1
+        decided_at = leaves.first.get((record.promise, record.proposal))
+        if decided_at is None or decided_at > at:
+            bad = True
+            why = "nothing allowed or approved" if decided_at is None else f"only entry {decided_at}, after it, allowed"
+            findings.broken(
+                "receipts", f"entry {at}, receipt {record.receipt} of {record.action}: {why} this proposal."
+            )
+    if not bad:
+        findings.proved("receipts", f"all receipts ({count}) are for a proposal that was allowed or approved before.")
+
+
+def _approvals(facts: RunLine, leaves: _Leaves, told: Told, findings: Findings) -> None:
+    tasks: dict[str, list[records.Asked]] = {}
+    for _, record in told:
+        if isinstance(record, records.Asked) and record.subject == "approval":
+            tasks.setdefault(record.task, []).append(record)
+    approved = {task: asked for task, asked in tasks.items() if any(each.status == "approved" for each in asked)}
+    doubts = [doubt for task, asked in sorted(approved.items()) if (doubt := _doubt(facts, task, asked))]
+    problems = [*leaves.problems, *doubts]
+    for problem in problems:
+        findings.broken("approvals", problem)
+    if not problems:
+        findings.proved("approvals", f"all approvals ({len(approved)}) were given by as many people as they needed.")
+
+
+def _doubt(facts: RunLine, task: str, asked: Sequence[records.Asked]) -> str | None:
+    """What is wrong with an approval: too few people, or whoever started the run, where that must be another."""
+    people = _people(asked)
+    if len(people) < _needed(asked):
+        needed = "two different people" if _needed(asked) == 2 else "a person"
+        return f"task {task} is approved, and the audit does not show that {needed} approved it."
+    starter = person(facts.actor or "")
+    if any(person(who) == starter for who in people) and any(each.tier == "high" for each in asked):
+        return f"task {task} is of tier high, and {facts.actor}, who started the run, approved it."
+    return None

@@ -1,0 +1,100 @@
+"""``verify``: is a stored run what the laws say it must be?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import HoldfastError, LawBroken
+from holdfast.journal import events as e
+from holdfast.journal.laws import Ledger
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.status import Cancelled, Completed, Failed, Status
+from holdfast.kernel.execution import Wait
+from holdfast.runs.birth import idempotency_key, lineage_of
+from holdfast.runs.journals import check_chain
+from holdfast.store.protocol import ENDED, Key, Run, Standing, Store
+
+TRIES: Final = 10
+
+
+class RunCheck(msgspec.Struct, frozen=True):
+    """What verification found. ``problem`` is empty where all is well."""
+
+    key: Key
+    events: int
+    problem: str = ""
+    law: str | None = None
+
+    @property
+    def good(self) -> bool:
+        return not self.problem
+
+
+async def verify_run(store: Store, run: Run) -> RunCheck:
+    """Check the hash chain, every law on every event, and the stored version, head and status against the journal.
+
+    A run that moves meanwhile is looked at again: its row was read before its journal.
+    """
+    for _ in range(TRIES):
+        verdict = await _verify(store, run)
+        if verdict.good:
+            return verdict
+        found = await store.get([run.key])
+        if not found or (found[0].generation, found[0].version) == (run.generation, run.version):
+            return verdict
+        run = found[0]
+    return verdict
+
+
+async def _verify(store: Store, run: Run) -> RunCheck:
+    ledger = Ledger(PromiseId(run.root))
+    if problem := _row_problem(run):
+        return RunCheck(run.key, 0, problem)
+    try:
+        async for entry in check_chain(store, run):
+            ledger.append(entry.event, entry.timestamp, entry.sequence)
+            if isinstance(entry.event, e.ExecutionStarted):
+                check_root(run, entry.event)
+    except LawBroken as broken:
+        return RunCheck(run.key, ledger.version, str(broken), broken.law)
+    except HoldfastError as error:
+        return RunCheck(run.key, ledger.version, str(error))
+    if ledger.version != run.version:
+        return RunCheck(run.key, ledger.version, f"the row says {run.version} events, the journal has {ledger.version}")
+    if not agrees(run.standing, ledger.status):
+        detail = f"law INV-4: the row says {run.standing}, the journal {type(ledger.status).__name__}"
+        return RunCheck(run.key, ledger.version, detail, "INV-4")
+    return RunCheck(run.key, ledger.version)
+
+
+def _row_problem(run: Run) -> str:
+    """What of the row is not what such a row has; empty where all is."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(run), Run, builtin_types=(bytes,))
+        if run.waiting is not None:
+            msgspec.json.decode(run.waiting, type=list[Wait])
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return f"the row cannot be read ({error}): restore it from a backup"
+    return ""
+
+
+def check_root(run: Run, started: e.ExecutionStarted) -> None:
+    """Ids of runs are unique in the store; so promise ids are unique if each root follows from its run's id.
+
+    Raises LawBroken.
+    """
+    derived = PromiseId.of_run(started.component_digest, started.parent_id, started.idempotency_key)
+    expected = idempotency_key(run.key, lineage_of(started.idempotency_key))
+    if derived.root != run.root or started.idempotency_key != expected:
+        raise LawBroken("INV-6", f"the promise ids of run {run.key.run} do not follow from its id")
+
+
+_ENDS: dict[type, Standing] = {Completed: "completed", Failed: "failed", Cancelled: "cancelled"}
+
+
+def agrees(standing: Standing, status: Status) -> bool:
+    """Whether a row's standing is that of its journal."""
+    expected = _ENDS.get(type(status))
+    return standing == expected if expected is not None else standing not in ENDED

@@ -1,0 +1,250 @@
+"""Holding a tenant's receipts against its audit, a page at a time. What must hold is in ``receipt_accounts``.
+
+Workers may be at it meanwhile. An entry and the receipt that it tells of are one commit, so each is looked for after
+the other has been read: then it is there, unless somebody took it away. Where a receipt may have moved on between two
+reads, it is read again before anything is said of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.audit import records as r
+from holdfast.audit.check import receipt_accounts as law
+from holdfast.audit.collector import told_of
+from holdfast.audit.records import ABANDONED
+from holdfast.errors import StoreCorrupt
+from holdfast.store import protocol as p
+
+PAGE: Final = 500
+BLOBS: Final = 16
+"""How many large results to read at a time: nobody knows how large they are."""
+MANY: Final = 1000
+"""How many receipts, or keys, to look for in one reading of the whole."""
+
+UNREADABLE: Final = (*r.UNREADABLE, StoreCorrupt)
+
+
+class Accounted(msgspec.Struct, frozen=True, gc=False):
+    """How many were held against the audit, and the first thing that does not fit."""
+
+    count: int
+    problem: str | None
+
+
+Row = TypeVar("Row", p.ReceiptRow, p.TaskRow)
+
+
+class Broken(Exception):
+    """Something does not fit, in a sentence."""
+
+
+async def check_receipts(store: p.Store, tenant: str) -> Accounted:
+    """Hold every receipt of a tenant against the entries of its audit, sealed or not, and these against the receipts.
+
+    The entries themselves are taken as they are: it is the chain that proves them.
+    """
+    check = _Check(store, tenant)
+    try:
+        await check.filing()
+        await check.entries()
+        await check.receipts()
+    except Broken as broken:
+        return Accounted(check.count, str(broken))
+    return Accounted(check.count, None)
+
+
+class _Check:
+    def __init__(self, store: p.Store, tenant: str) -> None:
+        self.count = 0
+        self._read = 0
+        self._store = store
+        self._tenant = tenant
+        self._keys: dict[str, str] = {}  # keys to be found, each with the receipt that was told to have it
+        self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
+
+    async def filing(self) -> None:
+        """Each receipt is kept under what it says: by that it is looked for."""
+        id = await self._store.misfiled(self._tenant)
+        if id is not None:
+            raise Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
+
+    # -- from the entries to the receipts --------------------------------------------------------------------------
+
+    async def entries(self) -> None:
+        """Whatever the audit tells of is there."""
+        last: p.AuditEntry | None = None
+        while page := await self._store.entries(p.AuditQuery(self._tenant, kind="receipt"), PAGE, last):
+            told = [(entry, record) async for entry, record in self._read_all(page) if isinstance(record, r.Receipted)]
+            wanted = [id for _, record in told for id in (record.receipt, record.reverses) if id is not None]
+            there = await self._receipts(wanted)
+            for entry, record in told:
+                await self._is_there(entry, record, there)
+            last = page[-1]
+        await self._find_keys()
+
+    async def _is_there(self, entry: p.AuditEntry, told: r.Receipted, found: Mapping[str, p.ReceiptRow]) -> None:
+        there = found.get(told.receipt)
+        _judge(law.contradiction(told, there))
+        if not law.holds_key(told, there):
+            self._keys[told.key] = told.receipt
+            if len(self._keys) >= MANY:
+                await self._find_keys()
+        if told.state == "succeeded" and told.reverses is not None:
+            await self._reversed(entry, told, found.get(told.reverses))
+
+    async def _reversed(self, entry: p.AuditEntry, told: r.Receipted, there: p.ReceiptRow | None) -> None:
+        """What was taken back shows it; but one that succeeded only later never was."""
+        if there is None or not law.is_unmarked(there, told):
+            return
+        async for before, other in self._told(p.AuditQuery(self._tenant, kind="receipt")):
+            if before.sequence == entry.sequence:
+                return
+            if isinstance(other, r.Receipted) and (other.receipt, other.state) == (there.id, "succeeded"):
+                raise Broken(law.unmarked(there))
+
+    async def _find_keys(self) -> None:
+        """Somebody has each of these keys. One that changes hands is moved in the listing, so it is read twice."""
+        for _ in range(2):
+            if not self._keys:
+                return
+            async for page in self._pages():
+                for receipt in page:
+                    self._keys.pop(receipt.key, None)
+                if not self._keys:
+                    return
+        for id in self._keys.values():
+            raise Broken(law.lost_key(id))
+
+    # -- from the receipts to the entries --------------------------------------------------------------------------
+
+    async def receipts(self) -> None:
+        """Whatever is there the audit tells of."""
+        async for page in self._pages():
+            await self._alone(page)
+            await self._hear_runs(page)
+            self.count += len(page)
+        await self._hear_all()
+
+    async def _alone(self, page: Sequence[p.ReceiptRow]) -> None:
+        """What can be said of receipts without the audit."""
+        takers = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
+        for receipt in page:
+            if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
+                raise Broken(
+                    f"receipt {receipt.id}: it is marked as abandoned, and what is known of it does not say so."
+                )
+            if receipt.reversed_by is not None:
+                _judge(law.reversal(receipt, takers.get(receipt.reversed_by)))
+        large = [receipt for receipt in page if receipt.result_blob is not None]
+        for at in range(0, len(large), BLOBS):
+            some = large[at : at + BLOBS]
+            blobs = await self._store.blobs(self._tenant, [each.result_blob for each in some if each.result_blob])
+            for receipt in some:
+                _judge(law.blob_problem(receipt, blobs.get(receipt.result_blob or b"")))
+
+    async def _hear_runs(self, page: Sequence[p.ReceiptRow]) -> None:
+        """Most are told in entries of their own run, of these times; what is not is put aside."""
+        times: defaultdict[str, list[int]] = defaultdict(list)
+        for each in page:
+            times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
+        spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
+        told = law.Accounts(map(law.Account, page))
+        async for entry in told_of(self._store, spans):
+            await self._breathe()
+            told.hear(read(entry))
+        self._open += told.open
+        if len(self._open) >= MANY:
+            await self._hear_all()
+
+    async def _hear_all(self) -> None:
+        """Look for those that were put aside in the whole audit."""
+        if not self._open:
+            return
+        told = law.Accounts(self._open)
+        async for _, record in self._told(p.AuditQuery(self._tenant)):
+            told.hear(record)
+        for account in told.open:
+            _judge(account.problem)
+        self._open.clear()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def _told(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
+        """Entries with what they say."""
+        last: p.AuditEntry | None = None
+        while page := await self._store.entries(query, PAGE, last):
+            async for read in self._read_all(page):
+                yield read
+            last = page[-1]
+
+    async def _read_all(self, page: Sequence[p.AuditEntry]) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
+        for entry in page:
+            await self._breathe()
+            yield entry, read(entry)
+
+    async def _breathe(self) -> None:
+        """Let others on: a worker may run beside this, and reading from a file waits for nothing."""
+        self._read += 1
+        if self._read % 100 == 0:
+            await asyncio.sleep(0)
+
+    async def _receipts(self, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
+        """Those receipts that are there, by id."""
+        if not ids:
+            return {}
+        try:
+            return await self._store.receipts_by_id(self._tenant, list(dict.fromkeys(ids)))
+        except UNREADABLE:
+            return {id: found for id in dict.fromkeys(ids) if (found := await self._receipt(id)) is not None}
+
+    async def _receipt(self, id: str) -> p.ReceiptRow | None:
+        try:
+            return await self._store.receipt(self._tenant, id)
+        except UNREADABLE:
+            raise Broken(f"receipt {id}: it was altered, and cannot be read.") from None
+
+    def _pages(self) -> AsyncIterator[list[p.ReceiptRow]]:
+        query = p.ReceiptQuery(self._tenant)
+        return pages(lambda size, last: self._store.receipts(query, size, last), "receipt", "opening")
+
+
+async def pages(
+    ask: Callable[[int, Row | None], Awaitable[list[Row]]], what: str, moment: str
+) -> AsyncIterator[list[Row]]:
+    """All rows that ``ask`` gives, oldest first, a page at a time. Raises Broken at one that cannot be read."""
+    last: Row | None = None
+    size = PAGE
+    while True:
+        try:
+            page = await ask(size, last)
+        except UNREADABLE:
+            if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
+                size = 1
+                continue
+            place = f"the first {what}" if last is None else f"the {what} behind {last.id}"
+            raise Broken(f"{place}, by the time of {moment}: it was altered, and cannot be read.") from None
+        if page:
+            yield page
+        if len(page) < size:
+            return
+        last = page[-1]
+
+
+def read(entry: p.AuditEntry) -> r.Record:
+    """What an entry says. Raises Broken."""
+    try:
+        return r.decode(entry.body)
+    except r.UNREADABLE:
+        place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
+        raise Broken(f"entry {place} cannot be read: what it says is not known.") from None
+
+
+def _judge(problem: str | None) -> None:
+    if problem is not None:
+        raise Broken(problem)

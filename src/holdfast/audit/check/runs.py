@@ -1,0 +1,189 @@
+"""Holding the rows of a tenant's runs against their journals, and its evidence against its hashes.
+
+- A row's version, last hash, status and error are those of its journal; its id and tenant give its journal's root.
+- What the audit says that a governed run ended with is what its row says.
+- Evidence that is kept has its hash, and is what the row shows; a governed run that has ended is there, or its evidence
+  is. What it proves is for its own check to say.
+
+Workers may be at it meanwhile: a row that does not fit is read again before anything is said of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.audit import records as r
+from holdfast.audit.archivist import portions
+from holdfast.audit.check.journal import agrees, check_root
+from holdfast.audit.check.receipts import Accounted, Broken, read
+from holdfast.audit.collector import told_of
+from holdfast.errors import HoldfastError
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS, decode_segment
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.status import fold
+from holdfast.runs.segments import verify
+from holdfast.store import protocol as p
+
+PAGE: Final = 200
+EVENTS: Final = 20_000
+TRIES: Final = 10
+_ENDED: Final = str(r.Ended.__struct_config__.tag)
+
+
+async def check_runs(store: p.Store, tenant: str) -> Accounted:
+    """Hold the row of every run of a tenant against its journal, and against the entry of its end."""
+    count = 0
+    last: p.Run | None = None
+    try:
+        while page := await store.find(p.Query(tenant), PAGE, last):
+            for runs in portions(page, EVENTS):
+                await _check_rows(store, runs)
+                await asyncio.sleep(0)
+            count, last = count + len(page), page[-1]
+    except Broken as broken:
+        return Accounted(count, str(broken))
+    return Accounted(count, None)
+
+
+async def _check_rows(store: p.Store, runs: Sequence[p.Run]) -> None:
+    journals = await store.journals([run.key for run in runs])
+    ends = await _ends(store, [run for run in runs if run.governed and run.standing in p.ENDED])
+    for run in runs:
+        if _problem(run, journals.get(run.key, []), ends.get(run.key, [])) is not None:
+            await _look_again(store, run)
+
+
+async def _look_again(store: p.Store, run: p.Run) -> None:
+    """Read the row and its journal once more. A run that was pruned meanwhile is no matter of this."""
+    for _ in range(TRIES):
+        journals, ends = await store.journals([run.key]), await _ends(store, [run])
+        found = await store.get([run.key])
+        if not found:
+            return
+        if (found[0].generation, found[0].version) == (run.generation, run.version):
+            if problem := _problem(found[0], journals.get(run.key, []), ends.get(run.key, [])):
+                raise Broken(f"run {run.key.run}: {problem}")
+            return
+        run = found[0]
+
+
+async def _ends(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, list[r.Ended]]:
+    """What the audit says of the ends of these runs."""
+    found: dict[p.Key, list[r.Ended]] = {}
+    if runs:
+        async for entry in told_of(store, [p.Span(run.key, kind=_ENDED) for run in runs]):
+            record = read(entry)
+            if isinstance(record, r.Ended):
+                found.setdefault(p.Key(entry.tenant, entry.run or ""), []).append(record)
+    return found
+
+
+def _problem(run: p.Run, journal: Sequence[p.Segment], ends: Sequence[r.Ended]) -> str | None:
+    """What of a row its journal, as far as it was when the row was read, and the entry of its end do not confirm."""
+    segments = [segment for segment in journal if segment.first + segment.count <= run.version]
+    try:
+        return _row_problem(run, segments) or _end_problem(run, ends)
+    except HoldfastError as error:
+        return str(error)
+
+
+def _row_problem(run: p.Run, segments: Sequence[p.Segment]) -> str | None:
+    """Against the journal. Raises StoreCorrupt or LawBroken where that is broken itself."""
+    head, at = GENESIS, 0
+    for segment in segments:
+        head = verify(segment, head, at)
+        at += segment.count
+    if not segments or (at, head) != (run.version, run.head):
+        return "its row and its journal do not have the same events."
+    root = PromiseId(run.root)
+    (first, *_), ending = (decode_segment(each.events, root, each.first) for each in (segments[0], segments[-1]))
+    if not isinstance(first.event, e.ExecutionStarted):
+        return "its journal does not begin with its start."
+    check_root(run, first.event)
+    last = ending[-1].event
+    error = str(last.error) if isinstance(last, e.ExecutionFailed) else None
+    return _differing(
+        ("status", agrees(run.standing, fold(entry.event for entry in ending)), True),
+        ("error", run.error, error),
+        ("parent", run.parent is None, first.event.parent_id is None),
+        ("place in its parent", run.parent_position, _position(first.event)),
+        ("time of ending", run.ended_at, segments[-1].at if run.standing in p.ENDED else None),
+    )
+
+
+def _position(started: e.ExecutionStarted) -> int | None:
+    return None if started.parent_id is None else started.parent_id.path[-1]
+
+
+def _end_problem(run: p.Run, ends: Sequence[r.Ended]) -> str | None:
+    """Against the entry of its end."""
+    if not run.governed or run.standing not in p.ENDED:
+        return None
+    here = [end for end in ends if end.generation == run.generation]
+    if not here:
+        return "its row says that it has ended, and nothing in the audit tells of it."
+    end = here[-1]
+    return _differing(
+        ("workflow", run.workflow, end.workflow),
+        ("status", run.standing, end.standing),
+        ("root", run.root.hex(), end.root),
+        ("number of events", run.version, end.version),
+        ("last hash", run.head.hex(), end.head),
+        ("actor", run.actor, end.actor),
+        ("time of ending", run.ended_at, end.at),
+    )
+
+
+def _differing(*compared: tuple[str, object, object]) -> str | None:
+    words = [word for word, one, other in compared if one != other]
+    return (
+        f"its row differs from its journal, or from what the audit says of it, in its {', '.join(words)}."
+        if (words)
+        else None
+    )
+
+
+# -- evidence ----------------------------------------------------------------------------------------------------------
+
+
+async def check_evidence(store: p.Store, tenant: str) -> Accounted:
+    """Hold what is kept of every governed run of a tenant that has ended against its hash and the row of the run."""
+    count = 0
+    last: p.AuditEntry | None = None
+    try:
+        while page := await store.entries(p.AuditQuery(tenant, kind=_ENDED), PAGE, last):
+            count += await _check_kept(store, [p.Key(tenant, entry.run) for entry in page if entry.run])
+            last = page[-1]
+    except Broken as broken:
+        return Accounted(count, str(broken))
+    return Accounted(count, None)
+
+
+async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
+    """Gives how many files there are. A row is read before its file, which stays as long as the row shows it."""
+    rows = {run.key: run for run in await store.get(keys)}
+    files: dict[p.Key, list[p.File]] = {}
+    for file in await store.kept_evidence(keys):
+        files.setdefault(file.about.key, []).append(file)
+        kept = file.about
+        if (len(file.data), hashlib.sha256(file.data).digest()) != (kept.size, kept.sha256):
+            told = f"the evidence of generation {kept.generation} was altered: its bytes do not give its hash."
+            raise Broken(f"run {kept.key.run}: {told}")
+    await asyncio.sleep(0)
+    for key in dict.fromkeys(keys):
+        shown, here = rows.get(key), files.get(key, [])
+        if shown is None and not here:
+            raise Broken(f"run {key.run}: the audit says that it ended, and neither it nor its evidence is there.")
+        if shown is None or shown.evidence is None or _is_kept(shown, here):
+            continue
+        if any(row.evidence == shown.evidence for row in await store.get([key])):  # it was not made anew meanwhile
+            raise Broken(f"run {key.run}: the evidence that its row shows is not the one that is kept.")
+    return sum(map(len, files.values()))
+
+
+def _is_kept(run: p.Run, kept: Sequence[p.File]) -> bool:
+    return any((f.about.generation, f.about.sha256) == (run.generation, run.evidence) for f in kept)

@@ -1,0 +1,70 @@
+"""Holding a tenant's tasks against its audit, a page at a time. What must hold is in ``task_accounts``.
+
+Workers may be at it meanwhile: a task that does not fit is read again, and so is what the audit says of it, until it is
+the same twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.audit import records as r
+from holdfast.audit.check.receipts import PAGE, UNREADABLE, Accounted, Broken, pages, read
+from holdfast.audit.check.task_accounts import REQUESTED, missing, task_problem
+from holdfast.audit.collector import ASKED, asked_of
+from holdfast.store import protocol as p
+
+TRIES: Final = 10
+
+
+async def check_tasks(store: p.Store, tenant: str) -> Accounted:
+    """Hold every task of a tenant against the entries of its audit, and these against the tasks."""
+    count = 0
+    try:
+        await _are_there(store, tenant)
+        query = p.TaskQuery(tenant)
+        async for page in pages(lambda size, last: store.tasks(query, size, last), "task", "asking"):
+            told = await asked_of(store, list({p.Key(tenant, task.run) for task in page}))
+            for task in page:
+                if task_problem(task, told.get(task.id, ())) is not None:
+                    await _look_again(store, task)
+            count += len(page)
+    except Broken as broken:
+        return Accounted(count, str(broken))
+    return Accounted(count, None)
+
+
+async def _are_there(store: p.Store, tenant: str) -> None:
+    """Whatever the audit tells of is there."""
+    last: p.AuditEntry | None = None
+    while page := await store.entries(p.AuditQuery(tenant, kind=ASKED), PAGE, last):
+        records = [read(entry) for entry in page]
+        ids = [told.task for told in records if isinstance(told, r.Asked) and told.verdict == REQUESTED]
+        try:
+            there = await store.tasks_by_id(tenant, ids)
+        except UNREADABLE:
+            there = {id: found for id in ids if (found := await _task(store, tenant, id)) is not None}
+        for id in ids:
+            if id not in there:
+                raise Broken(missing(id))
+        last = page[-1]
+
+
+async def _look_again(store: p.Store, task: p.TaskRow) -> None:
+    for _ in range(TRIES):
+        told = await asked_of(store, [p.Key(task.tenant, task.run)])
+        present = await _task(store, task.tenant, task.id)
+        if present is None:
+            raise Broken(missing(task.id))
+        if present.version == task.version:
+            if (problem := task_problem(present, told.get(task.id, ()))) is not None:
+                raise Broken(problem)
+            return
+        task = present
+
+
+async def _task(store: p.Store, tenant: str, id: str) -> p.TaskRow | None:
+    try:
+        return await store.task(tenant, id)
+    except UNREADABLE:
+        raise Broken(f"task {id}: it was altered, and cannot be read.") from None

@@ -1,0 +1,358 @@
+"""Evidence: everything that proves what a governed run did, in one file that needs nothing else to be checked.
+
+The bundle is a zip (see ``bundles``) of:
+
+- ``manifest.json``: what it is about, who made it when, and every other file with its size and hash;
+- ``manifest.sig``: the Ed25519 signature of ``format || 0 || manifest.json``, 64 bytes;
+- ``journal.json``: the journals in outline, without values;
+- ``entries.jsonl``: the run's audit entries as they were written, with their positions in the tenant's chain;
+- ``blocks.json``: the signed blocks that hold them, as far as that shows it;
+- ``keys.json``: the public keys, each endorsed by the one before it;
+- ``costs.json``: what it cost, summed from the receipts;
+- ``summary.html``: all that for people;
+- with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads.
+
+The same inputs give the same bytes. A bundle is of the third format where one of its keys says how far those before it
+count, and else of the second, which knows no such thing. Bundles of the first, which earlier versions made, differ only
+in that their blocks carry the digests of all their entries, and say nothing of their form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from holdfast.audit import records, summary
+from holdfast.audit.bundles import pack
+from holdfast.audit.chain import CHAIN, Excerpt, covered, excerpt
+from holdfast.audit.facts import CostLine, RunLine
+from holdfast.audit.keys import PublicKey, Signer
+from holdfast.audit.merkle import DIGEST_BYTES
+from holdfast.audit.outline import outline
+from holdfast.audit.retirement import ShownEnd, prove
+from holdfast.errors import StoreCorrupt
+from holdfast.store.governance import AuditEntry, Block, ChainEnd
+from holdfast.store.rows import Run
+from holdfast.store.values import ENDED, Segment
+
+FIRST_FORMAT: Final = "holdfast.evidence.1"
+SECOND_FORMAT: Final = "holdfast.evidence.2"
+FORMAT: Final = "holdfast.evidence.3"
+READABLE: Final = (FIRST_FORMAT, SECOND_FORMAT, FORMAT)
+MANIFEST: Final = "manifest.json"
+SIGNATURE: Final = "manifest.sig"
+
+
+class FileLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A file of the bundle."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What the bundle is about, and what is in it."""
+
+    format: str
+    made_at: int
+    signer: str
+    values: bool
+    run: RunLine
+    files: list[FileLine]
+
+
+class EntryLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An entry of the audit; ``body`` is its JSON as it was written, byte for byte."""
+
+    position: int
+    tenant: str
+    run: str | None
+    kind: str
+    at: int
+    body: str
+
+
+class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A block; hashes and signature are hexadecimal.
+
+    ``digests`` are those of the entries at these ``positions``, and ``hashes`` lead from them to the head. A block of
+    the first form has the digests of all its entries, and neither.
+    """
+
+    tenant: str
+    number: int
+    first: int
+    count: int
+    previous: str
+    head: str
+    digests: list[str]
+    sealed_at: int
+    signer: str
+    signature: str
+    form: int = 1
+    positions: list[int] = []
+    hashes: list[str] = []
+
+
+class EndLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The last block of the tenant's chain when a key was made, its place among all ends, and the hashes that lead from
+    it to their root, hexadecimal."""
+
+    number: int
+    head: str
+    place: int
+    hashes: list[str]
+
+
+class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A public key; its bytes, its endorsement and its word on the keys before it are hexadecimal.
+
+    ``end`` is told where a block was signed by one of those.
+    """
+
+    number: int
+    id: str
+    public: str
+    created_at: int
+    endorsement: str
+    chains: int = 0
+    heads: str = ""
+    retirement: str = ""
+    end: EndLine | None = None
+
+
+class Journal(msgspec.Struct, frozen=True, gc=False):
+    """The journal of one generation, as it is stored."""
+
+    generation: int
+    segments: list[Segment]
+
+
+class Inputs(msgspec.Struct, frozen=True, gc=False):
+    """What a bundle is made of. ``entries`` are sealed, by position; ``blocks`` hold them all.
+
+    ``ends`` are those that came with the keys that retired a signer of these blocks, by the key's number.
+    """
+
+    run: Run
+    generation: int
+    journals: list[Journal]
+    entries: list[AuditEntry]
+    blocks: list[Block]
+    blobs: Mapping[bytes, bytes] = {}
+    values: bool = False
+    ends: Mapping[int, Sequence[ChainEnd]] = {}
+
+
+def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
+    """The bundle. Raises StoreCorrupt where a journal cannot be read, InvalidRequest where it is too large."""
+    told = [(entry.position or 0, _record(entry)) for entry in inputs.entries]
+    hidden = secretive(record for _, record in told)
+    journals = [outline(journal.generation, journal.segments, hidden) for journal in inputs.journals]
+    facts = _facts(inputs, told)
+    spent = costs(record for _, record in told)
+    files = {
+        "journal.json": _json(journals),
+        "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
+        "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
+        "keys.json": _json([_key_line(key, inputs) for key in keys]),
+        "costs.json": _json(spent),
+        "summary.html": summary.page(facts, told, journals, spent).encode(),
+        **_values(inputs),
+    }
+    lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
+    format = FORMAT if any(key.retirement for key in keys) else SECOND_FORMAT
+    manifest = _json(Manifest(format, made_at, signer.id, inputs.values, facts, lines))
+    return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest, format))})
+
+
+def signed_message(manifest: bytes, format: str) -> bytes:
+    """What the signature of a manifest is over."""
+    return format.encode() + b"\0" + manifest
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def _values(inputs: Inputs) -> dict[str, bytes]:
+    if not inputs.values:
+        return {}
+    raw = {journal_name(j.generation): b"".join(segment.events for segment in j.segments) for j in inputs.journals}
+    return {**raw, **{f"blobs/{digest.hex()}": data for digest, data in inputs.blobs.items()}}
+
+
+def journal_name(generation: int) -> str:
+    """The file of a generation's raw segments."""
+    return f"journal/{generation}.cbor"
+
+
+def _facts(inputs: Inputs, told: Sequence[tuple[int, records.Record]]) -> RunLine:
+    run = inputs.run
+    present = inputs.generation == run.generation
+    ends = [r for _, r in told if isinstance(r, records.Ended) and r.generation == inputs.generation]
+    return RunLine(
+        id=run.key.run,
+        tenant=run.key.tenant,
+        workflow=run.workflow,
+        generation=inputs.generation,
+        standing=run.standing if present else ends[-1].standing if ends else "renewed",
+        ended=run.standing in ENDED if present else bool(ends),
+        governed=run.governed,
+        workspace=run.workspace,
+        actor=run.actor,
+        trigger_type=run.trigger_type,
+        trigger_ref=run.trigger_ref,
+        parent=run.parent,
+        forked_from=run.attributes.get("forked_from"),
+        created_at=run.created_at,
+        ended_at=run.ended_at if present else ends[-1].at if ends else None,
+    )
+
+
+def _record(entry: AuditEntry) -> records.Record:
+    try:
+        return records.decode(entry.body)
+    except records.UNREADABLE as error:
+        raise StoreCorrupt(
+            f"entry {entry.position} of the audit of tenant {entry.tenant} cannot be read ({error}): it was altered. "
+            "`holdfast audit verify` tells what else was; restore the database from a backup."
+        ) from error
+
+
+def secretive(told: Iterable[records.Record]) -> set[str]:
+    """The promises whose inputs hold secrets."""
+    return {
+        record.promise for record in told if isinstance(record, records.Decided) and "secret" in record.fields.values()
+    }
+
+
+def costs(told: Iterable[records.Record]) -> list[CostLine]:
+    """What the receipts cost: numbers are added up for each provider, model and whatever else is a word.
+
+    An attempt counts once, as it was last receipted; a receipt that was used again costs nothing.
+    """
+    attempts: dict[tuple[str, int], Mapping[str, float | str]] = {}
+    for record in told:
+        if isinstance(record, records.Receipted) and record.cost and record.state != "reused":
+            attempts[record.receipt, record.attempt] = record.cost
+    sums: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = {}
+    for cost in attempts.values():
+        words = tuple(sorted((name, value) for name, value in cost.items() if isinstance(value, str)))
+        numbers = sums.setdefault(words, {"receipts": []})
+        numbers["receipts"].append(1)
+        for name, value in cost.items():
+            if not isinstance(value, str):
+                numbers.setdefault(name, []).append(value)
+    return [CostLine(dict(words), {n: math.fsum(v) for n, v in sorted(sums[words].items())}) for words in sorted(sums)]
+
+
+def _entry_line(entry: AuditEntry) -> EntryLine:
+    return EntryLine(entry.position or 0, entry.tenant, entry.run, entry.kind, entry.at, entry.body.decode())
+
+
+def entry_of(line: EntryLine) -> AuditEntry:
+    """The entry that a line tells."""
+    return AuditEntry(0, line.tenant, line.run, line.kind, line.at, line.body.encode(), line.position)
+
+
+def _excerpts(inputs: Inputs) -> list[Excerpt]:
+    """Of each block what shows that it holds the entries."""
+    told = sorted(entry.position for entry in inputs.entries if entry.position is not None)
+    ends = [(block, covered(block)) for block in inputs.blocks]
+    return [excerpt(block, told[bisect_left(told, at.start) : bisect_left(told, at.stop)]) for block, at in ends]
+
+
+def _block_line(shown: Excerpt) -> BlockLine:
+    block = shown.block
+    return BlockLine(
+        tenant=block.tenant,
+        number=block.number,
+        first=block.first,
+        count=block.count,
+        previous=block.previous.hex(),
+        head=block.head.hex(),
+        digests=[digest.hex() for digest in shown.digests.values()],
+        sealed_at=block.sealed_at,
+        signer=block.signer,
+        signature=block.signature.hex(),
+        form=block.form,
+        positions=list(shown.digests) if block.form != CHAIN else [],
+        hashes=[each.hex() for each in shown.hashes],
+    )
+
+
+def excerpt_of(line: BlockLine) -> Excerpt:
+    """What a line shows of a block. Raises ValueError, also where the same could be shown with another line."""
+    digests = [bytes.fromhex(digest) for digest in line.digests]
+    hashes = [bytes.fromhex(each) for each in line.hashes]
+    if any(len(each) != DIGEST_BYTES for each in (*digests, *hashes)):
+        raise ValueError(f"a digest of block {line.number} has not {DIGEST_BYTES} bytes")
+    if line.form == CHAIN and (line.positions or line.hashes):
+        raise ValueError(f"block {line.number} is of the first form, and shows more than its digests")
+    if any(after <= before for before, after in pairwise(line.positions)):
+        raise ValueError(f"the positions that block {line.number} shows are out of their order")
+    positions = line.positions if line.form != CHAIN else range(line.first, line.first + len(digests))
+    block = Block(
+        line.tenant,
+        line.number,
+        line.first,
+        line.count,
+        bytes.fromhex(line.previous),
+        bytes.fromhex(line.head),
+        b"",
+        line.sealed_at,
+        line.signer,
+        bytes.fromhex(line.signature),
+        line.form,
+    )
+    return Excerpt(block, dict(zip(positions, digests, strict=True)), hashes)
+
+
+def _key_line(key: PublicKey, inputs: Inputs) -> KeyLine:
+    shown = prove(inputs.ends.get(key.number, ()), inputs.run.key.tenant)
+    return KeyLine(
+        key.number,
+        key.id,
+        key.public.hex(),
+        key.created_at,
+        key.endorsement.hex(),
+        key.chains,
+        key.heads.hex(),
+        key.retirement.hex(),
+        None if shown is None else _end_line(shown),
+    )
+
+
+def _end_line(shown: ShownEnd) -> EndLine:
+    hashes = [each.hex() for each in shown.hashes]
+    return EndLine(shown.end.number, shown.end.head.hex(), shown.place, hashes)
+
+
+def key_of(line: KeyLine) -> PublicKey:
+    """The key that a line tells. Raises ValueError."""
+    return PublicKey(
+        line.number,
+        line.id,
+        bytes.fromhex(line.public),
+        line.created_at,
+        bytes.fromhex(line.endorsement),
+        line.chains,
+        bytes.fromhex(line.heads),
+        bytes.fromhex(line.retirement),
+    )
+
+
+def end_of(line: KeyLine, tenant: str) -> ShownEnd | None:
+    """The end that a line of keys shows. Raises ValueError."""
+    if line.end is None:
+        return None
+    end = ChainEnd(tenant, line.end.number, bytes.fromhex(line.end.head))
+    return ShownEnd(end, line.end.place, [bytes.fromhex(each) for each in line.end.hashes])

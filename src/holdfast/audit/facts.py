@@ -1,0 +1,34 @@
+"""What evidence says of a run as a whole, and of what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class RunLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """The run that a bundle is about, in the generation that it is about. Times are microseconds since 1970, UTC."""
+
+    id: str
+    tenant: str
+    workflow: str
+    generation: int
+    standing: str
+    ended: bool
+    governed: bool
+    workspace: str
+    actor: str | None
+    trigger_type: str | None
+    trigger_ref: str | None
+    parent: str | None
+    forked_from: str | None
+    created_at: int
+    ended_at: int | None
+
+
+class CostLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What was spent: ``of`` names the provider, the model and the currency, ``sums`` has the numbers."""
+
+    of: Mapping[str, str]
+    sums: Mapping[str, float]

@@ -1,0 +1,173 @@
+"""What the audit says: one record per decision, answer, receipt and operator's act, as JSON that never changes shape.
+
+A record tells of values only by type, size and hash: it leaves the house in evidence. Its bytes are what is hashed and
+signed, so they are kept as they were written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+ABANDONED: Final = "nobody waited for its outcome any more"
+"""The outcome of an act that nobody waited for."""
+
+
+class Metadata(msgspec.Struct, frozen=True, gc=False):
+    """A value told by what it is, not by what it says."""
+
+    type: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, gc=False, tag="decision", tag_field="kind", omit_defaults=True):
+    """The gate judged a proposed action."""
+
+    at: int
+    run: str
+    promise: str
+    workflow: str
+    action: str
+    connector: str
+    operation: str
+    target: str
+    writes: bool
+    risk: str
+    proposal: str
+    fields: Mapping[str, str]  # the type of each argument; "secret" where it is one
+    effect: Literal["allow", "deny", "needs_approval"]
+    stage: str  # which part of the gate decided: schema, allowlist, caps, policy, approval, outcome, key
+    rule: str | None
+    policy: str | None
+    reason: str
+    actor: str | None = None
+    task: str | None = None
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False, tag="approval", tag_field="kind", omit_defaults=True):
+    """A task was made or changed: by policy, by a person, by time, or with its run."""
+
+    at: int
+    run: str
+    promise: str
+    task: str
+    subject: str  # approval, or outcome
+    status: str
+    verdict: str  # requested, approved, rejected, delegated, expired, cancelled, superseded, happened, did not happen
+    proposal: str
+    tier: str
+    two_person: bool
+    who: str | None = None
+    reason: str = ""
+    delegated_to: str | None = None
+    expires_at: int | None = None
+    terms: str = ""  # where it was made: the hash of what is asked, of whom, and by which rule
+    answer: Metadata | None = None  # what a person said that the act gave
+
+
+class Receipted(msgspec.Struct, frozen=True, gc=False, tag="receipt", tag_field="kind", omit_defaults=True):
+    """An act, what came of it, and how it can be taken back."""
+
+    at: int
+    run: str
+    promise: str
+    receipt: str
+    key: str
+    attempt: int
+    state: str  # succeeded, failed, unknown, reused
+    action: str
+    connector: str
+    operation: str
+    target: str
+    writes: bool
+    proposal: str
+    request: Metadata  # of the arguments, secrets masked
+    response: Metadata | None = None
+    error: str | None = None
+    reversible: bool = False
+    reverse: str | None = None
+    reverses: str | None = None
+    cost: Mapping[str, float | str] | None = None
+    started_at: int = 0
+    actor: str | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False, tag="ended", tag_field="kind", omit_defaults=True):
+    """A governed run has ended: this binds its journal to the chain."""
+
+    at: int
+    run: str
+    workflow: str
+    code: str  # the digest of the workflow's code
+    generation: int
+    standing: str
+    root: str
+    version: int
+    head: str
+    input: Metadata
+    output: Metadata | None = None
+    actor: str | None = None
+    error: str | None = None
+
+
+class Operated(msgspec.Struct, frozen=True, gc=False, tag="operator", tag_field="kind", omit_defaults=True):
+    """A person steered: cancel, pause, resume, retry, fork, reverse, policy, key."""
+
+    at: int
+    act: str
+    who: str
+    run: str | None = None
+    reason: str = ""
+    details: Mapping[str, str] = {}
+
+
+Record = Decided | Asked | Receipted | Ended | Operated
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+
+
+def encode(record: Record) -> bytes:
+    """A record's bytes."""
+    return _encoder.encode(record)
+
+
+UNREADABLE: Final = (ValueError, RecursionError)
+"""What bytes that are no record do to whoever reads them."""
+
+
+def decode(body: bytes) -> Record:
+    """A record from its bytes. Raises what is ``UNREADABLE``."""
+    record: Record = _decoder.decode(body)
+    return record
+
+
+def kind_of(record: Record) -> str:
+    """The word by which entries are filtered."""
+    return str(record.__struct_config__.tag)
+
+
+def of_bytes(type: str, data: bytes) -> Metadata:
+    """What is told of a value that is these bytes."""
+    return Metadata(type, len(data), hashlib.sha256(data).hexdigest())
+
+
+def type_of(value: Any) -> str:
+    """The plain word for a value's type."""
+    return _TYPES.get(type(value), "object")
+
+
+_TYPES: Final = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "text",
+    bytes: "bytes",
+    list: "list",
+    tuple: "list",
+}

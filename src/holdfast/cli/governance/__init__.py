@@ -1,0 +1,1 @@
+"""Commands for tasks, receipts, policies, the audit and evidence."""

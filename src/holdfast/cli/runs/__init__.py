@@ -1,0 +1,1 @@
+"""Commands that start, show and steer runs, and the worker."""

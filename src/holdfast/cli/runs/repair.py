@@ -1,0 +1,70 @@
+"""``retry`` and ``fork``: a run goes on from a prefix of its journal. Nothing that a journal says is ever changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holdfast.cli import options, output, session
+from holdfast.cli.output import Cell
+from holdfast.cli.selection import Steered, choice, one_or_many, steer
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.client.views import records
+from holdfast.errors import InvalidRequest
+from holdfast.journal import events as e
+from holdfast.journal.render import line
+from holdfast.store.protocol import Run
+
+
+@click.command()
+@one_or_many
+@options.steered_by
+@options.dry_run
+def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Let RUN, or each run that the filters choose, go on from its failure. What it undid is done again."""
+    meant = choice(**chosen)
+
+    async def deed(handle: RunHandle[Any]) -> Steered:
+        again = await handle.retry(by=who, dry_run=dry_run)
+        begun = "would go" if dry_run else "goes"
+        sentence = f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}"
+        return Steered(sentence, {"again": list(again)})
+
+    return steer(session.url_of(store), meant, "failed", deed, "retry", dry_run, as_json)
+
+
+@click.command()
+@options.one_run
+@click.option("--from", "sequence", type=int, required=True, metavar="SEQ", help="The first sequence to do again.")
+@click.option("--id", "id", metavar="ID", help="The new run's id.")
+@options.steered_by
+@options.dry_run
+def fork(
+    run: str, tenant: str, store: str | None, as_json: bool, sequence: int, id: str | None, who: str, dry_run: bool
+) -> None:
+    """Start a new run that shares this one's journal up to, and without, sequence SEQ (see `holdfast journal RUN`)."""
+
+    async def work(app: Holdfast) -> tuple[Run, list[e.Entry]]:
+        handle = app.run(run, tenant=tenant)
+        row = await handle.info()
+        if not 1 <= sequence <= row.version:
+            raise InvalidRequest(f"run {run} has sequences 0 to {row.version - 1}: fork from 1 to {row.version}.")
+        around = [entry async for entry in handle.journal(max(0, sequence - 2)) if entry.sequence <= sequence]
+        if dry_run:
+            return row, around
+        fresh = await session.patiently(app, handle.fork(sequence, id=id, by=who))
+        return await fresh.info(), around
+
+    row, around = session.on_store(session.url_of(store), work)
+    if as_json:
+        output.emit({**records.run_record(row), "action": "fork", "dry_run": dry_run, "forked_from": run})
+    elif dry_run:
+        output.say(f"run {run} would be forked here:")
+        for entry in around:
+            kept = entry.sequence < sequence
+            mark = Cell("kept   ", "green") if kept else Cell("again  ", "yellow")
+            output.say("  ", mark, f"{entry.sequence:>5}  {line(entry.event)}")
+    else:
+        output.say(f"run {row.key.run} started from sequence {sequence} of run {run}")

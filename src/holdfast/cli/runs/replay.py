@@ -1,0 +1,161 @@
+"""``replay``: would the current code take a run where its journal says it is? Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, get_args
+
+import click
+import msgspec
+
+from holdfast.cli import exits, options, output, session
+from holdfast.client.engine import Holdfast
+from holdfast.client.views.masking import Veil
+from holdfast.errors import HoldfastError, Nondeterminism
+from holdfast.journal import events as e
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.render import line
+from holdfast.kernel.execution import Execution
+from holdfast.programs.function.decorators import WORKFLOWS
+from holdfast.runs import journals
+from holdfast.store.protocol import ENDED, Run, Status
+
+_CONTEXT: Final = 3
+_LIVE: Final[tuple[Status, ...]] = tuple(status for status in get_args(Status) if status not in ENDED)
+
+
+class Replayed(msgspec.Struct):
+    """What the replay of one run found. ``problem`` is empty where it replays cleanly."""
+
+    run: Run
+    events: int
+    changed: bool = False
+    problem: str = ""
+    sequence: int | None = None
+    recorded: str | None = None
+    issued: str | None = None
+    before: list[str] = []
+
+    @property
+    def good(self) -> bool:
+        return not self.problem
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "id": self.run.key.run,
+            "tenant": self.run.key.tenant,
+            "workflow": self.run.workflow,
+            "clean": self.good,
+            "events": self.events,
+            "code_changed": self.changed,
+            "problem": self.problem or None,
+            "sequence": self.sequence,
+            "recorded": self.recorded,
+            "issued": self.issued,
+        }
+
+    def write(self) -> None:
+        name = self.run.key.run
+        if self.good:
+            changed = ", though its code has changed since" if self.changed else ""
+            output.say(output.Cell("✓ ", "green"), f"run {name} replays cleanly, {self.events} events{changed}")
+            return
+        output.say(output.Cell("✗ ", "red"), f"run {name} of workflow {self.run.workflow} does not replay:")
+        for text in self.before:
+            output.say(f"      {text}")
+        output.say("  " + self.problem.replace("\n", "\n  "))
+
+
+async def replay_run(app: Holdfast, run: Run) -> Replayed:
+    """Rebuild the run from its journal with the code that is imported here."""
+    entries = [entry async for entry in journals.read(app.store, run)]
+    finding = Replayed(run, len(entries))
+    workflow = WORKFLOWS.get(run.workflow)
+    if workflow is None:
+        finding.problem = f"the app has no workflow {run.workflow!r}: runs of it would wait for ever."
+        return finding
+    started = entries[0].event
+    finding.changed = isinstance(started, e.ExecutionStarted) and started.component_digest not in ("", workflow.digest)
+    program = workflow.program()
+    try:
+        Execution.rebuild(PromiseId(run.root), program, entries, app.clock.now(), app.entropy)
+    except Nondeterminism as difference:
+        finding.problem = str(difference)
+        finding.sequence, finding.recorded = difference.sequence, difference.recorded
+        finding.issued = difference.issued
+        first = max(0, difference.sequence - _CONTEXT)
+        veil = Veil()
+        for entry in entries:
+            veil.learn(entry.event)
+        seen = map(veil.over, entries[first : difference.sequence])
+        finding.before = [f"{entry.sequence:>5}  {line(entry.event)}" for entry in seen]
+    except HoldfastError as error:
+        finding.problem = str(error)
+    except Exception as error:
+        finding.problem = f"{type(error).__name__}: {error}"
+    finally:
+        program.close()
+    return finding
+
+
+async def _chosen(app: Holdfast, tenant: str | None, workflow: str | None, ended: bool) -> AsyncIterator[Run]:
+    seen = set()
+    for status in get_args(Status) if ended else _LIVE:
+        async for run in app.list(tenant=tenant, status=status, workflow=workflow):
+            if run.key not in seen:  # it may have moved from one status to the next meanwhile
+                seen.add(run.key)
+                yield run
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every live run: do this before a deploy.")
+@click.option("--ended", is_flag=True, help="With --all: runs that have ended, too.")
+@click.option("--workflow", metavar="NAME", help="With --all: only runs of this workflow.")
+@click.option("--app", metavar="APP", required=True, help="The code: module:attribute or file.py:attribute.")
+@options.any_tenant
+@options.store
+def replay(
+    run: str | None,
+    everything: bool,
+    ended: bool,
+    workflow: str | None,
+    app: str,
+    tenant: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Replay RUN, or --all live runs, against the current code, without writing; exit 1 where one differs."""
+    if (run is None) != everything:
+        raise click.UsageError("give a RUN, or --all")
+    from holdfast.cli.apps import load_app, workflow_named
+
+    engine = load_app(app)
+    if workflow is not None:
+        workflow_named(workflow)
+
+    async def work(opened: Holdfast) -> tuple[int, int]:
+        if run is not None:
+            finding = await replay_run(opened, await opened.run(run, tenant=tenant or "default").info())
+            _write(finding, as_json, verbose=True)
+            return 1, int(not finding.good)
+        count = bad = 0
+        with output.progress("runs replayed", quiet=as_json) as advance:
+            async for row in _chosen(opened, tenant, workflow, ended):
+                finding = await replay_run(opened, row)
+                count, bad = count + 1, bad + (not finding.good)
+                _write(finding, as_json, verbose=False)
+                advance(1)
+        return count, bad
+
+    count, bad = session.on_store(session.url_of(store, engine), work)
+    if run is None and not as_json:
+        output.say(f"{count} runs replayed, {bad} differ" if bad else f"{count} runs replay cleanly")
+    return exits.NO if bad else exits.GOOD
+
+
+def _write(finding: Replayed, as_json: bool, *, verbose: bool) -> None:
+    if as_json:
+        output.emit(finding.record())
+    elif verbose or not finding.good:
+        finding.write()

@@ -1,0 +1,114 @@
+"""``signal``, ``cancel``, ``pause``, ``resume``: moving one run from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+
+from holdfast.cli import options, output, session
+from holdfast.cli.runs.show import refuse_ended
+from holdfast.cli.selection import Steered, choice, one_or_many, steer
+from holdfast.client.engine import Holdfast
+from holdfast.client.handle import RunHandle
+from holdfast.client.pauses import PAUSED, by_request
+from holdfast.client.views import records
+from holdfast.store.protocol import Run
+
+Deed = Callable[[RunHandle[Any]], Awaitable[None]]
+
+
+def _steer(url: str, key: tuple[str, str], deed: Deed | None) -> Run:
+    """Do something to a run (nothing in a dry run), and give its row as it is then."""
+
+    async def work(app: Holdfast) -> Run:
+        tenant, run = key
+        handle = app.run(run, tenant=tenant)
+        if deed is not None:
+            await session.patiently(app, deed(handle))
+        return await handle.info()
+
+    return session.on_store(url, work)
+
+
+def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool = False, **more: Any) -> None:
+    """What was done, or would be."""
+    if as_json:
+        output.emit({**records.run_record(row), "action": action, "dry_run": dry_run, **more})
+    else:
+        output.say(sentence)
+
+
+@click.command()
+@options.one_run
+@click.argument("name")
+@click.argument("value", required=False)
+@click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
+@click.option("--expected-version", type=int, metavar="N", help="Send it only to a run that is still at version N.")
+def signal(
+    run: str,
+    tenant: str,
+    store: str | None,
+    as_json: bool,
+    name: str,
+    value: str | None,
+    id: str | None,
+    expected_version: int | None,
+) -> None:
+    """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
+    content = None if value is None else options.value_of(value)
+
+    async def send(handle: RunHandle[Any]) -> None:
+        await handle.signal(name, content, id=id, expected_version=expected_version)
+
+    row = _steer(session.url_of(store), (tenant, run), send)
+    tell(row, "signal", f"signal {name!r} sent to run {run}", as_json)
+
+
+@click.command()
+@one_or_many
+@click.option("--reason", default="cancelled by request", show_default=True, help="Kept in the journal.")
+@options.steered_by
+@options.dry_run
+def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Ask RUN, or each run that the filters choose, to stop; its cleanup runs first."""
+    meant = choice(**chosen)
+
+    async def deed(handle: RunHandle[Any]) -> Steered:
+        if dry_run:
+            refuse_ended(await handle.info(), "cancelled")
+            return Steered(f"run {handle.id} would be cancelled")
+        await handle.cancel(reason, by=who)
+        return Steered(f"run {handle.id} was asked to stop")
+
+    return steer(session.url_of(store), meant, None, deed, "cancel", dry_run, as_json)
+
+
+@click.command()
+@options.one_run
+@click.option("--reason", help="Shown while it is paused.")
+@options.steered_by
+def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None, who: str) -> None:
+    """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
+    why = PAUSED if reason is None else by_request(reason)
+    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
+    tell(row, "pause", f"run {run} is paused", as_json)
+
+
+@click.command()
+@one_or_many
+@options.steered_by
+@options.dry_run
+def resume(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
+    """Let RUN, or each run that the filters choose, go on after it was paused or parked."""
+    meant = choice(**chosen)
+
+    async def deed(handle: RunHandle[Any]) -> Steered:
+        if dry_run:
+            refuse_ended(await handle.info(), "resumed")
+            return Steered(f"run {handle.id} would go on")
+        await handle.resume(by=who)
+        return Steered(f"run {handle.id} goes on")
+
+    return steer(session.url_of(store), meant, "paused", deed, "resume", dry_run, as_json)

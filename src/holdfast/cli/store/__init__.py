@@ -1,0 +1,1 @@
+"""Commands for the store itself: schema, backup, retention, health."""

@@ -1,0 +1,249 @@
+"""``doctor``: is the installation sound, and does anything need a person?"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from holdfast.cli import exits, options, output, session
+from holdfast.cli.checks import Check
+from holdfast.cli.governance.receipts import rows_of
+from holdfast.cli.store.schemas import schema_numbers, sqlite_path
+from holdfast.cli.store.servers import examine_server
+from holdfast.client.engine import Holdfast
+from holdfast.client.pauses import is_parked
+from holdfast.client.views.times import clock
+from holdfast.errors import HoldfastError, InvalidPolicy
+from holdfast.gate.policy.policy import content, parse
+from holdfast.store.protocol import ReceiptQuery, WorkerRow
+
+OLDEST_PYTHON: Final = (3, 11)
+LEAST_FREE_BYTES: Final = 200 * 1024 * 1024
+LARGEST_LOG_BYTES: Final = 256 * 1024 * 1024
+SHOWN: Final = 20
+MOST_COUNTED: Final = 1000
+OLDEST_UNSEALED_SECONDS: Final = 600
+
+
+@click.command()
+@options.policy
+@options.store
+def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
+    """Check Python, the store, its settings, workers, runs, the gate and disk space; exit 1 if something is wrong."""
+    checks = session.run(_examine(session.url_of(store)))
+    if policy is not None:
+        checks.append(_policy(policy))
+    good = all(check.good for check in checks)
+    if as_json:
+        output.emit({"good": good, "checks": [msgspec.to_builtins(check) for check in checks]})
+    else:
+        for check in checks:
+            detail = check.detail.replace("\n", "\n" + " " * 13)
+            output.say(_mark(check), output.Cell(f"{check.name:<10} ", "bold"), detail)
+        output.say(_verdict(checks))
+    return exits.GOOD if good else exits.NO
+
+
+def _mark(check: Check) -> output.Cell:
+    if not check.good:
+        return output.Cell("✗ ", "red")
+    return output.Cell("! ", "yellow") if check.warning else output.Cell("✓ ", "green")
+
+
+def _verdict(checks: Sequence[Check]) -> str:
+    if not all(check.good for check in checks):
+        return "something needs attention: see the lines marked ✗"
+    warned = any(check.warning for check in checks)
+    return "nothing is broken, but see the lines marked !" if warned else "all is well"
+
+
+async def _examine(url: str) -> list[Check]:
+    checks = [_python(), _driver(url)]
+    try:
+        checks.append(await _schema(url))
+        async with session.opened(url) as app:
+            checks.extend([check async for check in _store(app, url)])
+    except HoldfastError as error:
+        checks.append(Check("store", good=False, detail=str(error), facts={"code": error.code}))
+    return checks
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    holdfast = metadata.version("holdfast")
+    good = sys.version_info >= OLDEST_PYTHON
+    detail = f"{platform.python_implementation()} {version}, Holdfast {holdfast}"
+    return Check("python", good, detail, {"python": version, "holdfast": holdfast})
+
+
+def _driver(url: str) -> Check:
+    if not url.startswith("postgres"):
+        import sqlite3
+
+        return Check(
+            "driver", good=True, detail=f"SQLite {sqlite3.sqlite_version}", facts={"sqlite": sqlite3.sqlite_version}
+        )
+    try:
+        version = metadata.version("asyncpg")
+    except metadata.PackageNotFoundError:
+        return Check("driver", good=False, detail="PostgreSQL needs a driver: pip install holdfast[postgres]")
+    return Check("driver", good=True, detail=f"asyncpg {version}", facts={"asyncpg": version})
+
+
+async def _schema(url: str) -> Check:
+    present, newest = await schema_numbers(url)
+    detail = f"schema {present}" if present == newest else f"schema {present}, needed {newest}: run `holdfast migrate`"
+    return Check("schema", present == newest, detail, {"present": present, "newest": newest})
+
+
+async def _store(app: Holdfast, url: str) -> AsyncIterator[Check]:
+    facts = await app.store.facts()
+    size = "" if facts.size_bytes is None else f", {facts.size_bytes / 1e6:.1f} MB"
+    yield Check("store", good=True, detail=f"{facts.kind} {facts.version}{size}", facts=msgspec.to_builtins(facts))
+    if url.startswith("sqlite:"):
+        yield _sqlite_settings(sqlite_path(url))
+        yield _log(sqlite_path(url))
+        yield _disk(sqlite_path(url))
+    elif url.startswith("postgres"):
+        async for check in examine_server(url):
+            yield check
+    yield await _runs(app)
+    yield await _workers(app, url)
+    yield await _parked(app)
+    yield await _tasks(app)
+    yield await _receipts(app)
+    yield await _audit(app)
+
+
+def _sqlite_settings(path: Path) -> Check:
+    from holdfast.store.sqlite.connection import connect
+
+    connection = connect(str(path), readonly=True)
+    try:
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    finally:
+        connection.close()
+    names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
+    good = mode == "wal" and synchronous >= 2
+    detail = f"journal mode {mode}, synchronous {names.get(synchronous, synchronous)}; the clock is this host's own"
+    return Check("settings", good, detail, {"journal_mode": mode, "synchronous": names.get(synchronous)})
+
+
+def _log(path: Path) -> Check:
+    """The write-ahead log is copied back into the file at every 16 MB, unless a reader still needs what was before."""
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.exists() else 0
+    good = size <= LARGEST_LOG_BYTES
+    detail = f"{log.name} has {size / 1e6:.1f} MB"
+    if not good:
+        detail += (
+            ": end readers that take long (an open sqlite3 shell, say); when all workers are stopped once, it is gone"
+        )
+    return Check("log", good, detail, {"wal_bytes": size})
+
+
+def _disk(path: Path) -> Check:
+    usage = shutil.disk_usage(path.resolve().parent)
+    good = usage.free >= LEAST_FREE_BYTES
+    detail = f"{usage.free / 1e9:.1f} GB free of {usage.total / 1e9:.1f} GB" + ("" if good else ": free some")
+    return Check("disk", good, detail, {"free_bytes": usage.free, "total_bytes": usage.total})
+
+
+async def _runs(app: Holdfast) -> Check:
+    """How many there are, and whether some are ready that no running worker knows how to run."""
+    counts = (await app.store.facts()).runs
+    detail = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
+    served = {name for worker in await app.store.workers() for name in worker.workflows}
+    stranded = Counter(
+        [run.workflow async for run in app.list(status="queued", limit=1000) if run.workflow not in served]
+    )
+    if stranded:
+        names = ", ".join(f"{count} of {name}" for name, count in stranded.most_common(SHOWN))
+        detail += f"\nready, and no running worker knows the workflow: {names}"
+    return Check("runs", not stranded, detail, {"by_status": counts, "unserved": dict(stranded)})
+
+
+async def _workers(app: Holdfast, url: str) -> Check:
+    workers = await app.store.workers()
+    dead = [worker for worker in workers if await asyncio.to_thread(_is_dead, worker, url)]
+    detail = f"{len(workers) - len(dead)} running"
+    for worker in dead:
+        detail += f"\n{worker.id} (process {worker.pid} on {worker.host}) is dead; the next worker takes over its runs"
+    facts = {"running": [worker.id for worker in workers if worker not in dead], "dead": [worker.id for worker in dead]}
+    return Check("workers", not dead, detail, facts)
+
+
+def _is_dead(worker: WorkerRow, url: str) -> bool:
+    if worker.expires_at < time.time() * 1e6:
+        return True
+    if not url.startswith("sqlite:"):
+        return False
+    from holdfast.store.sqlite.presence import is_dead
+
+    return is_dead(str(sqlite_path(url)), worker.id)
+
+
+async def _parked(app: Holdfast) -> Check:
+    """Runs that the engine has put aside, because going on would do harm."""
+    found = [run async for run in app.list(status="paused") if is_parked(run)]
+    detail = f"{len(found)} runs are parked" if found else "no run is parked"
+    for run in found[:SHOWN]:
+        detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"
+    runs = [{"id": run.key.run, "tenant": run.key.tenant, "reason": run.pause} for run in found[:SHOWN]]
+    return Check("parked", not found, detail, {"count": len(found), "runs": runs})
+
+
+async def _tasks(app: Holdfast) -> Check:
+    """An approval may take its time; an act whose outcome nobody knows should not."""
+    found = [task async for task in app.tasks.list(limit=MOST_COUNTED)]
+    unclear = [task for task in found if task.kind == "outcome"]
+    detail = f"{_count(found)} wait for people" if found else "nobody is asked anything"
+    if unclear:
+        detail += f"\n{len(unclear)} ask what became of an act: see `holdfast tasks`"
+    return Check("tasks", not unclear, detail, {"open": len(found), "outcomes": len(unclear)})
+
+
+async def _receipts(app: Holdfast) -> Check:
+    """Those that stay unknown were given up by a person: told, and no trouble of the installation."""
+    found = [row async for row in rows_of(app.store, ReceiptQuery(state="unknown"), MOST_COUNTED)]
+    return Check("receipts", good=True, detail=f"{_count(found)} of unknown outcome", facts={"unknown": len(found)})
+
+
+async def _audit(app: Holdfast) -> Check:
+    """Entries wait for a worker to seal them; where one runs, they do not wait long."""
+    found = await app.store.unsealed(MOST_COUNTED)
+    oldest = min((entry.at for entry in found), default=time.time_ns() // 1000)
+    late = (time.time() - oldest / 1e6) > OLDEST_UNSEALED_SECONDS and bool(await app.store.workers())
+    detail = f"{_count(found)} entries are not sealed yet"
+    if late:
+        detail += f", the oldest since {clock(oldest)}: do the workers have HOLDFAST_KEY_PASSPHRASE?"
+    return Check("audit", not late, detail, {"unsealed": len(found)})
+
+
+def _policy(file: str) -> Check:
+    try:
+        policy = parse(content(file), file)
+    except InvalidPolicy as error:
+        return Check("policy", good=False, detail=str(error), facts={"file": file})
+    return Check(
+        "policy",
+        good=True,
+        detail=f"{len(policy.rules)} rules, {policy.hash}",
+        facts={"file": file, "hash": policy.hash},
+    )
+
+
+def _count(found: Sequence[object]) -> str:
+    return f"{MOST_COUNTED} or more" if len(found) == MOST_COUNTED else str(len(found))

@@ -1,0 +1,158 @@
+"""Repairs: a journal is never edited, so mending a run means going on from a prefix of its journal.
+
+``fork`` makes a new run of it, ``retry`` a new generation of the same run. Either way what the old journal says stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.client.retry_point import retry_point
+from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.secrecy import ACTION
+from holdfast.programs.function.decorators import WORKFLOW
+from holdfast.programs.function.reversal import REVERSE
+from holdfast.runs import journals
+from holdfast.runs.birth import check_id, child_id, idempotency_key, lineage_of
+from holdfast.runs.reroot import reroot
+from holdfast.runs.segments import seal
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+
+class RetryPlan(msgspec.Struct, frozen=True):
+    """What a retry of a run does: the names of the calls that are done again, and the changes that begin it."""
+
+    run: str
+    again: tuple[str, ...]
+    changes: list[p.Change]
+
+
+class Repairs:
+    """Forks and retries for one engine."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    async def plan_retry(self, key: p.Key) -> RetryPlan:
+        """What a retry of an ended run would do. Raises InvalidRequest or RetryRefused where it cannot be retried.
+
+        It begins a new generation from before its failure, and so do the children that it waits for then: the one that
+        failed it, and those that were cancelled with it.
+        """
+        changes, again = await self._renewals(key)
+        return RetryPlan(key.run, again, changes)
+
+    async def retry(self, plan: RetryPlan) -> None:
+        """Carry a plan out. Raises RunEnded where someone else was faster."""
+        # All in one transaction: a child that ends before its parent waits again would tell nobody.
+        answers = await self._app.store.commit(plan.changes)
+        if not all(isinstance(answer, p.Renewed) for answer in answers):
+            raise RunEnded(f"run {plan.run} was changed by someone else meanwhile: look at it again.")
+        self._app.hint()
+
+    async def _renewals(self, key: p.Key) -> tuple[list[p.Change], tuple[str, ...]]:
+        run = await journals.row_of(self._app.store, key)
+        check_retry(run)
+        entries = [entry async for entry in journals.read(self._app.store, run)]
+        point = retry_point(key.run, entries)
+        kept = point.kept
+        blobs: dict[bytes, bytes] = {}
+        segment = seal([(entry.timestamp, entry.event) for entry in kept], 0, GENESIS, blobs)
+        renewal = p.Renewal(run.root, segment, blobs)
+        changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
+        lineage = lineage_of(_started(entries).idempotency_key)
+        positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW)]
+        children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
+        for child in await self._app.store.get(children):
+            if child.standing in ("failed", "cancelled"):
+                changes += (await self._renewals(child.key))[0]
+        return changes, point.again
+
+    async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None) -> p.Key:
+        """A new run with the journal before ``sequence``; the audit says who made it, in the same commit."""
+        run = await journals.row_of(self._app.store, key)
+        if run.workflow == REVERSE:
+            raise InvalidRequest(f"run {key.run} takes an act back, and a fork of it would do so again: retry it.")
+        if not 1 <= sequence <= run.version:
+            raise InvalidRequest(f"run {key.run} has sequences 0 to {run.version - 1}: fork from 1 to {run.version}.")
+        entries = [entry async for entry in journals.read(self._app.store, run) if entry.sequence < sequence]
+        if isinstance(entries[-1].event, e.TERMINAL):
+            entries.pop()
+        # Open calls are acts of another run now, and its caps count first attempts.
+        for promise in _open_calls(entries, ACTION):
+            entries = _without_attempts(entries, promise)
+        fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
+        root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
+        blobs: dict[bytes, bytes] = {}
+        segment = seal(_stamped(entries, root, idempotency_key(fresh)), 0, GENESIS, blobs)
+        # It is made now, and what it inherits was before that, whatever the clocks of workers said.
+        made_at = max(self._app.clock.now(), 1 + max(entry.timestamp for entry in entries))
+        segment = msgspec.structs.replace(segment, at=made_at)
+        details = {"sequence": str(sequence), "fork": fresh.run}
+        start = p.Start(
+            key=fresh,
+            workflow=run.workflow,
+            fingerprint=run.fingerprint,
+            root=root.root,
+            segment=segment,
+            projection=p.Projection("queued"),
+            priority=run.priority,
+            attributes={**run.attributes, "forked_from": key.run},
+            origin=p.Origin(run.workspace, by or run.actor, run.trigger_type, run.trigger_ref),
+            blobs=blobs,
+            also=(self._app.told(key.tenant, "fork", by, key.run, "", details),),
+        )
+        answer = await self._app.committer.commit(start)
+        if isinstance(answer, p.Exists | p.Retired):
+            raise RunConflict(f"the id {fresh.run!r} is taken: choose another.")
+        self._app.wake_sealer()
+        self._app.hint()
+        return fresh
+
+
+def _started(entries: list[e.Entry]) -> e.ExecutionStarted:
+    first = entries[0].event
+    if not isinstance(first, e.ExecutionStarted):
+        raise EngineError("the journal does not begin with ExecutionStarted")
+    return first
+
+
+def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[int, e.Event]]:
+    return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
+
+
+def _open_calls(entries: list[e.Entry], kind: str) -> list[PromiseId]:
+    """The calls of this kind that have not come to an end."""
+    called: dict[PromiseId, None] = {}
+    for entry in entries:
+        match entry.event:
+            case e.InvokeScheduled(promise_id=promise, kind=asked) if asked == kind:
+                called[promise] = None
+            case e.InvokeCompleted(promise_id=promise):
+                called.pop(promise, None)
+            case _:
+                continue
+    return list(called)
+
+
+def check_retry(run: p.Run) -> None:
+    """Raises InvalidRequest where the run cannot be retried."""
+    if run.standing not in ("failed", "cancelled"):
+        raise InvalidRequest(f"run {run.key.run} is {run.status}, and only a failed or cancelled run can be retried.")
+
+
+def _without_attempts(entries: list[e.Entry], promise: PromiseId) -> list[e.Entry]:
+    """The journal without the attempts of one invocation, so that all of them are open again."""
+    return [
+        entry
+        for entry in entries
+        if not (isinstance(entry.event, (e.InvokeStarted, e.InvokeRetrying)) and entry.event.promise_id == promise)
+    ]

@@ -1,0 +1,185 @@
+"""The gate's judgement of one proposed action: what to do next, from what is known and nothing else.
+
+The order is the law: an earlier attempt whose outcome is unknown comes before everything (a denial must not hide an act
+that may have been done); then the caps, the policy, the approval.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.gate.policy.policy import Approval, Policy, Ruling
+from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.store.governance import ReceiptRow, TaskRow
+from holdfast.tasks.answers import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, approvers, is_about, is_expired, verdict_of
+
+NO_STARTER: Final = (
+    "whoever started the run must not approve it, and nobody knows who that was: start the run with actor="
+)
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a call before it is judged: an earlier attempt under its key, its task, its approval.
+
+    ``own`` is whether this call has made an attempt before, and not only another that left its outcome open.
+    """
+
+    receipt: ReceiptRow | None = None
+    outcome: TaskRow | None = None
+    approval: TaskRow | None = None
+    probed: bool = False
+    own: bool = False
+
+
+class Act(msgspec.Struct, frozen=True, gc=False):
+    """Do it. ``instead_of`` is the token of the attempt that it repeats; ``counts`` is whether it is one write more."""
+
+    ruling: Ruling
+    task: TaskRow | None = None
+    instead_of: str | None = None
+    counts: bool = False
+
+
+class Refuse(msgspec.Struct, frozen=True, gc=False):
+    """Do not, and tell the workflow why. ``expired`` is the task whose time is over, to be noted."""
+
+    error: Literal["ActionDenied", "ApprovalRejected", "ApprovalExpired"]
+    stage: str
+    reason: str
+    rule: str | None = None
+    policy: str | None = None
+    expired: TaskRow | None = None
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """Ask for an approval, instead of one that was over another proposal or is not enough."""
+
+    ruling: Ruling
+    superseded: TaskRow | None = None
+
+
+class Await(msgspec.Struct, frozen=True, gc=False):
+    """A task is open: wait for its answer."""
+
+    task: TaskRow
+
+
+class Probe(msgspec.Struct, frozen=True, gc=False):
+    """Ask the outside what became of this attempt."""
+
+    receipt: ReceiptRow
+
+
+class AskOutcome(msgspec.Struct, frozen=True, gc=False):
+    """Ask a person what became of this attempt."""
+
+    receipt: ReceiptRow
+
+
+class Recall(msgspec.Struct, frozen=True, gc=False):
+    """A person knows that this attempt was done, and what it gave."""
+
+    receipt: ReceiptRow
+    task: TaskRow
+
+
+Judgement = Act | Refuse | Ask | Await | Probe | AskOutcome | Recall
+
+
+def judge(
+    proposal: Proposal,
+    run: RunFacts,
+    policy: Policy,
+    known: Known,
+    now: int,
+    *,
+    safe_to_retry: bool,
+    has_probe: bool,
+    attempt: int = 1,
+    ruling: Ruling | None = None,
+) -> Judgement:
+    """What to do about this call now. ``ruling`` is what the policy says, where it was asked before."""
+    instead_of = None
+    if known.receipt is not None:
+        unknown = _unknown(known, safe_to_retry=safe_to_retry, has_probe=has_probe)
+        if unknown is not None:
+            return unknown
+        instead_of = known.receipt.token
+    counts = proposal.writes and attempt == 1 and not known.own  # all attempts of a call are one write
+    most = policy.max_writes(run.tenant, run.workflow) if counts else None
+    if most is not None and run.writes >= most:
+        told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
+        return Refuse("ActionDenied", "caps", told)
+    ruling = ruling or policy.decide(proposal, run, now)
+    match ruling.effect:
+        case "allow":
+            return Act(ruling, None, instead_of, counts)
+        case "needs_approval":
+            verdict = _approval(proposal, run, ruling, known.approval, now)
+            return verdict if verdict is not None else Act(ruling, known.approval, instead_of, counts)
+        case _:
+            return Refuse("ActionDenied", ruling.stage, ruling.reason, ruling.rule, ruling.policy)
+
+
+def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Judgement | None:
+    """What to do about an attempt of unknown outcome; None where it is repeated."""
+    receipt, task = known.receipt, known.outcome
+    assert receipt is not None
+    if receipt.state in ("succeeded", "failed"):  # it became known in another way: opening it anew gives what it is
+        return None
+    if task is not None and is_about(task, receipt):
+        verdict = verdict_of(task)
+        if task.status == "requested":
+            return Await(task)
+        if verdict == HAPPENED:
+            return Recall(receipt, task)
+        if verdict == GIVEN_UP:
+            told = f"{task.answers[-1].who} gave it up: {task.answers[-1].reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "outcome", told)
+        if verdict == DID_NOT_HAPPEN:
+            return None
+    if has_probe and not known.probed:
+        return Probe(receipt)
+    return None if safe_to_retry else AskOutcome(receipt)
+
+
+def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: TaskRow | None, now: int) -> Judgement | None:
+    """What to do about an approval that is wanted; None where it is given."""
+    wanted = ruling.approval
+    assert wanted is not None
+    if wanted.tier == "high" and run.actor is None:
+        return Refuse("ActionDenied", "approval", f"{ruling.reason}; {NO_STARTER}", ruling.rule, ruling.policy)
+    if task is None:
+        return Ask(ruling)
+    if task.proposal != proposal.digest() or not _is_enough(task, wanted):
+        return Ask(ruling, task if task.status == "requested" else None)
+    if is_expired(task, now) or task.status == "expired":
+        told = f"nobody answered approval {task.id} in time"
+        expired = task if task.status == "requested" else None
+        return Refuse("ApprovalExpired", "approval", told, ruling.rule, ruling.policy, expired)
+    match task.status:
+        case "approved":
+            return None
+        case "rejected":
+            said = task.answers[-1]
+            told = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "approval", told, ruling.rule, ruling.policy)
+        case "cancelled":
+            return Ask(ruling)
+        case _:
+            return Await(task)
+
+
+_TIERS = {"low": 0, "med": 1, "high": 2}
+
+
+def _is_enough(task: TaskRow, wanted: Approval) -> bool:
+    """Whether the approval that was asked for is at least the one that policy wants now, by people it wants now."""
+    if _TIERS.get(task.tier, 0) < _TIERS.get(wanted.tier, 2) or (wanted.two_person and not task.two_person):
+        return False
+    if task.status != "approved" or not wanted.candidates:
+        return True
+    return all(any(fnmatchcase(who, pattern) for pattern in wanted.candidates) for who in approvers(task))

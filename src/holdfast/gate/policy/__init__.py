@@ -1,0 +1,1 @@
+"""The policy: reading its file, checking it, and evaluating its rules."""

@@ -1,0 +1,1 @@
+"""People: who is one and who are two. Pure decisions."""

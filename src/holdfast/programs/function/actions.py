@@ -1,0 +1,337 @@
+"""Actions: steps that touch the outside world, and declare what they do before they do it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+
+import cbor2
+import msgspec
+
+from holdfast.errors import InvalidFunction, NotInWorkflow
+from holdfast.gate.proposals import Proposal, Risk
+from holdfast.gate.receipts import Receipt
+from holdfast.journal.cbor import DEEPEST, canonical
+from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.journal.secrecy import ACTION, leaves, marked, secrets_in
+from holdfast.programs.function.decorators import STEPS, Step, check_step
+from holdfast.programs.function.loop import durable_loop
+from holdfast.programs.function.placeholders import KeyTemplate, Template, limited
+from holdfast.programs.function.program import FunctionProgram
+from holdfast.programs.function.secrets import Secrets, Shape
+from holdfast.programs.function.values import encode
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What an act cost, as its provider bills it."""
+
+    provider: str
+    amount: float
+    model: str = ""
+    currency: str = "USD"
+
+
+class Happened(msgspec.Struct, frozen=True, tag=True):
+    """A probe's answer: the act was done, and gave this."""
+
+    value: Any = None
+
+
+class DidNotHappen(msgspec.Struct, frozen=True, tag=True):
+    """A probe's answer: the act was not done, and may be done now."""
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action says of itself."""
+
+    connector: str
+    operation: str
+    target: str = ""
+    writes: bool = True
+    risk: Risk | None = None
+    idempotency_key: str | None = None
+    reverse: Action[..., Any] | None = None
+    cost: Callable[[Any], Cost] | None = None
+    cost_estimate: float = 0.0
+    safe_to_retry: bool | None = None
+    probe: Callable[..., Any] | None = None
+    secret: Sequence[str] = ()
+
+
+class Action(Step[P, R_co], Generic[P, R_co]):
+    """A step that goes through the gate: judged, perhaps approved, done once, receipted."""
+
+    kind = ACTION
+
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        declaration: Declaration,
+        *,
+        name: str | None,
+        retry: RetryPolicy,
+        timeout: float | None,
+        undo: Step[..., Any] | None,
+    ) -> None:
+        super().__init__(
+            function,
+            name=name,
+            retry=retry,
+            timeout=timeout,
+            heartbeat_timeout=None,
+            queue=None,
+            concurrency=None,
+            undo=undo,
+        )
+        self.connector = declaration.connector
+        self.operation = declaration.operation
+        self.writes = declaration.writes
+        self.risk: Risk = declaration.risk or ("med" if declaration.writes else "low")
+        self.reverse = declaration.reverse
+        self.cost = declaration.cost
+        self.cost_estimate = float(declaration.cost_estimate)
+        self.safe_to_retry = not self.writes if declaration.safe_to_retry is None else declaration.safe_to_retry
+        arguments = list(inspect.signature(function).parameters)
+        kinds = get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:  # its annotation is that of each
+                kinds[parameter.name] = dict[str, kinds.get(parameter.name, Any)]  # type: ignore[misc]
+        self.secrets = Secrets(declaration.secret, arguments, self.name, kinds)
+        secrets = [*declaration.secret, *self.secrets.written]
+        self.probe = None if declaration.probe is None else self._probing(declaration.probe)
+        told = f"action {self.name}:"
+        self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
+        key = declaration.idempotency_key
+        self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{told} idempotency_key=")
+        self._defaults = _defaults(function)
+        self._shape = _shape(function)
+        self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
+        self.first_argument = arguments[0] if arguments else ""
+
+    async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        if durable_loop() is None:
+            raise NotInWorkflow(
+                f"{self.name} is an action: it goes through the gate, so only a workflow can call it. In a test of the "
+                f"function alone, call {self.name}.function(…)."
+            )
+        return await super().begin(args, kwargs)
+
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
+        """A call's arguments, which say which of them are secret."""
+        secrets = self.secrets.places(self._shape, len(args), kwargs) if self.secrets else []
+        call = marked(self.signature.write(args, kwargs), secrets)
+        if secrets:
+            program.secrets.update(leaves(secrets_in(call)))
+        return call
+
+    def arguments(self, input: Payload) -> dict[str, Any]:
+        """A call's arguments by name, as plain data, with the defaults of those not given."""
+        return self.with_defaults(self.signature.by_name(input))
+
+    def with_defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name, with the defaults of those not given."""
+        return {**self._defaults, **given}
+
+    def propose(self, arguments: dict[str, Any], promise: str, given: dict[str, Any] | None = None) -> Proposal:
+        """What the call of this promise would do.
+
+        The default key is over the arguments that were ``given``: newer code may have other defaults, and an attempt of
+        newer code must find the receipt of the attempt before. They are part of it because a retried run may come to
+        another call at the same place.
+        """
+        fields = self.secrets.mask(arguments)
+        request = canonical(fields, DEEPEST - 1)  # a task shows them inside a map of its own
+        former = None
+        if self._key is not None:
+            key, former = self._key.render_key(arguments, promise)
+        else:
+            asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
+            key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
+        target = self._target.render(arguments, promise)
+        if not key or "\0" in key or "\0" in target:  # the one would be everybody's key, the other no store can keep
+            raise InvalidFunction(f"action {self.name}: its key is empty, or its key or target has a NUL in it")
+        return Proposal(
+            self.name,
+            self.connector,
+            self.operation,
+            target,
+            fields,
+            request,
+            self.writes,
+            self.risk,
+            limited(key),
+            None if self.reverse is None else self.reverse.name,
+            self.cost_estimate,
+            former,
+        )
+
+    def is_under(self, key: str, arguments: Mapping[str, Any], promise: str) -> bool:
+        """Whether a call with these arguments, which a receipt recorded, would have this key; also where it cannot be
+        told, because they are those of another action."""
+        if self._key is None or not self._key.is_told_by(arguments):
+            return True
+        return self._key.render_key(arguments, promise)[0] == key
+
+    def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
+        """The probe as something that the performer can run; no workflow can call it, and no journal names it."""
+        if list(inspect.signature(probe).parameters) != list(inspect.signature(self.function).parameters):
+            raise InvalidFunction(f"action {self.name}: probe= takes the same arguments as the action")
+        return Step(
+            probe,
+            name=f"{self.name} (probe)",
+            retry=ONCE,
+            timeout=self.timeout,
+            heartbeat_timeout=None,
+            queue=None,
+            concurrency=None,
+            undo=None,
+        )
+
+
+class _ActionDecorator:
+    """The type of ``action(…)``: async and plain functions both become actions of their result."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Action[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Action[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        raise NotImplementedError
+
+
+def _with_arguments(decorator: Callable[P, R]) -> Callable[P, R]:
+    """The decorator, which refuses to be given the function itself."""
+
+    @functools.wraps(decorator)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args:
+            name = getattr(args[0], "__name__", args[0])
+            raise InvalidFunction(
+                f'action {name}: write @action(connector="…", operation="…") above it: an action says what it does'
+            )
+        return decorator(*args, **kwargs)
+
+    return checked
+
+
+@_with_arguments
+def action(
+    *,
+    connector: str,
+    operation: str,
+    target: str = "",
+    writes: bool = True,
+    risk: Risk | None = None,
+    idempotency_key: str | None = None,
+    reverse: Action[..., Any] | None = None,
+    cost: Callable[[Any], Cost] | None = None,
+    cost_estimate: float = 0.0,
+    safe_to_retry: bool | None = None,
+    probe: Callable[..., Any] | None = None,
+    secret: Sequence[str] = (),
+    name: str | None = None,
+    retry: RetryPolicy | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    undo: Step[..., Any] | None = None,
+) -> _ActionDecorator:
+    """Make a function an action.
+
+    ``connector`` and ``operation`` say what it does, ``target`` to what; ``writes`` whether it changes anything there,
+    ``risk`` how much is at stake (low, med or high; by default low for reading, med for writing). ``target`` and
+    ``idempotency_key`` are templates over the arguments; the default key contains the call's promise id. ``reverse`` is
+    an action that takes this one's Receipt and undoes it. ``cost`` tells the Cost from the result, ``cost_estimate`` a
+    number that policy may judge before. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry``
+    (by default: reading is, writing is not), or after ``probe``, a function of the same arguments that only looks, gave
+    ``Happened(value)`` or ``DidNotHappen()``. ``secret`` names arguments (``"token"``, ``"fields.password"``) that are
+    kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as for a step.
+    """
+    declaration = Declaration(
+        connector=connector,
+        operation=operation,
+        target=target,
+        writes=writes,
+        risk=risk,
+        idempotency_key=idempotency_key,
+        reverse=reverse,
+        cost=cost,
+        cost_estimate=cost_estimate,
+        safe_to_retry=safe_to_retry,
+        probe=probe,
+        secret=(secret,) if isinstance(secret, str) else tuple(secret),
+    )
+
+    def decorate(function: Callable[..., Any]) -> Action[..., Any]:
+        check_step(function, retry, retries, timeout, None, None, None, undo, what="action")
+        _check(function, declaration)
+        policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
+        definition: Action[..., Any] = Action(
+            function, declaration, name=name, retry=policy, timeout=timeout, undo=undo
+        )
+        STEPS.add(definition)
+        return definition
+
+    return decorate  # type: ignore[return-value]  # the type that tells async functions from plain ones
+
+
+def _check(function: Callable[..., Any], declaration: Declaration) -> None:
+    problem = None
+    reverse: object = declaration.reverse
+    risk: object = declaration.risk
+    probe: object = declaration.probe
+    cost: object = declaration.cost
+    estimate: object = declaration.cost_estimate
+    key: object = declaration.idempotency_key
+    if not declaration.connector or not declaration.operation:
+        problem = "connector= and operation= say what it does: give both"
+    elif risk not in (None, "low", "med", "high"):
+        problem = f"risk is low, med or high, not {risk!r}"
+    elif reverse is not None and not isinstance(reverse, Action):
+        problem = "reverse= is an action: decorate it with @action"
+    elif isinstance(reverse, Action) and not reverse.takes_receipt:
+        problem = f"reverse= is an action whose first argument is a Receipt: {reverse.name} takes none"
+    elif probe is not None and not callable(probe):
+        problem = "probe= is a function of the same arguments"
+    elif cost is not None and not callable(cost):
+        problem = "cost= is a function of the result: write cost=lambda result: Cost(provider, amount)"
+    elif not isinstance(estimate, int | float | Decimal) or not math.isfinite(estimate):
+        problem = f"cost_estimate= is a number such as 0.03, not {estimate!r}"
+    elif estimate < 0:
+        problem = "cost_estimate= is 0 or more"
+    elif key is not None and not (isinstance(key, str) and key.strip()):
+        problem = 'idempotency_key= is a template such as "order:{order}": leave it out for a key of each call\'s own'
+    if problem is not None:
+        raise InvalidFunction(f"action {getattr(function, '__name__', function)}: {problem}")
+
+
+def _shape(function: Callable[..., Any]) -> Shape:
+    names: dict[Any, list[str]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        names.setdefault(parameter.kind, []).append(parameter.name)
+    kinds = inspect.Parameter
+    positional = [*names.get(kinds.POSITIONAL_ONLY, ()), *names.get(kinds.POSITIONAL_OR_KEYWORD, ())]
+    rest, keywords = ("".join(names.get(kind, ())) for kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD))
+    return Shape(positional, inspect.signature(function).parameters, rest, keywords)
+
+
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    return {
+        parameter.name: cbor2.loads(encode(parameter.default).data)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

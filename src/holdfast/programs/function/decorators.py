@@ -1,0 +1,348 @@
+"""The decorators: a workflow is an ``async def`` that replays, a step is a function whose result is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+
+from holdfast.errors import InvalidFunction, NotInWorkflow
+from holdfast.journal.payload import ONCE, Payload, RetryPolicy
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.execution import Halt
+from holdfast.programs.function.durable_call import Call, ChildCall, StepCall
+from holdfast.programs.function.failures import unwrap
+from holdfast.programs.function.loop import DurableLoop, durable_loop
+from holdfast.programs.function.program import FunctionProgram
+from holdfast.programs.function.registry import Registry
+from holdfast.programs.function.values import Signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+STEP: Final = "step"
+WORKFLOW: Final = "workflow"
+
+
+def current(what: str) -> tuple[DurableLoop, FunctionProgram]:
+    """The loop and program of the calling workflow. Raises NotInWorkflow elsewhere."""
+    loop = durable_loop()
+    if loop is None:
+        raise NotInWorkflow(f"{what} works only inside a workflow, and only outside its steps.")
+    if loop.disposed:
+        raise Halt
+    return loop, loop.program
+
+
+class Durable(Generic[R_co]):
+    """What a workflow can call durably."""
+
+    name: str
+    kind: str
+    signature: Signature
+    function: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any], name: str | None) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        self.what = f"{self.kind} {self.name}"
+        self.module = function.__module__
+        self.qualname = function.__qualname__
+        self.signature = Signature(function, self.name)
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__wrapped__ = function
+        if not self.name.strip() or len(self.name) > 200:
+            raise InvalidFunction(f"{self.name!r} is no usable name: use 1 to 200 characters")
+
+    retry: RetryPolicy = ONCE
+    queue: str | None = None
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, R_co]:
+        raise NotImplementedError
+
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record the intent of a call; gives its promise id."""
+        payload = self.signature.write(args, kwargs)
+        return loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+
+    def read_result(self, payload: Payload) -> R_co:
+        value: R_co = self.signature.read_result(payload)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+
+class Step(Durable[R_co], Generic[P, R_co]):
+    """A function whose result is kept: once it has completed, it is never run again for that call."""
+
+    kind = STEP
+
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        *,
+        name: str | None,
+        retry: RetryPolicy,
+        timeout: float | None,
+        heartbeat_timeout: float | None,
+        queue: str | None,
+        concurrency: int | None,
+        undo: Step[..., Any] | None,
+    ) -> None:
+        super().__init__(function, name)
+        self.retry = retry
+        self.timeout = timeout
+        self.heartbeat_timeout = heartbeat_timeout
+        self.queue = queue
+        self.concurrency = concurrency
+        self.undo = undo
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
+        self._undo_takes = 0 if undo is None else _positional(undo.function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R_co]:
+        return Call(self, args, kwargs)
+
+    async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        loop = durable_loop()
+        if loop is None:  # called by another step, a test or a script: just a function
+            result = self.function(*args, **kwargs)
+            value: R_co = await result if self.is_async else result
+            return value
+        if loop.disposed:
+            raise Halt
+        value = self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
+        if loop.program.first_edition is not None:
+            self.got(loop.program, value, args)
+        return value
+
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
+        payload = self.write_call(args, kwargs, loop.program)
+        promise = loop.scribe.invoke(self.kind, self.name, payload, self.retry, self.queue)
+        if self.undo is not None and loop.program.first_edition is None:
+            loop.program.compensations.asked[promise] = (self, payload)
+        return promise
+
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
+        """A call's arguments, as they are recorded."""
+        return self.signature.write(args, kwargs)
+
+    def undo_call(self, result: Payload, input: Payload, program: FunctionProgram) -> tuple[Step[..., Any], Payload]:
+        """The step that undoes a call with this result, and what it is given: the result, then as many of the call's
+        arguments, in their order and with their defaults, as it takes. Raises where either cannot be read or written.
+        """
+        if self.undo is None:
+            raise InvalidFunction(f"{self.what} has no undo= any more, and a call of it must be undone: restore it")
+        args, kwargs = self.signature.read(input)
+        call = inspect.signature(self.function).bind(*args, **kwargs)
+        call.apply_defaults()  # else one that was left out would end the row, and those behind it would be lost
+        given = (self.read_result(result), *call.args, *call.kwargs.values())
+        return self.undo, self.undo.write_call(given[: self._undo_takes], {}, program)
+
+    def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
+        """A task has got the value of a call; in the first edition that is when it can be undone."""
+        if self.undo is not None and program.first_edition is not None:
+            program.first_edition.done(self.undo, (value, *args)[: self._undo_takes])
+
+
+class Workflow(Durable[R_co], Generic[P, R_co]):
+    """An ``async def`` that survives its process: rebuilt from its journal, it goes on where it was."""
+
+    kind = WORKFLOW
+
+    def __init__(self, function: Callable[P, Any], *, name: str | None) -> None:
+        super().__init__(function, name)
+        self.digest = _digest(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ChildCall[R_co]:
+        if durable_loop() is None:
+            raise NotInWorkflow(
+                f"{self.name} is a workflow: start it with app.start({self.name}, …). Calling it starts a child, and "
+                "only another workflow can do that."
+            )
+        return Call(self, args, kwargs)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """This workflow with its arguments, for ``app.start(workflow.bind(…), id=…)``."""
+        return Bound(self, args, kwargs)
+
+    async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
+        loop, _ = current(self.name)
+        return self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
+
+    def program(self) -> FunctionProgram:
+        """A fresh program for one run."""
+        return FunctionProgram(self)
+
+
+class Bound(Generic[R_co]):
+    """A workflow together with its arguments. Nothing is started by it, and nothing checked yet."""
+
+    __slots__ = ("args", "kwargs", "workflow")
+
+    def __init__(self, workflow: Workflow[..., R_co], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.workflow = workflow
+        self.args = args
+        self.kwargs = kwargs
+
+
+STEPS: Final[Registry[Step[..., Any]]] = Registry("step")
+WORKFLOWS: Final[Registry[Workflow[..., Any]]] = Registry("workflow")
+
+
+@overload
+def workflow(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+
+
+@overload
+def workflow(*, name: str | None = None) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
+
+
+def workflow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Make an ``async def`` a workflow. Its name, by default the function's, is how runs find it: keep it."""
+
+    def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
+        if not inspect.iscoroutinefunction(function):
+            raise InvalidFunction(
+                f"a workflow is an `async def`; {getattr(function, '__name__', function)!r} is none. "
+                "Plain functions make good steps: @step."
+            )
+        definition: Workflow[..., Any] = Workflow(function, name=name)
+        WORKFLOWS.add(definition)
+        return definition
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def step(function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+
+
+@overload
+def step(function: Callable[P, R], /) -> Step[P, R]: ...
+
+
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retry: RetryPolicy | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    heartbeat_timeout: float | None = None,
+    queue: str | None = None,
+    concurrency: int | None = None,
+    undo: Step[..., Any] | None = None,
+) -> _Decorator: ...
+
+
+def step(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retry: RetryPolicy | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    heartbeat_timeout: float | None = None,
+    queue: str | None = None,
+    concurrency: int | None = None,
+    undo: Step[..., Any] | None = None,
+) -> Any:
+    """Make a function a step.
+
+    ``retry`` says how often an attempt that raises is tried again (``retries=n`` is short for n more attempts); without
+    either it is tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the silence between two calls of
+    ``heartbeat()``. With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in
+    each.
+    ``undo`` is a step that takes back a success when the workflow later fails or is cancelled.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Step[..., Any]:
+        check_step(function, retry, retries, timeout, heartbeat_timeout, queue, concurrency, undo)
+        policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
+        definition: Step[..., Any] = Step(
+            function,
+            name=name,
+            retry=policy,
+            timeout=timeout,
+            heartbeat_timeout=heartbeat_timeout,
+            queue=queue,
+            concurrency=concurrency,
+            undo=undo,
+        )
+        STEPS.add(definition)
+        return definition
+
+    return decorate if function is None else decorate(function)
+
+
+class _Decorator:
+    """The type of ``step(…)``: async and plain functions both become steps of their result."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Step[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        raise NotImplementedError
+
+
+def check_step(
+    function: object,
+    retry: RetryPolicy | None,
+    retries: int | None,
+    timeout: float | None,
+    heartbeat_timeout: float | None,
+    queue: str | None,
+    concurrency: int | None,
+    undo: object,
+    what: str = STEP,
+) -> None:
+    """Refuse a declaration that no worker could carry out. Raises InvalidFunction."""
+    name = getattr(function, "__name__", repr(function))
+    problem = None
+    if not callable(function) or not hasattr(function, "__name__"):
+        problem = f"{_a(what)} is a function"
+    elif inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        problem = f"{_a(what)} returns once; a generator does not"
+    elif retry is not None and retries is not None:
+        problem = "give retry= or retries=, not both"
+    elif retries is not None and retries < 0:
+        problem = "retries is 0 or more"
+    elif any(seconds is not None and seconds <= 0 for seconds in (timeout, heartbeat_timeout)):
+        problem = "timeout and heartbeat_timeout are more than 0 seconds"
+    elif concurrency is not None and (queue is None or concurrency < 1):
+        problem = "concurrency is 1 or more, and goes with queue="
+    elif undo is not None and not isinstance(undo, Step):
+        problem = "undo is a step: decorate it with @step"
+    if problem is not None:
+        raise InvalidFunction(f"{what} {name}: {problem}")
+
+
+def _a(what: str) -> str:
+    return f"an {what}" if what[0] in "aeiou" else f"a {what}"
+
+
+def _positional(function: Callable[..., object]) -> int:
+    kinds = [parameter.kind for parameter in inspect.signature(function).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return 1_000
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+
+
+def _digest(function: Callable[..., object]) -> str:
+    """A digest of the function's code: recorded with each run, so that a change of code can be seen."""
+    try:
+        source = inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        source = function.__code__.co_code
+    return hashlib.sha256(source).hexdigest()

@@ -1,0 +1,192 @@
+"""How a run comes into being: its id, its first event, and the fingerprint that tells a repeated start from another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import EngineError, InvalidRequest
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.people.names import NAME, is_name
+from holdfast.runs.segments import seal
+from holdfast.store.protocol import Advance, Also, Blobs, Key, Origin, Projection, Run, Segment, Start
+
+DEFAULT_TENANT: Final = "default"
+CHILD_MARK: Final = "~"
+LINEAGE_MARK: Final = "~@"
+ID_LIMIT: Final = 200
+
+
+def child_id(parent: str, position: int, lineage: int) -> str:
+    """A child's id: its parent's and its position there; positions begin anew when the parent continues as new."""
+    place = str(position) if lineage == 0 else f"{lineage}.{position}"
+    return f"{parent}{CHILD_MARK}{place}"
+
+
+def idempotency_key(key: Key, lineage: int = 0) -> str:
+    """The key that a run's promise id is derived from. The lineage is the generation in which it last began anew.
+
+    Given ids have no mark in them, so no two runs, and no two lineages of one, share a key.
+    """
+    plain = f"{key.tenant}{CHILD_MARK}{key.run}"
+    return plain if lineage == 0 else f"{plain}{LINEAGE_MARK}{lineage}"
+
+
+def lineage_of(idempotency_key: str) -> int:
+    """The lineage that an idempotency key of this run names. A retried run keeps it, and so its children."""
+    _, mark, lineage = idempotency_key.partition(LINEAGE_MARK)
+    return int(lineage) if mark else 0
+
+
+def check_text(value: object, what: str) -> str:
+    """A text. Raises InvalidRequest."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is a text, not {value!r:.60}")
+    return value
+
+
+def check_id(value: str, what: str) -> str:
+    """A usable id or tenant. Raises InvalidRequest."""
+    check_text(value, what)
+    if not value or len(value) > ID_LIMIT or not value.isprintable():
+        raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
+    if CHILD_MARK in value:
+        raise InvalidRequest(f"{what} {value!r} contains {CHILD_MARK!r}, which marks children: use another character.")
+    return value
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """What made someone start a run: its type (``webhook``) and its own reference there (``INC-42``)."""
+
+    type: str
+    ref: str
+
+    def run_id(self, workflow: str) -> str:
+        """The id of the run that this trigger starts: always the same one for a workflow."""
+        plain = f"{workflow}:{self.type}:{self.ref}"
+        plainly = ":" not in self.type and CHILD_MARK not in plain and plain.isprintable()
+        if len(plain) <= ID_LIMIT and plainly:
+            return plain
+        named = f"{len(self.type)}:{plain}"
+        return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
+
+
+def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Origin:
+    """Where a run comes from. Raises InvalidRequest where something is no text: stored, it could not be read again."""
+    if actor is not None and not is_name(actor):
+        raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
+    check_text(workspace, "the workspace")
+    if trigger is None:
+        return Origin(workspace, actor)
+    if not isinstance(trigger, Trigger):
+        raise InvalidRequest(f"the trigger is a Trigger(type, ref), not {trigger!r:.60}")
+    check_text(trigger.type, "the trigger's type")
+    check_text(trigger.ref, "the trigger's ref")
+    return Origin(workspace, actor, trigger.type, trigger.ref)
+
+
+class Birth(msgspec.Struct, kw_only=True, dict=True):
+    """A run to be started."""
+
+    key: Key
+    workflow: str
+    digest: str
+    input: Payload
+    parent: str | None = None
+    parent_id: PromiseId | None = None
+    priority: int = 0
+    attributes: Mapping[str, str] = {}
+    origin: Origin = Origin()
+
+    @cached_property
+    def id(self) -> PromiseId:
+        return PromiseId.of_run(self.digest, self.parent_id, idempotency_key(self.key))
+
+    @property
+    def started(self) -> e.ExecutionStarted:
+        return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key), e.EDITION)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        return hashlib.sha256(self.workflow.encode() + b"\0" + self.input.data).digest()
+
+    def row(self, owner: str, now: int) -> Run:
+        """The row that the run will have when its first turn is taken where it is born."""
+        return Run(
+            key=self.key,
+            workflow=self.workflow,
+            root=self.id.root,
+            generation=0,
+            version=0,
+            head=GENESIS,
+            standing="queued",
+            cancelling=False,
+            pause=None,
+            priority=self.priority,
+            attributes=dict(self.attributes),
+            parent=self.parent,
+            parent_position=None if self.parent_id is None else self.parent_id.path[-1],
+            fingerprint=self.fingerprint,
+            owner=owner,
+            epoch=1,
+            crashes=0,
+            ready_at=None,
+            wake_at=None,
+            waiting=None,
+            arrived=0,
+            consumed=0,
+            error=None,
+            created_at=now,
+            updated_at=now,
+            ended_at=None,
+            workspace=self.origin.workspace,
+            actor=self.origin.actor,
+            trigger_type=self.origin.trigger_type,
+            trigger_ref=self.origin.trigger_ref,
+            begun_at=now,
+        )
+
+    def start(self, now: int) -> Start:
+        """The change that makes it, with its first event alone: any worker may take its first turn."""
+        blobs: dict[bytes, bytes] = {}
+        return self._start(seal([(now, self.started)], 0, GENESIS, blobs), Projection("queued"), blobs)
+
+    def start_with(self, turn: Advance, owner: str) -> Start:
+        """The change that makes it together with its first turn, leased to its worker unless the turn gives that up."""
+        if turn.segment is None:
+            raise EngineError("a first turn has events")
+        return self._start(
+            turn.segment, turn.projection, turn.blobs, owner=None if turn.release else owner, also=turn.also
+        )
+
+    def _start(
+        self,
+        segment: Segment,
+        projection: Projection,
+        blobs: Blobs,
+        owner: str | None = None,
+        also: tuple[Also, ...] = (),
+    ) -> Start:
+        return Start(
+            key=self.key,
+            workflow=self.workflow,
+            fingerprint=self.fingerprint,
+            root=self.id.root,
+            segment=segment,
+            projection=projection,
+            parent=self.parent,
+            parent_position=None if self.parent_id is None else self.parent_id.path[-1],
+            priority=self.priority,
+            attributes=self.attributes,
+            origin=self.origin,
+            blobs=blobs,
+            owner=owner,
+            also=also,
+        )

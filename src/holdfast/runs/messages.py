@@ -1,0 +1,103 @@
+"""What goes through a run's inbox: signals, cancellations, answers, and the outcomes of work done elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cbor2
+import msgspec
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.store.protocol import Message, ReceiptRow, TaskRow
+
+
+def signal(name: str, payload: Payload, at: int, id: str | None = None, expected_version: int | None = None) -> Message:
+    return Message("signal", _write([name, payload.data, payload.codec, expected_version]), at, id)
+
+
+def cancel(reason: str, at: int) -> Message:
+    return Message("cancel", _write([reason]), at)
+
+
+def settled(
+    promise: PromiseId,
+    outcome: Outcome,
+    attempt: int,
+    started_at: int,
+    at: int,
+    id: str | None = None,
+    begun_before: bool = False,
+) -> Message:
+    """An invocation is settled: by queued work, or by a child that ended."""
+    if isinstance(outcome, Ok):
+        result = [outcome.value.data, outcome.value.codec]
+    else:
+        result = [outcome.failure.type, outcome.failure.message, outcome.failure.trace]
+    body = [promise.root, promise.path[-1], attempt, started_at, isinstance(outcome, Ok), result]
+    body += [True] if begun_before else []
+    return Message("settled", _write(body), at, id)
+
+
+class Stirred(msgspec.Struct, frozen=True, gc=False):
+    """Something changed for a call at the gate, no matter of the kernel's: a task was answered, a receipt closed."""
+
+    promise_id: PromiseId
+    task: TaskRow | None = None
+
+
+def answered(task: TaskRow, at: int) -> Message:
+    """A task of the run was changed by a person."""
+    body = [task.root, task.position, msgspec.json.encode(task)]
+    return Message("answered", _write(body), at, f"task:{task.id}:{task.version}")
+
+
+def stirred(receipt: ReceiptRow, at: int) -> Message:
+    """A receipt of the run was closed after its worker had lost the run."""
+    return Message("stirred", _write([receipt.root, receipt.position]), at)
+
+
+def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
+    failure, promise = arrival.failure, arrival.promise_id
+    body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
+    body += [[failure.type, failure.message, failure.trace], *([True] if arrival.begun_before else [])]
+    return Message("failed", _write(body), at)
+
+
+def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
+    """The message as the kernel's arrival; None where it is about a promise of an earlier lineage of the run.
+
+    Raises StoreCorrupt where it is no message.
+    """
+    try:
+        fields = cbor2.loads(message.body)
+        match message.kind:
+            case "signal":
+                return SignalArrived(fields[0], Payload(fields[1], fields[2]), fields[3])
+            case "cancel":
+                return CancelArrived(fields[0])
+            case "settled" | "failed" | "answered" | "stirred" if fields[0] != run.root:
+                return None
+            case "settled":
+                _, position, attempt, started_at, good, result, *begun_before = fields
+                outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
+                return Settled(run.child(position), outcome, attempt, started_at, *begun_before)
+            case "failed":
+                _, position, attempt, started_at, after, failure, *begun_before = fields
+                return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *begun_before)
+            case "answered":
+                return Stirred(run.child(fields[1]), msgspec.json.decode(fields[2], type=TaskRow))
+            case "stirred":
+                return Stirred(run.child(fields[1]))
+            case other:
+                raise ValueError(f"unknown kind {other!r}")
+    except (cbor2.CBORError, msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:
+        raise StoreCorrupt(
+            f"a message in the run's inbox cannot be read ({error}): it was damaged, or a newer Holdfast wrote it."
+        ) from error
+
+
+def _write(fields: list[Any]) -> bytes:
+    return cbor2.dumps(fields, canonical=True)

@@ -1,0 +1,106 @@
+"""Which policy a worker of the command line has."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from holdfast import Holdfast
+from holdfast.cli.main import main
+from holdfast.cli.runs import worker as working
+from holdfast.gate.policy.policy import NO_POLICY, parse
+from holdfast.worker.gate import policy_watcher as policing
+from tests.unit.cli import cli_bank
+
+BANK = "tests.unit.cli.cli_bank"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A good policy."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(cli_bank.POLICY, encoding="utf-8")
+    return path
+
+
+def test_a_broken_policy_ends_the_worker_at_once(tmp_path: Path) -> None:
+    """Exit 5 with every place that is wrong, and no database is made."""
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("version: 1\nrules: [{name: x}]\n", encoding="utf-8")
+    store = tmp_path / "none.db"
+    for file, told in ((broken, f"error: {broken}:2:"), (tmp_path / "missing.yaml", "missing.yaml")):
+        args = ["worker", BANK, "--policy", str(file), "--store", f"sqlite:///{store}"]
+        result = CliRunner().invoke(main, args)
+        assert (result.exit_code, told in result.stderr) == (5, True), result.output
+    assert not store.exists()
+
+
+def _chosen(app: Holdfast | None, args: list[str]) -> Holdfast:
+    """The engine that the command would serve."""
+    context = working.worker.make_context("worker", [BANK, *args], auto_envvar_prefix=None)
+    with context.scope():
+        return working.engine_of(app, context.params["store"], context.params["policy"])
+
+
+def test_the_policy_comes_from_the_option_or_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without either every action is denied."""
+    wanted = parse(cli_bank.POLICY, "").hash
+    assert _chosen(None, []).policy.current is NO_POLICY
+    assert _chosen(None, ["--policy", str(file)]).policy.current.hash == wanted
+    monkeypatch.setenv("HOLDFAST_POLICY", str(file))
+    assert _chosen(None, []).policy.current.hash == wanted
+
+
+def test_an_apps_own_policy_yields_to_the_command_line_alone(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its own store does; and another store does not take its policy away."""
+    own = parse("version: 1\nrules: []\n", "own")
+    app = Holdfast(f"sqlite:///{tmp_path}/own.db", worker=False, policy=own)
+    monkeypatch.setenv("HOLDFAST_POLICY", str(file))
+    assert _chosen(app, []).policy.current is own
+    elsewhere = _chosen(app, ["--store", f"sqlite:///{tmp_path}/other.db"])
+    assert (elsewhere.policy.current, elsewhere.url) == (own, f"sqlite:///{tmp_path}/other.db")
+    assert _chosen(app, ["--policy", str(file)]).policy.current.rules == parse(cli_bank.POLICY, "").rules
+
+
+def test_a_hangup_has_the_worker_look_at_its_policy(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, and not at the watcher's next look; the worker goes on until it is told to stop."""
+    monkeypatch.setattr(policing, "LOOK_SECONDS", 3600.0)
+    engine = Holdfast(f"sqlite:///{tmp_path}/hangup.db", workflows=[cli_bank.payment], policy=file)
+    before = engine.policy.current.hash
+
+    async def whole() -> None:
+        shift = asyncio.create_task(working._Shift(engine, as_json=False).work())
+        await _until(lambda: engine.worker is not None and engine.worker.running)
+        await asyncio.to_thread(file.write_text, "version: 1\nrules: []\n", "utf-8")
+        os.kill(os.getpid(), signal.SIGHUP)
+        await _until(lambda: engine.policy.current.hash != before)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await shift
+
+    asyncio.run(whole())
+    assert len(engine.policy.current.rules) == 0
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Let the loop turn until it holds."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110  # what the engine sets has no event of its own
+            await asyncio.sleep(0)
+
+
+def test_the_command_is_the_one_that_is_documented() -> None:
+    """The option has its environment variable."""
+    (option,) = [each for each in working.worker.params if each.name == "policy"]
+    assert isinstance(option, click.Option)
+    assert option.envvar == "HOLDFAST_POLICY"

@@ -1,0 +1,140 @@
+"""``explain`` says since when and until when, and is not taken in by workers that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import Holdfast, RetryPolicy, receive, step, workflow
+from holdfast.client.explanation import explain
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from tests.acceptance.processes import until_status
+
+MINUTE = 60_000_000
+HOUR = 60 * MINUTE
+
+
+@workflow(name="explaining.sleeper")
+async def sleeper() -> None:
+    await asyncio.sleep(48 * 3600)
+
+
+@step(name="explaining.flaky", retry=RetryPolicy(max_attempts=2, initial=3600.0, maximum=3600.0, jitter=0.0))
+async def flaky() -> None:
+    raise OSError("no")
+
+
+@workflow(name="explaining.trying")
+async def trying() -> None:
+    await flaky()
+
+
+@workflow(name="explaining.listener")
+async def listener() -> None:
+    await receive("never")
+
+
+async def waiting(workflow: Any) -> tuple[MemoryStore, p.Run]:
+    """A run that waits, and no worker any more."""
+    store = MemoryStore()
+    async with Holdfast(store) as app:
+        run = await app.start(workflow, id="r-1")
+        await until_status(run, "waiting")
+    await store.open()
+    (row,) = await store.get([p.Key("default", "r-1")])
+    return store, row
+
+
+def told(workflow: Any, later: int) -> str:
+    """What is said of a waiting run so many microseconds later, without a worker."""
+
+    async def main() -> str:
+        store, row = await waiting(workflow)
+        return await explain(store, row, row.updated_at + later)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("workflow", "later", "parts"),
+    [
+        (sleeper, MINUTE, ["For 60.0 seconds it has been waiting for a timer that fires at 20", " UTC (in 48 hours)."]),
+        (trying, MINUTE, ["the next attempt of step explaining.flaky, due at 20", " UTC (in 59 minutes)."]),
+    ],
+)
+def test_a_time_to_come_is_told_with_how_far_off_it_is(workflow: Any, later: int, parts: list[str]) -> None:
+    """Nobody subtracts times in their head."""
+    said = told(workflow, later)
+    assert all(part in said for part in parts), said
+    assert "No worker is running" not in said
+
+
+@pytest.mark.parametrize(
+    ("workflow", "later", "part"),
+    [
+        (sleeper, 50 * HOUR, " a timer that was due at 20"),
+        (trying, 3 * HOUR, "the next attempt of step explaining.flaky, which was due at 20"),
+    ],
+)
+def test_a_time_that_has_passed_is_no_reason_to_wait(workflow: Any, later: int, part: str) -> None:
+    """It is late because no worker is there: that is the remedy."""
+    said = told(workflow, later)
+    assert part in said
+    assert " UTC (2 hours ago)." in said
+    assert said.endswith("No worker is running: start one with `holdfast worker APP`.")
+
+
+def test_a_signal_needs_no_worker_to_wait_for() -> None:
+    """It is the sender who is late."""
+    assert told(listener, HOUR).startswith("For 60 minutes it has been waiting for signal 'never' (")
+    assert "worker" not in told(listener, HOUR)
+
+
+def with_store(check: Callable[[MemoryStore, p.Run, p.WorkerRow], Awaitable[None]]) -> None:
+    async def main() -> None:
+        store, row = await waiting(sleeper)
+        worker = p.WorkerRow("w-1", "host-1", 77, ("explaining.sleeper",), (), 0, 0)
+        await store.register(worker, 15.0)
+        (known,) = await store.workers()
+        await check(store, row, known)
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_is_silent_does_not_work_on_a_run() -> None:
+    """Its lease has ended: whoever looks for it is told, and how long ago that was."""
+
+    async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
+        held = replace(row, owner="w-1")
+        alive = await explain(store, held, row.updated_at + 1_000_000)
+        assert alive == "It is being worked on by worker w-1 (process 77 on host-1), and last moved 1.0 seconds ago."
+        gone = await explain(store, held, worker.expires_at + 5 * MINUTE)
+        assert "worker w-1 (process 77 on host-1) is silent, its lease ended 5 minutes ago." in gone
+
+    with_store(check)
+
+
+def test_a_worker_that_is_silent_serves_nobody() -> None:
+    """A run that is ready waits for one that runs."""
+
+    async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
+        ready = replace(row, ready_at=row.updated_at)
+        assert "waits for a worker that is free" in await explain(store, ready, row.updated_at)
+        assert "no worker is running" in await explain(store, ready, worker.expires_at + MINUTE)
+
+    with_store(check)
+
+
+def test_a_pause_is_told_with_its_length() -> None:
+    """In words that can be read aloud."""
+
+    async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
+        said = await explain(store, replace(row, pause="paused by request: lunch"), row.updated_at + 5 * MINUTE)
+        assert said.startswith("It has been paused for 5 minutes: paused by request: lunch. `holdfast resume r-1` ")
+
+    with_store(check)

@@ -1,0 +1,27 @@
+"""The errors: the drawn tree is the real one."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast import errors
+
+
+def _drawn() -> dict[str, str]:
+    """Each class of the drawing with the class that it is drawn under."""
+    above: dict[int, str] = {}
+    found: dict[str, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        if match := re.match(r"    ((?:[│ ]   )*(?:[├└]── )?)([A-Z]\w+)", line):
+            depth = len(match[1]) // 4
+            above[depth] = match[2]
+            if depth:
+                found[match[2]] = above[depth - 1]
+    return found
+
+
+def test_the_drawn_tree_is_the_real_one() -> None:
+    """Whoever reads the drawing sees every class, below the class that it is caught by."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    real = {kind.__name__: kind.__base__.__name__ for kind in kinds if kind.__base__ not in (None, Exception)}
+    assert _drawn() == real
