@@ -1,6 +1,6 @@
 """The archivist: it makes the evidence of governed runs that have ended, once all their entries are sealed.
 
-An act may end after its run. Sealing what is told of it makes the run's evidence due again.
+An act may end after its run. Sealing its entry makes the run's evidence due again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AGAIN_SECONDS: Final = 60.0
 
 
 class Archivist(Role):
-    """Is woken by the sealer. A run whose evidence cannot be made is told once, passed over, and tried again later."""
+    """Is woken by the sealer. A run whose evidence cannot be made is logged once, skipped, and tried again later."""
 
     name = "archivist"
 

@@ -35,9 +35,9 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     at = 0
     for name in sorted(files):
         data, written = files[name], name.encode("ascii")
-        told = (_VERSION, 0, 0, 0, _FIRST_DAY, zlib.crc32(data), len(data), len(data), len(written), 0)
-        bodies += [_LOCAL.pack(b"PK\x03\x04", *told), written, data]
-        directory += [_CENTRAL.pack(b"PK\x01\x02", _MADE_BY, *told, 0, 0, 0, _MODE, at), written]
+        header = (_VERSION, 0, 0, 0, _FIRST_DAY, zlib.crc32(data), len(data), len(data), len(written), 0)
+        bodies += [_LOCAL.pack(b"PK\x03\x04", *header), written, data]
+        directory += [_CENTRAL.pack(b"PK\x01\x02", _MADE_BY, *header, 0, 0, 0, _MODE, at), written]
         at += _LOCAL.size + len(written) + len(data)
     listing = b"".join(directory)
     end = _END.pack(b"PK\x05\x06", 0, 0, len(files), len(files), len(listing), at, 0)

@@ -62,8 +62,8 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
 def digest(entry: AuditEntry) -> bytes:
     """An entry's hash: over everything that it says, and nothing of where it is kept."""
     # No name has a NUL in it, so no two entries are written alike.
-    told = f"{_ENTRY}\0{entry.tenant}\0{entry.run or ''}\0{entry.kind}\0{entry.at}\0".encode()
-    return hashlib.sha256(told + entry.body).digest()
+    fields = f"{_ENTRY}\0{entry.tenant}\0{entry.run or ''}\0{entry.kind}\0{entry.at}\0".encode()
+    return hashlib.sha256(fields + entry.body).digest()
 
 
 def extend(head: bytes, digests: Iterable[bytes]) -> bytes:

@@ -42,7 +42,7 @@ from holdfast.store.protocol import (
 )
 
 PAGE: Final = 500
-TOLD_PAGE: Final = 2000
+SPAN_PAGE: Final = 2000
 ASKED: Final = str(Asked.__struct_config__.tag)
 PLACES: Final = 1000
 """How many entries' blocks to look for at a time: a block may carry the digests of a thousand."""
@@ -166,13 +166,13 @@ async def entries_of(store: Store, query: AuditQuery) -> AsyncIterator[AuditEntr
         last = page[-1]
 
 
-async def told_of(store: Store, spans: Sequence[Span]) -> AsyncIterator[AuditEntry]:
+async def entries_in(store: Store, spans: Sequence[Span]) -> AsyncIterator[AuditEntry]:
     """The entries of several runs, page by page, by sequence."""
     last: AuditEntry | None = None
-    while page := await store.told(spans, TOLD_PAGE, last):
+    while page := await store.entries_in(spans, SPAN_PAGE, last):
         for entry in page:
             yield entry
-        if len(page) < TOLD_PAGE:
+        if len(page) < SPAN_PAGE:
             return
         last = page[-1]
 
@@ -180,7 +180,7 @@ async def told_of(store: Store, spans: Sequence[Span]) -> AsyncIterator[AuditEnt
 async def asked_of(store: Store, keys: Sequence[Key]) -> dict[str, list[Asked]]:
     """What the audit says of the tasks of a tenant's runs, by task, in order. What cannot be read tells nothing."""
     found: dict[str, list[Asked]] = {}
-    async for entry in told_of(store, [Span(key, kind=ASKED) for key in keys]):
+    async for entry in entries_in(store, [Span(key, kind=ASKED) for key in keys]):
         try:
             record = decode(entry.body)
         except UNREADABLE:
@@ -193,7 +193,7 @@ async def asked_of(store: Store, keys: Sequence[Key]) -> dict[str, list[Asked]]:
 async def _entries(store: Store, runs: Sequence[Run]) -> dict[Key, list[AuditEntry]]:
     """The entries of runs, by sequence."""
     found: dict[Key, list[AuditEntry]] = {run.key: [] for run in runs}
-    async for entry in told_of(store, [Span(key) for key in found]):
+    async for entry in entries_in(store, [Span(key) for key in found]):
         found[Key(entry.tenant, entry.run or "")].append(entry)
     return found
 

@@ -114,7 +114,7 @@ class EndLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """A public key; its bytes, its endorsement and its word on the keys before it are hexadecimal.
 
-    ``end`` is told where a block was signed by one of those.
+    ``end`` is given where a block was signed by one of those.
     """
 
     number: int
@@ -153,18 +153,18 @@ class Inputs(msgspec.Struct, frozen=True, gc=False):
 
 def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
     """The bundle. Raises StoreCorrupt where a journal cannot be read, InvalidRequest where it is too large."""
-    told = [(entry.position or 0, _record(entry)) for entry in inputs.entries]
-    hidden = secretive(record for _, record in told)
+    recorded = [(entry.position or 0, _record(entry)) for entry in inputs.entries]
+    hidden = secretive(record for _, record in recorded)
     journals = [outline(journal.generation, journal.segments, hidden) for journal in inputs.journals]
-    facts = _facts(inputs, told)
-    spent = costs(record for _, record in told)
+    facts = _facts(inputs, recorded)
+    spent = costs(record for _, record in recorded)
     files = {
         "journal.json": _json(journals),
         "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
         "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
         "keys.json": _json([_key_line(key, inputs) for key in keys]),
         "costs.json": _json(spent),
-        "summary.html": summary.page(facts, told, journals, spent).encode(),
+        "summary.html": summary.page(facts, recorded, journals, spent).encode(),
         **_values(inputs),
     }
     lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
@@ -194,10 +194,10 @@ def journal_name(generation: int) -> str:
     return f"journal/{generation}.cbor"
 
 
-def _facts(inputs: Inputs, told: Sequence[tuple[int, records.Record]]) -> RunLine:
+def _facts(inputs: Inputs, recorded: Sequence[tuple[int, records.Record]]) -> RunLine:
     run = inputs.run
     present = inputs.generation == run.generation
-    ends = [r for _, r in told if isinstance(r, records.Ended) and r.generation == inputs.generation]
+    ends = [r for _, r in recorded if isinstance(r, records.Ended) and r.generation == inputs.generation]
     return RunLine(
         id=run.key.run,
         tenant=run.key.tenant,
@@ -227,20 +227,22 @@ def _record(entry: AuditEntry) -> records.Record:
         ) from error
 
 
-def secretive(told: Iterable[records.Record]) -> set[str]:
+def secretive(recorded: Iterable[records.Record]) -> set[str]:
     """The promises whose inputs hold secrets."""
     return {
-        record.promise for record in told if isinstance(record, records.Decided) and "secret" in record.fields.values()
+        record.promise
+        for record in recorded
+        if isinstance(record, records.Decided) and "secret" in record.fields.values()
     }
 
 
-def costs(told: Iterable[records.Record]) -> list[CostLine]:
+def costs(recorded: Iterable[records.Record]) -> list[CostLine]:
     """What the receipts cost: numbers are added up for each provider, model and whatever else is a word.
 
     An attempt counts once, as it was last receipted; a receipt that was used again costs nothing.
     """
     attempts: dict[tuple[str, int], Mapping[str, float | str]] = {}
-    for record in told:
+    for record in recorded:
         if isinstance(record, records.Receipted) and record.cost and record.state != "reused":
             attempts[record.receipt, record.attempt] = record.cost
     sums: dict[tuple[tuple[str, str], ...], dict[str, list[float]]] = {}
@@ -265,9 +267,12 @@ def entry_of(line: EntryLine) -> AuditEntry:
 
 def _excerpts(inputs: Inputs) -> list[Excerpt]:
     """Of each block what shows that it holds the entries."""
-    told = sorted(entry.position for entry in inputs.entries if entry.position is not None)
+    positions = sorted(entry.position for entry in inputs.entries if entry.position is not None)
     ends = [(block, covered(block)) for block in inputs.blocks]
-    return [excerpt(block, told[bisect_left(told, at.start) : bisect_left(told, at.stop)]) for block, at in ends]
+    return [
+        excerpt(block, positions[bisect_left(positions, at.start) : bisect_left(positions, at.stop)])
+        for block, at in ends
+    ]
 
 
 def _block_line(shown: Excerpt) -> BlockLine:

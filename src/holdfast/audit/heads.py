@@ -47,8 +47,8 @@ def read(data: bytes) -> list[Block]:
         raise InvalidRequest(f"a head cannot be read: {error}. `holdfast audit head` writes them.") from error
     strange = next((line.format for line in lines if line.format != FORMAT), None)
     if strange is not None or not found:
-        told = "there is no head in it" if strange is None else f"a head is of format {strange!r}, not {FORMAT}"
-        raise InvalidRequest(f"{told}. `holdfast audit head` writes them.")
+        problem = "there is no head in it" if strange is None else f"a head is of format {strange!r}, not {FORMAT}"
+        raise InvalidRequest(f"{problem}. `holdfast audit head` writes them.")
     return found
 
 

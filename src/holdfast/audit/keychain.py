@@ -57,8 +57,8 @@ class Keychain:
         line = await self.line()
         return [keys.published(key) for key in line], self._open(line[-1])
 
-    async def rotate(self, told: Callable[[SigningKey], Note]) -> SigningKey:
-        """Add the next key, endorsed by the present one, with what the audit is told of it; it signs from now on.
+    async def rotate(self, note_of: Callable[[SigningKey], Note]) -> SigningKey:
+        """Add the next key, endorsed by the present one, with its note for the audit; it signs from now on.
 
         It says how far the chains of all tenants have come: the keys before it are retired, and sign nothing behind
         that. Where one goes on meanwhile, it looks again. Raises KeyLocked, or as ``line`` does.
@@ -71,7 +71,7 @@ class Keychain:
                 signer = keys.unlock(following, self._passphrase())
             ends = [end_of(head) for head in await self._store.heads()]
             said = retire(following, signer, ends)
-            if await self._store.add_signing_key(said, told(said), ends):
+            if await self._store.add_signing_key(said, note_of(said), ends):
                 return said
 
     def _check(self, found: list[SigningKey]) -> None:

@@ -1,4 +1,4 @@
-"""A journal told without its values: what happened, when, to which promise, and each payload by type, size and hash."""
+"""A journal without its values: what happened, when, to which promise, and each payload by type, size and hash."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def outline(
     """A whole journal. The inputs of ``hidden`` promises hold secrets: they have no hash, it could be guessed from.
 
     Where there are any, the run's own input has none either: secrets mostly come with it. The journal's last hash binds
-    it all the same. With ``calls_alone`` it is told as it once was, when only the calls' inputs were hidden. Raises
-    StoreCorrupt where a segment cannot be read.
+    it all the same. With ``calls_alone`` it is as earlier versions wrote it: they hid only the calls' inputs.
+    Raises StoreCorrupt where a segment cannot be read.
     """
     root = root_of(segments)
     lines = []
@@ -126,7 +126,7 @@ def _payload(event: e.Event) -> Metadata | None:
         value = getattr(event, field, None)
         match value:
             case Ok(value=Payload() as payload) | (Payload() as payload):
-                return _told(payload)
+                return _metadata(payload)
             case bytes():
                 return of_bytes("bytes", value)
             case str():
@@ -136,7 +136,7 @@ def _payload(event: e.Event) -> Metadata | None:
     return None
 
 
-def _told(payload: Payload) -> Metadata:
+def _metadata(payload: Payload) -> Metadata:
     if payload.blob is not None:
         return Metadata("large", None, payload.blob.hex())
     plain = payload.codec == CBOR or is_call(payload.codec)

@@ -17,7 +17,7 @@ ABANDONED: Final = "nobody waited for its outcome any more"
 
 
 class Metadata(msgspec.Struct, frozen=True, gc=False):
-    """A value told by what it is, not by what it says."""
+    """A value by its type, size and hash, without its content."""
 
     type: str
     size: int | None = None
@@ -152,7 +152,7 @@ def kind_of(record: Record) -> str:
 
 
 def of_bytes(type: str, data: bytes) -> Metadata:
-    """What is told of a value that is these bytes."""
+    """The metadata of a value with these bytes."""
     return Metadata(type, len(data), hashlib.sha256(data).hexdigest())
 
 

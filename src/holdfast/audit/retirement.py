@@ -122,10 +122,10 @@ def beyond(block: Block, bound: KeyBound | None) -> str | None:
     """Why a block does not count though its key signed it, if so: it is behind the end of that key, or not its end."""
     if bound is None or block.number < bound.number:
         return None
-    told = f"block {block.number} is signed by key {block.signer}, which key {bound.by.number} ({bound.by.id}) retired"
+    where = f"block {block.number} is signed by key {block.signer}, which key {bound.by.number} ({bound.by.id}) retired"
     if block.number > bound.number:
-        return f"{told} {f'after block {bound.number}' if bound.number else 'before this chain began'}."
-    return None if block.head == bound.head else f"{told} after another block of that number."
+        return f"{where} {f'after block {bound.number}' if bound.number else 'before this chain began'}."
+    return None if block.head == bound.head else f"{where} after another block of that number."
 
 
 def _statement(key: PublicKey | SigningKey) -> bytes:

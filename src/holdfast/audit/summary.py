@@ -11,7 +11,7 @@ from holdfast.audit import records
 from holdfast.audit.facts import CostLine, RunLine
 from holdfast.audit.outline import JournalLine
 
-Told = Sequence[tuple[int, records.Record]]
+Recorded = Sequence[tuple[int, records.Record]]
 """Records with their positions in the chain."""
 
 _STYLE: Final = (
@@ -35,7 +35,7 @@ NOT_PROVED: Final = (
 )
 
 
-def page(facts: RunLine, told: Told, journals: Sequence[JournalLine], costs: Sequence[CostLine]) -> str:
+def page(facts: RunLine, recorded: Recorded, journals: Sequence[JournalLine], costs: Sequence[CostLine]) -> str:
     """The whole page. It loads nothing, and everything from outside is escaped."""
     title = f"Evidence of run {facts.id}"
     parts = [
@@ -43,15 +43,15 @@ def page(facts: RunLine, told: Told, journals: Sequence[JournalLine], costs: Seq
         f"<style>{_STYLE}</style></head><body>\n<h1>{escape(title)}</h1>",
         _table((), _about(facts, journals)),
         "<h2>Decisions</h2>",
-        _table(("entry", "time", "action", "target", "decision", "why"), _decisions(told)),
+        _table(("entry", "time", "action", "target", "decision", "why"), _decisions(recorded)),
         "<h2>Approvals</h2>",
-        _table(("entry", "time", "task", "what happened", "who", "reason"), _answers(told)),
+        _table(("entry", "time", "task", "what happened", "who", "reason"), _answers(recorded)),
         "<h2>Receipts</h2>",
-        _table(("entry", "time", "action", "target", "outcome", "reversible", "key"), _receipts(told)),
+        _table(("entry", "time", "action", "target", "outcome", "reversible", "key"), _receipts(recorded)),
         "<h2>Costs</h2>",
         _table(("of", "sums"), _costs(costs)),
         "<h2>Operators, and the end</h2>",
-        _table(("entry", "time", "what", "who", "details"), _acts(told)),
+        _table(("entry", "time", "what", "who", "details"), _acts(recorded)),
         "<h2>What this proves</h2>",
         _list(PROVED),
         "<h2>What it does not prove</h2>",
@@ -77,16 +77,16 @@ def _about(facts: RunLine, journals: Sequence[JournalLine]) -> Iterable[Sequence
         yield f"journal {journal.generation}", f"{journal.version} events, last hash {journal.head}"
 
 
-def _decisions(told: Told) -> Iterable[Sequence[str]]:
-    for position, record in told:
+def _decisions(recorded: Recorded) -> Iterable[Sequence[str]]:
+    for position, record in recorded:
         if isinstance(record, records.Decided):
             why = f"{record.stage}: {record.reason}" + (f" (rule {record.rule})" if record.rule else "")
             action = f"{record.action} ({record.connector} {record.operation}, risk {record.risk})"
             yield str(position), clock(record.at), action, record.target, record.effect, why
 
 
-def _answers(told: Told) -> Iterable[Sequence[str]]:
-    for position, record in told:
+def _answers(recorded: Recorded) -> Iterable[Sequence[str]]:
+    for position, record in recorded:
         if isinstance(record, records.Asked):
             who = record.who or ""
             happened = f"{record.subject} {record.verdict}" + (", by two people" if record.two_person else "")
@@ -95,8 +95,8 @@ def _answers(told: Told) -> Iterable[Sequence[str]]:
             yield str(position), clock(record.at), record.task, happened, who, record.reason
 
 
-def _receipts(told: Told) -> Iterable[Sequence[str]]:
-    for position, record in told:
+def _receipts(recorded: Recorded) -> Iterable[Sequence[str]]:
+    for position, record in recorded:
         if isinstance(record, records.Receipted):
             outcome = f"{record.state}, attempt {record.attempt}" + (f": {record.error}" if record.error else "")
             back = f"by {record.reverse}" if record.reversible and record.reverse else "no"
@@ -109,8 +109,8 @@ def _costs(costs: Sequence[CostLine]) -> Iterable[Sequence[str]]:
         yield words, ", ".join(f"{name} {number:g}" for name, number in cost.sums.items())
 
 
-def _acts(told: Told) -> Iterable[Sequence[str]]:
-    for position, record in told:
+def _acts(recorded: Recorded) -> Iterable[Sequence[str]]:
+    for position, record in recorded:
         match record:
             case records.Operated():
                 details = ", ".join([record.reason, *(f"{k} {v}" for k, v in record.details.items())]).strip(", ")
@@ -135,7 +135,7 @@ def _list(sentences: Iterable[str]) -> str:
 
 
 def clock(microseconds: int) -> str:
-    """A time as people read it; one that no calendar has is told as a number."""
+    """A time as people read it; a number where no calendar has it."""
     try:
         moment = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
     except (ValueError, OverflowError, OSError):

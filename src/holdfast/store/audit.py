@@ -15,7 +15,7 @@ class AuditPort(Protocol):
         """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
         ...
 
-    async def told(self, spans: Sequence[Span], limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
+    async def entries_in(self, spans: Sequence[Span], limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
         """A page of the entries of several runs, sealed or not, by sequence, beginning behind ``after``.
 
         A run is asked for once.

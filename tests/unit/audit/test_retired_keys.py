@@ -238,7 +238,7 @@ async def forged(
 ) -> bytes:
     """Evidence of a run that never was, in a block that the old key signs at this number."""
     (run,) = await ground.store.get([p.Key(TENANT, RUN)])
-    mine = await ground.store.told([p.Span(run.key)], 100)
+    mine = await ground.store.entries_in([p.Span(run.key)], 100)
     genuine = (await ground.store.blocks(TENANT, 1, 1))[0]
     previous = None if number == 1 else replace(genuine, number=number - 1)
     block = make_block(previous, mine, NOW, ground.old)

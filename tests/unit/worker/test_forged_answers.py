@@ -138,7 +138,7 @@ def test_an_approval_by_somebody_who_was_not_asked_is_none(virtual: Ground) -> N
 def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the answered call alone; a run that asks nobody reads nothing of the audit."""
     reads: list[p.Key] = []
-    told = MemoryStore.told
+    told = MemoryStore.entries_in
 
     async def counting(
         store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
@@ -146,7 +146,7 @@ def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch
         reads.extend(span.key for span in spans)
         return await told(store, spans, limit, after)
 
-    monkeypatch.setattr(MemoryStore, "told", counting)
+    monkeypatch.setattr(MemoryStore, "entries_in", counting)
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking()) as app:

@@ -71,16 +71,16 @@ class _Bundle:
             line = [evidence.key_of(key) for key in lines]
             blocks = self._blocks()
             entries = [evidence.entry_of(entry) for entry in self._entry_lines()]
-            told = [(entry.position or 0, _record(entry)) for entry in entries]
+            recorded = [(entry.position or 0, _record(entry)) for entry in entries]
             journals = self._list("journal.json", JournalLine)
             publics = {key_id(key.public): key.public for key in line}
             self._signature(line, publics)
             self._chain(blocks, entries, publics)
             self._retired(blocks, line, lines)
-            self._whose(entries, told)
-            self._journals(journals, told)
-            reconcile(self._manifest.run, journals, told, findings)
-            self._derived(told, journals)
+            self._whose(entries, recorded)
+            self._journals(journals, recorded)
+            reconcile(self._manifest.run, journals, recorded, findings)
+            self._derived(recorded, journals)
         except (InvalidRequest, *_UNREADABLE) as error:
             findings.broken("bundle", f"it cannot be read to its end: {error}")
             return findings.verdict(trusted=False)
@@ -191,20 +191,20 @@ class _Bundle:
         if not problems:
             self._findings.proved("entries", f"all entries ({len(entries)}) are in a block, as they were sealed.")
 
-    def _whose(self, entries: Sequence[AuditEntry], told: Sequence[tuple[int, records.Record]]) -> None:
+    def _whose(self, entries: Sequence[AuditEntry], recorded: Sequence[tuple[int, records.Record]]) -> None:
         """The entries are of this run, and say in their bodies what they say outside."""
         run = self._manifest.run
         problems = [
             f"entry {at} is not one of run {run.id}, or its body tells of another run or kind."
-            for entry, (at, record) in zip(entries, told, strict=True)
+            for entry, (at, record) in zip(entries, recorded, strict=True)
             if (entry.tenant, entry.run, record.run) != (run.tenant, run.id, run.id)
             or entry.kind != records.kind_of(record)
         ]
         for problem in problems:
             self._findings.broken("entries", problem)
 
-    def _journals(self, journals: Sequence[JournalLine], told: Sequence[tuple[int, records.Record]]) -> None:
-        hidden = evidence.secretive(record for _, record in told)
+    def _journals(self, journals: Sequence[JournalLine], recorded: Sequence[tuple[int, records.Record]]) -> None:
+        hidden = evidence.secretive(record for _, record in recorded)
         for journal in journals:
             if problem := _outline_problem(journal):
                 self._findings.broken("journal", problem)
@@ -224,13 +224,13 @@ class _Bundle:
             if folder == "blobs" and hashlib.sha256(self._files[name]).hexdigest() != digest:
                 self._findings.broken("values", f"file {name} is not the value of that hash.")
 
-    def _derived(self, told: Sequence[tuple[int, records.Record]], journals: Sequence[JournalLine]) -> None:
+    def _derived(self, recorded: Sequence[tuple[int, records.Record]], journals: Sequence[JournalLine]) -> None:
         """Costs and summary follow from the rest."""
         spent = self._list("costs.json", CostLine)
-        is_right = spent == evidence.costs(record for _, record in told)
+        is_right = spent == evidence.costs(record for _, record in recorded)
         problem = None if is_right else "the costs are not the sum of what the receipts cost."
         self._findings.judge("costs", problem, "the costs are the sum of what the receipts cost.")
-        page = summary.page(self._manifest.run, told, journals, spent).encode()
+        page = summary.page(self._manifest.run, recorded, journals, spent).encode()
         if page == self._files.get("summary.html"):
             self._findings.proved("summary", "the summary says what the entries say.")
         else:
@@ -272,7 +272,7 @@ def _outline_problem(journal: JournalLine) -> str | None:
 
 def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> str | None:
     """The bytes of all segments must give each segment's hash, and the outline."""
-    if any(line.size < 0 for line in journal.segments):  # going back, a few bytes could be told as any number
+    if any(line.size < 0 for line in journal.segments):  # with negative sizes a few bytes could pass for any number
         return f"a segment of generation {journal.generation} has a size below nothing."
     segments: list[Segment] = []
     head, at = GENESIS, 0
@@ -285,7 +285,7 @@ def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> s
     if at != len(raw):
         return f"the journal of generation {journal.generation} has bytes after its end."
     try:
-        told = [outline(journal.generation, segments, hidden, calls_alone=before) for before in (False, True)]
+        outlines = [outline(journal.generation, segments, hidden, calls_alone=before) for before in (False, True)]
     except (HoldfastError, *_UNREADABLE) as error:
         return f"the journal of generation {journal.generation} cannot be read: {error}"
-    return None if journal in told else f"the outline of generation {journal.generation} is not that of its bytes."
+    return None if journal in outlines else f"the outline of generation {journal.generation} is not that of its bytes."

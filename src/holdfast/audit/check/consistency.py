@@ -19,19 +19,19 @@ from holdfast.audit.outline import JournalLine
 from holdfast.journal.secrecy import ACTION
 from holdfast.people.names import person
 
-Told = Sequence[tuple[int, records.Record]]
+Recorded = Sequence[tuple[int, records.Record]]
 
 
-def reconcile(facts: RunLine, journals: Sequence[JournalLine], told: Told, findings: Findings) -> None:
+def reconcile(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded, findings: Findings) -> None:
     """Find out, claim by claim."""
     if facts.generation not in {journal.generation for journal in journals}:
         findings.broken("journal", f"the journal of generation {facts.generation}, which this is about, is missing.")
     for journal in journals:
-        _end(facts, journal, told, findings)
-    _actions(facts, journals, told, findings)
-    leaves = _leaves(told)
-    _receipts(leaves, told, findings)
-    _approvals(facts, leaves, told, findings)
+        _end(facts, journal, recorded, findings)
+    _actions(facts, journals, recorded, findings)
+    leaves = _leaves(recorded)
+    _receipts(leaves, recorded, findings)
+    _approvals(facts, leaves, recorded, findings)
 
 
 class _Leaves(NamedTuple):
@@ -41,9 +41,9 @@ class _Leaves(NamedTuple):
     problems: list[str]
 
 
-def _end(facts: RunLine, journal: JournalLine, told: Told, findings: Findings) -> None:
+def _end(facts: RunLine, journal: JournalLine, recorded: Recorded, findings: Findings) -> None:
     number = journal.generation
-    ends = [(at, r) for at, r in told if isinstance(r, records.Ended) and r.generation == number]
+    ends = [(at, r) for at, r in recorded if isinstance(r, records.Ended) and r.generation == number]
     if not ends:
         if number == facts.generation and facts.governed and facts.ended:
             findings.broken(
@@ -70,9 +70,11 @@ def _end(facts: RunLine, journal: JournalLine, told: Told, findings: Findings) -
         )
 
 
-def _actions(facts: RunLine, journals: Sequence[JournalLine], told: Told, findings: Findings) -> None:
-    receipted = {r.promise for _, r in told if isinstance(r, records.Receipted) and r.state in ("succeeded", "reused")}
-    judged = {r.promise for _, r in told if isinstance(r, (records.Decided, records.Receipted))}
+def _actions(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded, findings: Findings) -> None:
+    receipted = {
+        r.promise for _, r in recorded if isinstance(r, records.Receipted) and r.state in ("succeeded", "reused")
+    }
+    judged = {r.promise for _, r in recorded if isinstance(r, (records.Decided, records.Receipted))}
     done = inherited = 0
     bad: dict[str, str] = {}
     for journal in journals:
@@ -101,12 +103,12 @@ def _actions(facts: RunLine, journals: Sequence[JournalLine], told: Told, findin
         findings.proved("actions", f"all completed actions ({done - inherited}) have their receipt or their refusal.")
 
 
-def _leaves(told: Told) -> _Leaves:
+def _leaves(recorded: Recorded) -> _Leaves:
     """A decision that names an approval is worth no more than what was said to its task before it."""
     first: dict[tuple[str, str], int] = {}
     problems: list[str] = []
     asked: dict[str | None, list[records.Asked]] = {}
-    for at, record in told:
+    for at, record in recorded:
         match record:
             case records.Asked(subject="approval"):
                 asked.setdefault(record.task, []).append(record)
@@ -148,10 +150,10 @@ def _needed(said: Sequence[records.Asked]) -> int:
     return 2 if any(each.two_person for each in said) else 1
 
 
-def _receipts(leaves: _Leaves, told: Told, findings: Findings) -> None:
+def _receipts(leaves: _Leaves, recorded: Recorded, findings: Findings) -> None:
     count = 0
     bad = False
-    for at, record in told:
+    for at, record in recorded:
         if not isinstance(record, records.Receipted):
             continue
         count += 1
@@ -166,9 +168,9 @@ def _receipts(leaves: _Leaves, told: Told, findings: Findings) -> None:
         findings.proved("receipts", f"all receipts ({count}) are for a proposal that was allowed or approved before.")
 
 
-def _approvals(facts: RunLine, leaves: _Leaves, told: Told, findings: Findings) -> None:
+def _approvals(facts: RunLine, leaves: _Leaves, recorded: Recorded, findings: Findings) -> None:
     tasks: dict[str, list[records.Asked]] = {}
-    for _, record in told:
+    for _, record in recorded:
         if isinstance(record, records.Asked) and record.subject == "approval":
             tasks.setdefault(record.task, []).append(record)
     approved = {task: asked for task, asked in tasks.items() if any(each.status == "approved" for each in asked)}

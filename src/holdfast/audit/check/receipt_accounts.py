@@ -4,7 +4,7 @@ From receipts a recorded success is given instead of acting again, and acts are 
 the entries are sealed. So the one is held against the other:
 
 - A receipt is of a call that a decision allowed: in its run, at its place, for its proposal, when it was opened.
-- One that is not pending is told by an entry, in every field. Of an unknown outcome the last words count.
+- One that is not pending is in an entry, with every field. Of an unknown outcome the last words count.
 - What an entry says succeeded is there, and succeeded. No attempt that an entry tells the end of is pending.
 - A key that an entry tells of has a receipt: the one that it names, or that of a later attempt or another call.
 - What was taken back names the receipt of the act that did it, and that one names it.
@@ -37,7 +37,7 @@ class Account:
         self._fits = False  # its task is the one by which it was allowed
         self._vouched = False  # its task is one to which a person said that it happened
 
-    def hear(self, record: r.Record) -> None:
+    def take(self, record: r.Record) -> None:
         """Take in an entry that may be about it."""
         receipt = self.receipt
         match record:
@@ -82,7 +82,7 @@ class Accounts:
             call = str(PromiseId(receipt.root, (receipt.position,)))
             self._about[call, receipt.opened_at].append(account)
 
-    def hear(self, record: r.Record) -> None:
+    def take(self, record: r.Record) -> None:
         """Take in an entry."""
         about: Hashable
         match record:
@@ -95,7 +95,7 @@ class Accounts:
             case _:
                 return
         for account in self._about.get(about, ()):
-            account.hear(record)
+            account.take(record)
 
     @property
     def open(self) -> list[Account]:
@@ -103,27 +103,27 @@ class Accounts:
         return [account for account in self._all if account.problem is not None]
 
 
-def contradiction(told: r.Receipted, there: ReceiptRow | None) -> str | None:
+def contradiction(record: r.Receipted, row: ReceiptRow | None) -> str | None:
     """Why the receipt that is there under an entry's id cannot be the one it tells of; None where it can be.
 
     A receipt that failed, or whose outcome nobody knew, may have given way to another attempt since.
     """
-    if told.state in ("succeeded", "reused"):
-        if there is None:
-            return f"receipt {told.receipt}: the audit says that it succeeded, and it is gone."
-        differing = _ending(there, told)
-        return _differ(there.id, differing) if differing else None
-    if there is None or there.opened_at != told.started_at:
+    if record.state in ("succeeded", "reused"):
+        if row is None:
+            return f"receipt {record.receipt}: the audit says that it succeeded, and it is gone."
+        differing = _ending(row, record)
+        return _differ(row.id, differing) if differing else None
+    if row is None or row.opened_at != record.started_at:
         return None
-    if there.state == "pending":
-        return f"receipt {there.id}: it is pending, and the audit says that its attempt has ended."
-    differing = _ending(there, told) if told.state == "failed" else []
-    return _differ(there.id, differing) if differing else None
+    if row.state == "pending":
+        return f"receipt {row.id}: it is pending, and the audit says that its attempt has ended."
+    differing = _ending(row, record) if record.state == "failed" else []
+    return _differ(row.id, differing) if differing else None
 
 
-def holds_key(told: r.Receipted, there: ReceiptRow | None) -> bool:
+def holds_key(record: r.Receipted, row: ReceiptRow | None) -> bool:
     """Whether the key that an entry tells of is held by the receipt that is there under its id."""
-    return there is not None and there.key == told.key
+    return row is not None and row.key == record.key
 
 
 def lost_key(id: str) -> str:
@@ -138,11 +138,11 @@ def reversal(receipt: ReceiptRow, by: ReceiptRow | None) -> str | None:
     return f"receipt {receipt.id}: it is said to be taken back by another receipt, which did not do that."
 
 
-def is_unmarked(there: ReceiptRow | None, told: r.Receipted) -> bool:
+def is_unmarked(row: ReceiptRow | None, record: r.Receipted) -> bool:
     """Whether an entry tells of taking back a success that was there before it, which does not show that."""
-    if there is None or there.state != "succeeded" or there.reversed_by is not None:
+    if row is None or row.state != "succeeded" or row.reversed_by is not None:
         return False
-    return there.closed_at is not None and there.closed_at <= told.started_at
+    return row.closed_at is not None and row.closed_at <= record.started_at
 
 
 def unmarked(receipt: ReceiptRow) -> str:
@@ -157,45 +157,45 @@ def blob_problem(receipt: ReceiptRow, data: bytes | None) -> str | None:
     return f"receipt {receipt.id}: its result is {'missing from the store' if data is None else 'not what it was'}."
 
 
-def _opening(receipt: ReceiptRow, told: r.Decided) -> list[str]:
+def _opening(receipt: ReceiptRow, record: r.Decided) -> list[str]:
     """What of a receipt is not what was allowed, in words."""
     return _differing(
-        ("run", receipt.run, told.run),
-        ("proposal", receipt.proposal.hex(), told.proposal),
-        *_act(receipt, told),
-        ("risk", receipt.risk, told.risk),
-        ("actor", receipt.actor, told.actor),
+        ("run", receipt.run, record.run),
+        ("proposal", receipt.proposal.hex(), record.proposal),
+        *_act(receipt, record),
+        ("risk", receipt.risk, record.risk),
+        ("actor", receipt.actor, record.actor),
     )
 
 
-def _ending(receipt: ReceiptRow, told: r.Receipted) -> list[str]:
+def _ending(receipt: ReceiptRow, record: r.Receipted) -> list[str]:
     """What of a receipt is not what the entry of its end says, in words."""
-    # Only the end of an attempt closes it: an unknown outcome is told again without, and a result used again later.
-    closed_at = told.at if told.state in ("succeeded", "failed") else receipt.closed_at
+    # Only the end of an attempt closes it. Unknown outcomes are recorded again, and results used again, without that.
+    closed_at = record.at if record.state in ("succeeded", "failed") else receipt.closed_at
     return _differing(
-        ("state", receipt.state, "succeeded" if told.state == "reused" else told.state),
-        ("idempotency key", receipt.key, told.key),
-        ("attempt", receipt.attempt, told.attempt),
-        *_act(receipt, told),
-        ("arguments", r.of_bytes("arguments", receipt.request), told.request),
-        ("result", _results(receipt), [] if told.response is None else [told.response.sha256]),
-        ("error", receipt.error, told.error),
-        ("reversing action", receipt.reverse, told.reverse),
-        ("word on what it takes back", receipt.reverses, told.reverses),
-        ("cost", receipt.cost, told.cost),
-        ("time of opening", receipt.opened_at, told.started_at),
+        ("state", receipt.state, "succeeded" if record.state == "reused" else record.state),
+        ("idempotency key", receipt.key, record.key),
+        ("attempt", receipt.attempt, record.attempt),
+        *_act(receipt, record),
+        ("arguments", r.of_bytes("arguments", receipt.request), record.request),
+        ("result", _results(receipt), [] if record.response is None else [record.response.sha256]),
+        ("error", receipt.error, record.error),
+        ("reversing action", receipt.reverse, record.reverse),
+        ("word on what it takes back", receipt.reverses, record.reverses),
+        ("cost", receipt.cost, record.cost),
+        ("time of opening", receipt.opened_at, record.started_at),
         ("time of closing", receipt.closed_at, closed_at),
-        ("actor", receipt.actor, told.actor),
+        ("actor", receipt.actor, record.actor),
     )
 
 
-def _act(receipt: ReceiptRow, told: r.Decided | r.Receipted) -> Iterator[tuple[str, object, object]]:
+def _act(receipt: ReceiptRow, record: r.Decided | r.Receipted) -> Iterator[tuple[str, object, object]]:
     """What is done to what, as the one and the other say it."""
-    yield "action", receipt.action, told.action
-    yield "connector", receipt.connector, told.connector
-    yield "operation", receipt.operation, told.operation
-    yield "target", receipt.target, told.target
-    yield "word on whether it writes", receipt.writes, told.writes
+    yield "action", receipt.action, record.action
+    yield "connector", receipt.connector, record.connector
+    yield "operation", receipt.operation, record.operation
+    yield "target", receipt.target, record.target
+    yield "word on whether it writes", receipt.writes, record.writes
 
 
 def _results(receipt: ReceiptRow) -> list[str]:

@@ -1,7 +1,7 @@
 """Holding a tenant's receipts against its audit, a page at a time. What must hold is in ``receipt_accounts``.
 
-Workers may be at it meanwhile. An entry and the receipt that it tells of are one commit, so each is looked for after
-the other has been read: then it is there, unless somebody took it away. Where a receipt may have moved on between two
+Workers may be at it meanwhile. An entry and its receipt are one commit, so each is looked for after the
+other has been read: it is there then, unless somebody took it away. Where a receipt may have moved on between two
 reads, it is read again before anything is said of it.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.audit import records as r
 from holdfast.audit.check import receipt_accounts as law
-from holdfast.audit.collector import told_of
+from holdfast.audit.collector import entries_in
 from holdfast.audit.records import ABANDONED
 from holdfast.errors import StoreCorrupt
 from holdfast.store import protocol as p
@@ -65,7 +65,7 @@ class _Check:
         self._read = 0
         self._store = store
         self._tenant = tenant
-        self._keys: dict[str, str] = {}  # keys to be found, each with the receipt that was told to have it
+        self._keys: dict[str, str] = {}  # keys to be found, each with the receipt that an entry says has it
         self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
 
     async def filing(self) -> None:
@@ -80,29 +80,31 @@ class _Check:
         """Whatever the audit tells of is there."""
         last: p.AuditEntry | None = None
         while page := await self._store.entries(p.AuditQuery(self._tenant, kind="receipt"), PAGE, last):
-            told = [(entry, record) async for entry, record in self._read_all(page) if isinstance(record, r.Receipted)]
-            wanted = [id for _, record in told for id in (record.receipt, record.reverses) if id is not None]
+            receipted = [
+                (entry, record) async for entry, record in self._read_all(page) if isinstance(record, r.Receipted)
+            ]
+            wanted = [id for _, record in receipted for id in (record.receipt, record.reverses) if id is not None]
             there = await self._receipts(wanted)
-            for entry, record in told:
+            for entry, record in receipted:
                 await self._is_there(entry, record, there)
             last = page[-1]
         await self._find_keys()
 
-    async def _is_there(self, entry: p.AuditEntry, told: r.Receipted, found: Mapping[str, p.ReceiptRow]) -> None:
-        there = found.get(told.receipt)
-        _judge(law.contradiction(told, there))
-        if not law.holds_key(told, there):
-            self._keys[told.key] = told.receipt
+    async def _is_there(self, entry: p.AuditEntry, record: r.Receipted, found: Mapping[str, p.ReceiptRow]) -> None:
+        there = found.get(record.receipt)
+        _judge(law.contradiction(record, there))
+        if not law.holds_key(record, there):
+            self._keys[record.key] = record.receipt
             if len(self._keys) >= MANY:
                 await self._find_keys()
-        if told.state == "succeeded" and told.reverses is not None:
-            await self._reversed(entry, told, found.get(told.reverses))
+        if record.state == "succeeded" and record.reverses is not None:
+            await self._reversed(entry, record, found.get(record.reverses))
 
-    async def _reversed(self, entry: p.AuditEntry, told: r.Receipted, there: p.ReceiptRow | None) -> None:
+    async def _reversed(self, entry: p.AuditEntry, record: r.Receipted, there: p.ReceiptRow | None) -> None:
         """What was taken back shows it; but one that succeeded only later never was."""
-        if there is None or not law.is_unmarked(there, told):
+        if there is None or not law.is_unmarked(there, record):
             return
-        async for before, other in self._told(p.AuditQuery(self._tenant, kind="receipt")):
+        async for before, other in self._records(p.AuditQuery(self._tenant, kind="receipt")):
             if before.sequence == entry.sequence:
                 return
             if isinstance(other, r.Receipted) and (other.receipt, other.state) == (there.id, "succeeded"):
@@ -127,9 +129,9 @@ class _Check:
         """Whatever is there the audit tells of."""
         async for page in self._pages():
             await self._alone(page)
-            await self._hear_runs(page)
+            await self._confirm_by_run(page)
             self.count += len(page)
-        await self._hear_all()
+        await self._confirm_by_all()
 
     async def _alone(self, page: Sequence[p.ReceiptRow]) -> None:
         """What can be said of receipts without the audit."""
@@ -148,34 +150,34 @@ class _Check:
             for receipt in some:
                 _judge(law.blob_problem(receipt, blobs.get(receipt.result_blob or b"")))
 
-    async def _hear_runs(self, page: Sequence[p.ReceiptRow]) -> None:
-        """Most are told in entries of their own run, of these times; what is not is put aside."""
+    async def _confirm_by_run(self, page: Sequence[p.ReceiptRow]) -> None:
+        """Most have entries of their own run at these times; the others are put aside."""
         times: defaultdict[str, list[int]] = defaultdict(list)
         for each in page:
             times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
         spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
-        told = law.Accounts(map(law.Account, page))
-        async for entry in told_of(self._store, spans):
+        accounts = law.Accounts(map(law.Account, page))
+        async for entry in entries_in(self._store, spans):
             await self._breathe()
-            told.hear(read(entry))
-        self._open += told.open
+            accounts.take(read(entry))
+        self._open += accounts.open
         if len(self._open) >= MANY:
-            await self._hear_all()
+            await self._confirm_by_all()
 
-    async def _hear_all(self) -> None:
+    async def _confirm_by_all(self) -> None:
         """Look for those that were put aside in the whole audit."""
         if not self._open:
             return
-        told = law.Accounts(self._open)
-        async for _, record in self._told(p.AuditQuery(self._tenant)):
-            told.hear(record)
-        for account in told.open:
+        accounts = law.Accounts(self._open)
+        async for _, record in self._records(p.AuditQuery(self._tenant)):
+            accounts.take(record)
+        for account in accounts.open:
             _judge(account.problem)
         self._open.clear()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    async def _told(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
+    async def _records(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
         """Entries with what they say."""
         last: p.AuditEntry | None = None
         while page := await self._store.entries(query, PAGE, last):

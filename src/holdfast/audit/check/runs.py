@@ -19,7 +19,7 @@ from holdfast.audit import records as r
 from holdfast.audit.archivist import portions
 from holdfast.audit.check.journal import agrees, check_root
 from holdfast.audit.check.receipts import Accounted, Broken, read
-from holdfast.audit.collector import told_of
+from holdfast.audit.collector import entries_in
 from holdfast.errors import HoldfastError
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -75,7 +75,7 @@ async def _ends(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, list[r.End
     """What the audit says of the ends of these runs."""
     found: dict[p.Key, list[r.Ended]] = {}
     if runs:
-        async for entry in told_of(store, [p.Span(run.key, kind=_ENDED) for run in runs]):
+        async for entry in entries_in(store, [p.Span(run.key, kind=_ENDED) for run in runs]):
             record = read(entry)
             if isinstance(record, r.Ended):
                 found.setdefault(p.Key(entry.tenant, entry.run or ""), []).append(record)
@@ -171,8 +171,8 @@ async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
         files.setdefault(file.about.key, []).append(file)
         kept = file.about
         if (len(file.data), hashlib.sha256(file.data).digest()) != (kept.size, kept.sha256):
-            told = f"the evidence of generation {kept.generation} was altered: its bytes do not give its hash."
-            raise Broken(f"run {kept.key.run}: {told}")
+            altered = f"the evidence of generation {kept.generation} was altered: its bytes do not give its hash."
+            raise Broken(f"run {kept.key.run}: {altered}")
     await asyncio.sleep(0)
     for key in dict.fromkeys(keys):
         shown, here = rows.get(key), files.get(key, [])

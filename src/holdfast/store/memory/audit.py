@@ -29,7 +29,9 @@ class MemoryAudit(ABC):
                 found = [entry for entry in found if _place(entry) > place]
         return heapq.nsmallest(limit, found, key=_place)
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
+    async def entries_in(
+        self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
         wanted = {tuple(span.key): span for span in spans}
         with self._transaction() as tables:
             rest = tables.audit[0 if after is None else after.sequence :]

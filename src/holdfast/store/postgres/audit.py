@@ -22,10 +22,12 @@ class PostgresAudit(Sessions):
         conditions = (query.tenant, query.run, query.kind, query.since, query.until)
         return [p.AuditEntry(*row) for row in await self._read("entries", *conditions, limit, behind)]
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
+    async def entries_in(
+        self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
         wanted = columns([(*span.key, span.since, span.until, span.kind) for span in spans], 5)
         behind = 0 if after is None else after.sequence
-        return [p.AuditEntry(*row) for row in await self._read("told", *wanted, limit, behind)]
+        return [p.AuditEntry(*row) for row in await self._read("entries_in", *wanted, limit, behind)]
 
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         return [p.AuditEntry(*row) for row in await self._look("unsealed", limit)]

@@ -196,7 +196,7 @@ WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
 ) END
 ORDER BY number LIMIT $3;
 
--- name: told
+-- name: entries_in
 -- The entries of runs, each with the times between which they are wanted. Run by run from the index, whatever the planner
 -- thinks of reading the whole audit in the order of its sequences.
 SELECT found.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])

@@ -36,7 +36,7 @@ position IS NULL
 AND sequence > CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL THEN ? ELSE 0 END
 """
 # Sealed entries of a run are in an index; the others are few, and are all looked at.
-TOLD: Final = f"""
+ENTRIES_IN: Final = f"""
 WITH spans AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS tenant, json_extract(value, '$[1]') AS run,
            json_extract(value, '$[2]') AS since, json_extract(value, '$[3]') AS until,
@@ -84,9 +84,14 @@ class SqliteAudit(ABC):
         # Each half comes in its order. What an altered position reads as is no place to sort it to.
         return sorted((p.AuditEntry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
 
-    async def told(self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
+    async def entries_in(
+        self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
         wanted = _json([[*span.key, span.since, span.until, span.kind] for span in spans])
-        return [p.AuditEntry(*row) for row in self._read(TOLD, (wanted, 0 if after is None else after.sequence, limit))]
+        return [
+            p.AuditEntry(*row)
+            for row in self._read(ENTRIES_IN, (wanted, 0 if after is None else after.sequence, limit))
+        ]
 
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         return [p.AuditEntry(*row) for row in self._read(GATE["unsealed"], (limit,))]

@@ -281,20 +281,20 @@ class AuditTopic(Topic):
         ]
         await store.commit(notes)
         spans = [p.Span(p.Key(TENANT, "one")), p.Span(p.Key(TENANT, "two"), NOW + 1), p.Span(p.Key("bolt", "one"))]
-        assert _said(await store.told(spans, 10)) == "aceg"
+        assert _said(await store.entries_in(spans, 10)) == "aceg"
         found = await store.unsealed(10)
         assert await seal(store, block(1, 1, 2), [found[2].sequence, found[0].sequence])
-        told = await store.told(spans, 10)
+        told = await store.entries_in(spans, 10)
         assert _said(told) == "aceg"
         assert [entry.position for entry in told] == [2, 1, None, None]
-        first = await store.told(spans, 2)
+        first = await store.entries_in(spans, 2)
         assert _said(first) == "ac"
-        assert _said(await store.told(spans, 2, first[-1])) == "eg"
-        assert _said(await store.told([p.Span(p.Key(TENANT, "one"), NOW, NOW + 5)], 10)) == "a"
-        assert await store.told([], 10) == []
+        assert _said(await store.entries_in(spans, 2, first[-1])) == "eg"
+        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), NOW, NOW + 5)], 10)) == "a"
+        assert await store.entries_in([], 10) == []
         await store.commit([note("h", kind="receipt")])
-        assert _said(await store.told([p.Span(p.Key(TENANT, "one"), kind="receipt")], 10)) == "h"
-        assert _said(await store.told([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
+        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="receipt")], 10)) == "h"
+        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
 
     @on_fresh_store
     async def test_only_the_last_key_seals(self, store: p.Store) -> None:
