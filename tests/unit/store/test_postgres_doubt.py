@@ -84,7 +84,7 @@ def test_sessions_that_nobody_needs_are_closed(url: str, monkeypatch: pytest.Mon
             await asyncio.gather(*(store.get([key()]) for _ in range(6)))
             assert len(sessions(store)) > 1
             monkeypatch.setattr(pooling, "IDLE_SECONDS", 0.0)
-            while sessions(store):  # noqa: ASYNC110  # the lookout does it in its own time
+            while sessions(store):  # noqa: ASYNC110  # the monitor does it in its own time
                 await asyncio.sleep(0.05)
             assert await store.get([key()]) == []
 

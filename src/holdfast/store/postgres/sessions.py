@@ -14,12 +14,12 @@ from holdfast.errors import StoreReadOnly, StoreUnavailable
 from holdfast.store.postgres.acknowledged import Acknowledged
 from holdfast.store.postgres.connection import DEADLOCK, READ_ONLY, SERIALIZATION, failures, shown, translate
 from holdfast.store.postgres.doubt import check_warnings, confirm, is_doubtful
-from holdfast.store.postgres.lookout import Lookout
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.presence_session import PresenceSession
 from holdfast.store.postgres.primary import Primary
+from holdfast.store.postgres.primary_monitor import PrimaryMonitor
 from holdfast.store.postgres.schema import Surroundings, prepare
 from holdfast.store.postgres.sql import SQL
-from holdfast.store.postgres.watch import Vigil
 
 POOL_SIZE: Final = 6
 TRIES: Final = 5
@@ -38,8 +38,8 @@ class Sessions:
         self._pool_size = pool_size
         self._instance = uuid.uuid4().hex
         self._pool: Pool | None = None
-        self._vigil: Vigil | None = None
-        self._lookout: Lookout | None = None
+        self._presence: PresenceSession | None = None
+        self._monitor: PrimaryMonitor | None = None
         self._acknowledged = Acknowledged(url)
         self._around = Surroundings("")
         self._trouble_at = float("-inf")
@@ -49,16 +49,16 @@ class Sessions:
             return
         self._around = await prepare(self._primary, wanted=migrate)
         self._pool = Pool(self._primary, self._pool_size)
-        self._vigil = Vigil(self._primary, self._around.channel, self._instance)
-        self._lookout = Lookout(self._primary, self._pool, self._vigil, self._drop)
+        self._presence = PresenceSession(self._primary, self._around.channel, self._instance)
+        self._monitor = PrimaryMonitor(self._primary, self._pool, self._presence, self._drop)
 
     async def close(self) -> None:
-        vigil, pool, lookout = self._vigil, self._pool, self._lookout
-        self._vigil = self._pool = self._lookout = None
-        if lookout is not None:
-            await lookout.stop()
-        if vigil is not None:
-            await vigil.close()
+        presence, pool, monitor = self._presence, self._pool, self._monitor
+        self._presence = self._pool = self._monitor = None
+        if monitor is not None:
+            await monitor.stop()
+        if presence is not None:
+            await presence.close()
         if pool is not None:
             await pool.close()
 
@@ -67,8 +67,8 @@ class Sessions:
         self._trouble_at = time.monotonic()
         if self._pool is not None:
             self._pool.drop()
-        if self._vigil is not None:
-            self._vigil.drop()
+        if self._presence is not None:
+            self._presence.drop()
 
     @property
     def _settled(self) -> bool:

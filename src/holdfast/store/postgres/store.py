@@ -1,7 +1,7 @@
 """The PostgreSQL store.
 
 A commit of plain changes of one kind is one statement and one round trip; see ``changes``. The life of workers is
-judged by the server's clock, and sooner by a lock that the server drops with the worker's session; see ``vigil``.
+judged by the server's clock, and sooner by a lock that the server drops with the worker's session; see ``presence``.
 A connection pooler between store and server must pool by session: locks, LISTEN and prepared statements live in one.
 Which server is the primary is found by ``primary``; what may be acknowledged when a standby is away, says ``doubt``.
 """
@@ -79,14 +79,14 @@ class PostgresStore(PostgresGovernance):
         known = bool(await self._read("beat", worker, round(ttl_seconds * 1e6)))
         if known:
             await self._attend(worker)
-        elif self._vigil is not None:
-            await self._vigil.leave(worker)
+        elif self._presence is not None:
+            await self._presence.leave(worker)
         return known
 
     async def _attend(self, worker: str) -> None:
-        if self._vigil is None:
+        if self._presence is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
-        await self._vigil.attend(worker)
+        await self._presence.attend(worker)
 
     async def unregister(self, worker: str, now: int) -> None:
         async def attempt() -> None:
@@ -94,8 +94,8 @@ class PostgresStore(PostgresGovernance):
                 await self._take_back(connection, [worker], now, died=False)
 
         await self._retried(attempt)
-        if self._vigil is not None:
-            await self._vigil.leave(worker)
+        if self._presence is not None:
+            await self._presence.leave(worker)
 
     async def rescue(self, now: int) -> list[str]:
         async def attempt() -> list[str]:
@@ -247,9 +247,9 @@ class PostgresStore(PostgresGovernance):
         return await self._retried(attempt)
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
-        if self._vigil is None:
+        if self._presence is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
-        return self._vigil.watch(hint)
+        return self._presence.watch(hint)
 
 
 async def _lock(writer: Writer, touched: set[Touched]) -> None:

@@ -21,7 +21,7 @@ ANSWER_SECONDS: Final = 5.0
 """Nothing that is asked here waits for anyone: a server that takes longer is not there."""
 
 
-class Vigil:
+class PresenceSession:
     """Attends workers and listens, for as long as it is not closed."""
 
     def __init__(self, primary: Primary, channel: str, instance: str) -> None:
@@ -122,7 +122,7 @@ class Vigil:
 
     def _keep(self) -> None:
         if self._keeper is None:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep_standing(), name="holdfast-vigil")
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_standing(), name="holdfast-presence")
 
     async def _keep_standing(self) -> None:
         pause = SHORTEST_PAUSE_SECONDS

@@ -1,4 +1,4 @@
-"""The lookout: it sees to it that nothing hangs on a server that is gone, frozen, or no longer the primary.
+"""The monitor: it sees to it that nothing hangs on a server that is gone, frozen, or no longer the primary.
 
 A server that was stopped, or that the network has lost, ends no connection: whoever waits for it waits until it wakes.
 So when an answer is a second late, the server is asked for a new connection. One that is alive gives it, however long
@@ -19,8 +19,8 @@ from typing import Final
 
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.presence_session import PresenceSession
 from holdfast.store.postgres.primary import Primary
-from holdfast.store.postgres.watch import Vigil
 
 log = logging.getLogger("holdfast.store")
 
@@ -29,16 +29,16 @@ LATE_SECONDS: Final = 1.0
 ELSEWHERE_SECONDS: Final = 2.0
 
 
-class Lookout:
+class PrimaryMonitor:
     """Looks twice a second, for as long as it is not stopped."""
 
-    def __init__(self, primary: Primary, pool: Pool, vigil: Vigil, drop: Callable[[], None]) -> None:
+    def __init__(self, primary: Primary, pool: Pool, presence: PresenceSession, drop: Callable[[], None]) -> None:
         self._primary = primary
         self._pool = pool
-        self._vigil = vigil
+        self._presence = presence
         self._drop = drop
         looks = [(LOOK_SECONDS, self._look)] + [(ELSEWHERE_SECONDS, self._look_elsewhere)] * primary.several
-        self._tasks = [asyncio.create_task(self._repeat(*look), name="holdfast-lookout") for look in looks]
+        self._tasks = [asyncio.create_task(self._repeat(*look), name="holdfast-monitor") for look in looks]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -51,7 +51,7 @@ class Lookout:
             try:
                 await look()
             except Exception:
-                log.exception("the lookout failed; it goes on")
+                log.exception("the monitor failed; it goes on")
 
     async def _look(self) -> None:
         for host in self._pool.waiting(LATE_SECONDS):
@@ -59,7 +59,7 @@ class Lookout:
                 log.warning("%s does not answer; all connections to it are dropped", shown(self._primary.url))
                 self._drop()
                 return
-        self._vigil.retire()
+        self._presence.retire()
         await self._pool.retire()
 
     async def _look_elsewhere(self) -> None:
