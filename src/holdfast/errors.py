@@ -16,7 +16,7 @@ The tree is split by who must act::
     ├── StepFailed               a step or child workflow ended in an error; raised inside workflows
     ├── TerminalError            raised by a step: trying again is of no use
     ├── RetryableError           raised by a step: try again, perhaps not before a given time
-    ├── GateError                the gate let an action not through; raised inside workflows
+    ├── GateError                the gate refused an action; raised inside workflows
     │   ├── ActionDenied             policy, a cap or the allowlist said no
     │   ├── ApprovalRejected         a person said no
     │   └── ApprovalExpired          nobody said anything in time
@@ -177,7 +177,7 @@ class RetryableError(HoldfastError):
 
 
 class GateError(HoldfastError):
-    """The gate let an action not through: nothing was done."""
+    """The gate refused an action: nothing was done."""
 
     code = "gate"
     http_status = 403

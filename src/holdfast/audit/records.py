@@ -1,6 +1,6 @@
 """What the audit says: one record per decision, answer, receipt and operator's act, as JSON that never changes shape.
 
-A record tells of values only by type, size and hash: it leaves the house in evidence. Its bytes are what is hashed and
+A record has only the type, size and hash of values, because evidence is shared with outsiders. Its bytes are hashed and
 signed, so they are kept as they were written.
 """
 

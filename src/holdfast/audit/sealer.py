@@ -23,7 +23,7 @@ log = logging.getLogger("holdfast.sealer")
 
 BLOCK_LIMIT: Final = 1000
 LOOK_LIMIT: Final = 5000
-BREATH: Final = 50
+YIELD_EVERY: Final = 50
 """After so many blocks others on this loop have their turn."""
 SPACING_SECONDS: Final = 0.25
 """Entries gather for so long: a block per entry would cost a commit for each."""
@@ -107,7 +107,7 @@ class Sealer(Role):
                 held = entries[at : at + BLOCK_LIMIT]
                 last = make_block(last, held, self._clock.now(), signer)
                 sealings.append(Sealing(last, tuple(entry.sequence for entry in held)))
-                if len(sealings) % BREATH == 0:
+                if len(sealings) % YIELD_EVERY == 0:
                     await asyncio.sleep(0)  # a worker has more to do than to sign
         return sealings
 

@@ -1,7 +1,7 @@
 """What a policy file says of caps, and what follows for a tenant and a workflow.
 
-The narrower word wins, number by number: a tenant's word on a workflow, the default's word on it, the tenant's, the
-default's. What nobody speaks of has no limit.
+The most specific setting wins, cap by cap: the tenant's for a workflow, the default's for it, the tenant's, the
+default's. Where nothing is set there is no limit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The nursery: it takes the first turns of new runs before they exist, a crowd of them bit by bit."""
+"""The opener: it takes the first turns of new runs before they are stored, at most 100 at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from holdfast.worker.turn_plan import Plan
 log = logging.getLogger("holdfast.worker")
 
 BIRTHS_AT_ONCE: Final = 100
-"""How many new runs are in memory before they exist: the rest of a crowd waits as the little that it is."""
+"""How many new runs may be in memory before they are stored. The others wait, and cost little meanwhile."""
 
 Born = Callable[[Held, Plan, p.Start, Done, p.Answer | Exception], None]
 
 
 class Opener:
-    """Bears runs. ``push`` runs a plain callback soon, ``born`` is told how the store answered, ``queued`` that a run
-    was left for any worker to begin."""
+    """Starts runs. ``push`` runs a plain callback soon, ``born`` gets the store's answer, ``queued`` is called where a
+    run was left for any worker to begin."""
 
     def __init__(
         self,

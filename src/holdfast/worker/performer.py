@@ -234,7 +234,7 @@ class Performer:
             outcome = _failed(performance, error, started_at)
         finally:
             _performance.set(None)  # what the engine does from here on is not the step's
-            performance.task = None  # it holds its context, and that this: only the garbage collector could part them
+            performance.task = None  # breaks a reference cycle: the task holds its context, and that holds this
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
                 self._begin(self._backlog.popleft())

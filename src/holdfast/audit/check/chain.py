@@ -106,10 +106,10 @@ class AuditCheck:
         if last is None:
             findings.not_proved("trust", "nothing is signed here so far: no key can vouch for it.")
             return findings.verdict(trusted=False)
-        trusted = trust(self._keys, self._voucher(last), (), given, findings, self._wrong or self._unbound(given))
+        trusted = trust(self._keys, self._vouching_key(last), (), given, findings, self._wrong or self._unbound(given))
         return findings.verdict(trusted=trusted)
 
-    def _voucher(self, last: Block) -> str:
+    def _vouching_key(self, last: Block) -> str:
         """Who vouches for the last block: its signer, or the last key that signed for it as the chain's end."""
         bound = self._bounds.get(last.signer)
         if bound is None:

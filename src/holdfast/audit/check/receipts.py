@@ -158,7 +158,7 @@ class _Check:
         spans = [p.Span(p.Key(self._tenant, run), min(ats), max(ats) + 1) for run, ats in times.items()]
         accounts = law.Accounts(map(law.Account, page))
         async for entry in entries_in(self._store, spans):
-            await self._breathe()
+            await self._give_way()
             accounts.take(read(entry))
         self._open += accounts.open
         if len(self._open) >= MANY:
@@ -187,10 +187,10 @@ class _Check:
 
     async def _read_all(self, page: Sequence[p.AuditEntry]) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
         for entry in page:
-            await self._breathe()
+            await self._give_way()
             yield entry, read(entry)
 
-    async def _breathe(self) -> None:
+    async def _give_way(self) -> None:
         """Let others on: a worker may run beside this, and reading from a file waits for nothing."""
         self._read += 1
         if self._read % 100 == 0:

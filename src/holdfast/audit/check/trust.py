@@ -52,7 +52,7 @@ def trust(
         return False
     trusted = {*follow(line, given.publics - given.retired), *(key_id(public) for public in given.retired)}
     strange = [each for each in sorted({signer, *earlier}) if each not in trusted]
-    problem = _strangers(strange) if strange else None
+    problem = _untrusted(strange) if strange else None
     text = "every signature that counts is by a key that was given, or that the given ones endorse."
     return findings.judge("trust", problem, text) and whole
 
@@ -71,7 +71,7 @@ def _retired(name: str) -> str:
     )
 
 
-def _strangers(names: Sequence[str]) -> str:
+def _untrusted(names: Sequence[str]) -> str:
     return (
         f"it is signed by {'key' if len(names) == 1 else 'keys'} {', '.join(names)}, and no endorsement leads there "
         "from a key that was given: it is not proved to be the operator's. Endorsements lead onwards only: to trust an "
