@@ -51,12 +51,14 @@ FROZEN: Final = Judge("a primary frozen", (FAILOVER, "-k", "frozen"))
 LAGGED: Final = Judge("a standby that lagged", (FAILOVER, "-k", "loudly"))
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
+HELD_SINCE: Final = Judge("what counts of late answers", ("tests/unit/worker/test_lease.py",))
+JUDGEMENT: Final = Judge("judgement", ("tests/unit/gate/test_judgement.py",))
+DEFAULT_KEYS: Final = Judge("default keys", ("tests/unit/programs/test_actions.py", "-k", "default_key"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
 CHAIN: Final = Judge("chain", ("tests/unit/audit/test_chain.py",))
 RETIRED: Final = Judge("retired keys", ("tests/unit/audit/test_retired_keys.py",))
 BUNDLES: Final = Judge("bundles", ("tests/unit/audit/test_bundle_check.py",))
-FOUND: Final = Judge("seeds that found a bug", ("tests/simulation/test_simulation.py", "-k", "found_a_bug"))
 
 MUTANTS: Final = (
     Mutant(
@@ -325,7 +327,7 @@ MUTANTS: Final = (
         "src/holdfast/gate/judgement.py",
         "if task.proposal != proposal.digest() or not _is_enough(task, wanted):",
         "if not _is_enough(task, wanted):",
-        (SIMULATOR,),
+        (JUDGEMENT,),
     ),
     Mutant(
         "receipt-not-closed",
@@ -339,14 +341,14 @@ MUTANTS: Final = (
         "src/holdfast/worker/lease.py",
         "return self.losses == losses and self.alive()",
         "return True",
-        (FOUND,),
+        (HELD_SINCE,),
     ),
     Mutant(
         "default-key-of-the-place-alone",
         "src/holdfast/programs/function/actions.py",
         "{promise}:{_sha256(asked)[:12]}",
         "{promise}",
-        (FOUND,),
+        (DEFAULT_KEYS,),
     ),
     Mutant(
         "judged-twice-at-once",
