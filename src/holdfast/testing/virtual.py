@@ -77,10 +77,5 @@ class VirtualClock:
 
 def run_virtually(main: Coroutine[Any, Any, T]) -> T:
     """Like ``asyncio.run``, in virtual time."""
-    loop = VirtualLoop()
-    try:
-        asyncio.set_event_loop(loop)
-        return loop.run_until_complete(main)
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
