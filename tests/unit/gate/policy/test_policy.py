@@ -111,6 +111,9 @@ def test_what_is_not_on_the_allowlist_is_denied_before_any_rule(connector: str, 
         "!(action.fields.missing > 1 && false)",
         "type(action.fields.sum) == int && string(action.fields.sum) == '50'",
         "[1, 2].map(x, x * 2) == [2, 4] && [1, 2].filter(x, x > 1).size() == 1",
+        "size('πέντε') == 5 && 'ÿ'.size() == 1 && [1, 2, 3].all(x, 6 / (2 - x) == 6) == false",
+        "time.getHours('Asia/Kathmandu') == 17 && string(duration('1000s')) == '1000s' && int(time) > 0",
+        "bool('true') && {1: 'a'}[1u] == 'a' && 1 != 'a' && duration('1h') + time > time",
     ],
 )
 def test_an_expression_can_ask_for_every_fact(when: str) -> None:
