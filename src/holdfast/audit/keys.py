@@ -4,6 +4,8 @@ A key's id is the first half of the hash of its public bytes. Who knows any one 
 from it to all later ones, and to no earlier one. How far a key counts that a later one has retired is in
 ``retirement``. The private half is PKCS8 PEM, encrypted where there was a passphrase
 when the key was made.
+
+``cryptography`` is imported where it is used: it takes longer to load than all of this package.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from holdfast.errors import InvalidRequest, KeyLocked
 from holdfast.journal.cbor import canonical
 from holdfast.store.governance import SigningKey
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PASSPHRASE_VARIABLE: Final = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105  # a name, not a secret
 FIRST_NUMBER: Final = 1
@@ -61,6 +63,9 @@ def key_id(public: bytes) -> str:
 
 def generate(now: int, passphrase: str | None, previous: tuple[SigningKey, Signer] | None = None) -> SigningKey:
     """A new key: the first, or the one after ``previous``, endorsed by it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     private = Ed25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
     encryption = (
@@ -76,6 +81,10 @@ def generate(now: int, passphrase: str | None, previous: tuple[SigningKey, Signe
 
 def unlock(key: SigningKey, passphrase: str | None) -> Signer:
     """Open a key for signing. Raises KeyLocked where it cannot be opened here."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     if key.private is None:
         raise KeyLocked(f"the private half of signing key {key.id} is not kept in this store: seal where it is.")
     is_encrypted = b"ENCRYPTED" in key.private.partition(b"\n")[0]
@@ -94,6 +103,9 @@ def unlock(key: SigningKey, passphrase: str | None) -> Signer:
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
     """Whether this key made this signature over this message."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -146,6 +158,9 @@ def _endorsement(by: str, number: int, public: bytes) -> bytes:
 
 def to_pem(public: bytes) -> bytes:
     """A public key as others read it."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     key = Ed25519PublicKey.from_public_bytes(public)
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
@@ -167,6 +182,10 @@ def read_retired(text: bytes) -> set[bytes]:
 
 def read_pem(text: bytes) -> list[bytes]:
     """The public keys in a PEM file, in order; text between them is passed over. Raises InvalidRequest."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     found: list[bytes] = []
     for pem in _PEM.findall(text):
         try:

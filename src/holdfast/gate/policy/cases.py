@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.gate.policy.file import Tier, read_as
+from holdfast.gate.policy.place import Path
 from holdfast.gate.policy.policy import Effect, Policy, Ruling
 from holdfast.gate.policy.shape import nearest
-from holdfast.gate.policy.yaml import Path
 from holdfast.gate.proposals import Proposal, Risk, RunFacts
 from holdfast.journal.cbor import canonical
 

@@ -1,6 +1,6 @@
 """Reads a rule's CEL expression without running it: what is wrong with it, and which facts it asks for.
 
-Handing a fact to CEL costs ten times as much as evaluating a rule over it, and a map costs more than its members.
+Handing a fact to CEL costs as much as evaluating a rule over it, and a map is copied with all that it holds.
 So an expression is rewritten over flat variables, one for each fact that it asks for: ``action.risk`` becomes
 ``__action_risk``, ``has(action.fields.sum)`` a boolean of its own. What cannot be told from the text (a bare
 ``action``, an index that is computed) keeps the whole map.
@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.expressions.engine import Fault, InvalidExpression, Program, compiled
+from holdfast.expressions.tokens import TOKEN, tokens_of
 from holdfast.gate.policy.shape import nearest
-
-if TYPE_CHECKING:
-    import cel
 
 MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "action": ("name", "connector", "operation", "target", "fields", "writes", "risk", "cost_estimate"),
@@ -28,9 +27,11 @@ MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
 MAPS: Final = (("action", "fields"), ("run", "attributes"))
 VARIABLES: Final = (*MEMBERS, "time")
 TYPES: Final = frozenset({"int", "uint", "double", "string", "bool", "bytes", "list", "map", "type", "null_type"})
+TYPED: Final = {"time": "timestamp"}
+"""The variables that are not plain data."""
 WORDS: Final = TYPES | {"true", "false", "null", "in"}
 FUNCTIONS: Final = frozenset(
-    {"has", "size", "int", "uint", "double", "string", "bytes", "type", "timestamp", "duration", "dyn"}
+    {"has", "size", "int", "uint", "double", "string", "bytes", "bool", "type", "timestamp", "duration", "dyn"}
 )
 MACROS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "map", "filter"})
 METHODS: Final = MACROS | {
@@ -38,15 +39,6 @@ METHODS: Final = MACROS | {
     "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds", "getMilliseconds",
 }  # fmt: skip
 
-_QUOTED: Final = r"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-_RAW: Final = r"\"\"\".*?\"\"\"|'''.*?'''|\"[^\"\n]*\"|'[^'\n]*'"
-_TOKEN: Final = re.compile(
-    rf"(?P<skip>\s+|//[^\n]*)|(?P<raw>(?:[bB]?[rR]|[rR][bB])(?:{_RAW}))|(?P<string>[bB]?(?:{_QUOTED}))"
-    r"|(?P<number>0[xX][0-9a-fA-F]+[uU]?|(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?[uU]?)|(?P<word>[A-Za-z_]\w*)"
-    r"|(?P<mark>&&|\|\||[<>=!]=|.)",
-    re.DOTALL,
-)
-_COMPLAINT: Final = re.compile(r"^ERROR: <input>:(\d+):(\d+): (.*)$", re.MULTILINE)
 _ENDS: Final = frozenset({"", ")", "&&", "||", "?", ":"})
 _BEGINS: Final = frozenset({"", "(", "&&", "||", "?", ":"})
 
@@ -73,14 +65,6 @@ class Fact(NamedTuple):
         return name
 
 
-class Fault(NamedTuple):
-    """What is wrong with an expression, and where in it, from 1."""
-
-    line: int
-    column: int
-    what: str
-
-
 class Expression(msgspec.Struct, frozen=True):
     """An expression. ``flat`` says the same over flat variables. ``program`` is None where there are faults."""
 
@@ -88,7 +72,7 @@ class Expression(msgspec.Struct, frozen=True):
     flat: str
     facts: frozenset[Fact]
     faults: tuple[Fault, ...]
-    program: Any
+    program: Program | None
 
 
 class _Token(NamedTuple):
@@ -97,47 +81,37 @@ class _Token(NamedTuple):
     at: int
 
 
-def compiled(text: str) -> cel.Program:
-    """An expression as CEL's program. Raises ValueError."""
-    # Imported only now: it takes 170 ms and brings a terminal's tools with it, and most programs read no policy.
-    import cel
+def program_of(text: str) -> Program:
+    """A rule's program, over nested or flat facts. Raises InvalidExpression.
 
-    return cel.compile(text)
-
-
-def empty_context() -> cel.Context:
-    """A context of CEL's, without variables."""
-    import cel
-
-    return cel.Context()
-
-
-def tokens_of(text: str) -> Iterator[tuple[str, str]]:
-    """An expression's tokens, each with its kind: word, string, raw, number, mark."""
-    for match in _TOKEN.finditer(text):
-        if match.lastgroup != "skip":
-            yield match.lastgroup or "", match[0]
+    Its types are not checked: a rule that compares a number with a text has always been one that does not hold.
+    """
+    program = compiled(text, TYPED, check=False)
+    words = [word for _, word in tokens_of(text)]
+    if "existsOne" not in words:
+        return program
+    return compiled(" ".join("exists_one" if word == "existsOne" else word for word in words), TYPED, check=False)
 
 
 def examine(text: str) -> Expression:
     """Read an expression. Faults are told, never raised."""
     try:
-        program = compiled(text)
-    except ValueError as error:
-        return Expression(text, "", frozenset(), tuple(_syntax_faults(text, str(error))), None)
+        program = program_of(text)
+    except InvalidExpression as error:
+        return Expression(text, "", frozenset(), tuple(_syntax_faults(text, error.faults)), None)
     scan = _Scan(text)
     faults = tuple(scan.faults)
     return Expression(text, scan.flat(), frozenset(scan.facts), faults, None if faults else program)
 
 
-def _syntax_faults(text: str, message: str) -> Iterator[Fault]:
-    # The message repeats the expression, which may say anything.
-    found = _COMPLAINT.findall(message.removeprefix(f"Failed to parse expression '{text}': "))
-    if not text.strip() or not found:
-        yield Fault(1, 1, "`when` is empty: write an expression, or true" if not text.strip() else message)
-        return
-    for line, column, what in found:
-        yield Fault(int(line), int(column), f"the expression is not CEL: {_short(what)}")
+def _syntax_faults(text: str, faults: Iterable[Fault]) -> Iterator[Fault]:
+    for line, column, what in faults:
+        said = (
+            f"the expression is not CEL: {_short(what)}"
+            if text.strip()
+            else "`when` is empty: write an expression, or true"
+        )
+        yield Fault(line, column, said)
 
 
 def _short(what: str) -> str:
@@ -153,7 +127,7 @@ class _Scan:
         self.facts: set[Fact] = set()
         self.faults: list[Fault] = []
         self._text = text
-        found = ((match.lastgroup or "", match[0], match.start()) for match in _TOKEN.finditer(text))
+        found = ((match.lastgroup or "", match[0], match.start()) for match in TOKEN.finditer(text))
         self._tokens = [_Token(*token) for token in found if token[0] != "skip"]
         self._edits: dict[int, tuple[int, str]] = {}  # from a token up to another: what stands there instead
         self._bound = list(self._bindings())

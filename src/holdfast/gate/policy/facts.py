@@ -1,7 +1,7 @@
 """Hands facts about an action to CEL: all that a rule asks for, and nothing else.
 
 Two ways that must agree. ``nested`` builds the maps that an expression is written over; it is plain and slow. ``Sheet``
-keeps flat variables in a context of CEL's own from one action to the next and changes only those that differ.
+gives flat variables, one for each fact.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from holdfast.gate.policy.expressions import MEMBERS, Fact, empty_context
+from holdfast.gate.policy.expressions import MEMBERS, Fact
 from holdfast.gate.proposals import Proposal, RunFacts
-
-if TYPE_CHECKING:
-    import cel
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ACTOR: Final = Fact("actor", "name").variable
+_COST: Final = Fact("action", "cost_estimate").variable
 LONGEST_TEXT: Final = 256
 """A longer text is not remembered: it would hardly come again, and would be kept for nothing."""
 
@@ -30,7 +28,6 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-_PLAIN: Final = frozenset({str, int, bool, type(None), float, bytes, list, dict, tuple})
 _LASTING: Final = frozenset({str, int, bool, type(None), _Absent})
 """Types whose equal values are the same fact. Not floats: 0.0 equals -0.0. Not lists: they change in place."""
 
@@ -99,10 +96,8 @@ class Sheet:
             tuple(fact.entry or "" for fact in part) for part in parts.values()
         )
         self._simple = tuple(fact.variable for fact in (*action, *others))
-        self._asks_for_actor = _ACTOR in self._simple
         self._entries = tuple(fact.variable for part in parts.values() for fact in part)
         self._wholes = tuple(fact for fact in wanted if fact.root == "time" or not fact.member or _is_map(fact))
-        self._spare: list[tuple[Values, Values, cel.Context]] = []
         self.lasting = not self._wholes
         """Whether two actions with equal keys have the same facts."""
 
@@ -139,49 +134,18 @@ class Sheet:
                 return None
         return simple, entries, kinds
 
-    def take(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> cel.Context:
-        """A context with these values. Hand it back with ``give`` after use. Raises where CEL cannot take a value."""
-        if self._asks_for_actor and run.actor is None:
-            return self._fresh(simple, entries, proposal, run, now)
-        try:
-            old_simple, old_entries, context = self._spare.pop()
-        except IndexError:
-            old_simple, old_entries, context = (ABSENT,) * len(simple), (ABSENT,) * len(entries), empty_context()
-        # Members have one type each, so equal ones are the same.
-        changed = {
-            name: value for name, value, old in zip(self._simple, simple, old_simple, strict=True) if value != old
-        }
-        for name, value, old in zip(self._entries, entries, old_entries, strict=True):
-            kind = type(value)
-            if kind is type(old) and kind in _LASTING and value == old:
-                continue
-            # A variable cannot be taken away again, and CEL would take what can be called for a function beside it.
-            if value is ABSENT or (kind not in _PLAIN and callable(value)):
-                return self._fresh(simple, entries, proposal, run, now)
-            changed[name] = value
-        self._fill(context, changed, proposal, run, now)
-        return context
-
-    def give(self, simple: Values, entries: Values, context: cel.Context) -> None:
-        """Hand a context back for the next action."""
-        self._spare.append((simple, entries, context))
-
-    def _fresh(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> cel.Context:
-        context = empty_context()
+    def variables(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> dict[str, Any]:
+        """The flat variables; what is not there has none."""
         given = dict(zip((*self._simple, *self._entries), (*simple, *entries), strict=True))
-        if given.get(_ACTOR, ABSENT) is None:
-            given.pop(_ACTOR)
-        self._fill(context, {name: value for name, value in given.items() if value is not ABSENT}, proposal, run, now)
-        return context
-
-    def _fill(self, context: cel.Context, changed: dict[str, Any], proposal: Proposal, run: RunFacts, now: int) -> None:
-        if "__action_cost_estimate" in changed:
-            changed["__action_cost_estimate"] = float(changed["__action_cost_estimate"]) + 0.0
+        found = {name: value for name, value in given.items() if value is not ABSENT}
+        if found.get(_ACTOR, ABSENT) is None:
+            del found[_ACTOR]
+        if _COST in found:
+            found[_COST] = float(found[_COST]) + 0.0
         for fact in self._wholes:
             whole = nested((fact,), proposal, run, now)[fact.root]
-            changed[fact.variable] = whole[fact.member] if fact.member else whole
-        if changed:
-            context.update(changed)
+            found[fact.variable] = whole[fact.member] if fact.member else whole
+        return found
 
 
 _MAPS: Final = ("fields", "attributes")

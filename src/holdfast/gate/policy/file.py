@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from importlib.resources import files
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -19,9 +19,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from holdfast.errors import InvalidPolicy
 from holdfast.gate.caps import Caps
 from holdfast.gate.policy.expressions import Expression, examine
+from holdfast.gate.policy.place import LONGEST, Path, Problem
 from holdfast.gate.policy.shape import Schema, misfits
-from holdfast.gate.policy.yaml import LONGEST, Document, Path, Problem
 from holdfast.people.names import NAME, is_name, person
+
+if TYPE_CHECKING:
+    from holdfast.gate.policy.yaml import Document
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -162,6 +165,8 @@ def make_schema() -> dict[str, Any]:
 
 
 def _document(text: str, content: str) -> Document:
+    from holdfast.gate.policy.yaml import Document  # only who reads a file pays for loading YAML
+
     document = Document(text)
     if document.data is None and not document.problems:
         document.report((), f"the file is empty: {content}")

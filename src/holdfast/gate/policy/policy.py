@@ -14,13 +14,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from holdfast.errors import InvalidPolicy
+from holdfast.expressions.engine import QUOTING, CannotEvaluate, InvalidExpression, Program
 from holdfast.gate.caps import Caps
-from holdfast.gate.policy.expressions import Expression, compiled
+from holdfast.gate.policy.expressions import Expression, program_of
 from holdfast.gate.policy.facts import Sheet, Values, nested, value_of
 from holdfast.gate.policy.file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
 from holdfast.gate.policy.process import CutOff, PolicyProcess
@@ -29,18 +30,12 @@ from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.journal.quoting import without
 from holdfast.store.admission import Limits, WriteLimits
 
-if TYPE_CHECKING:
-    import cel
-
 Effect = Literal["allow", "deny", "needs_approval"]
 
 SLOWEST_NANOSECONDS: Final = 50_000_000
 REMEMBERED: Final = 4096
-TOGETHER: Final = 32
-"""How many rules are evaluated as one expression: CEL's parser takes no more than 95 levels."""
-
-_QUOTING: Final = re.compile(r"(?<=error): | on (?=\S+ and )")
-"""Where a message of CEL's goes on with what it could not work with."""
+TOGETHER: Final = 16
+"""How many rules are evaluated as one expression: each is a level, and CEL's parser takes no more than 32."""
 
 NO_STARTER: Final = "it depends on who started the run, and nobody said: start the run with actor="
 NOTHING_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
@@ -101,9 +96,12 @@ class _Rule(msgspec.Struct, frozen=True):
 
     def _answer(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
         try:
+            assert self.expression.program is not None
             answer = self.expression.program.execute(nested(self.expression.facts, proposal, run, now))
+        except CannotEvaluate as error:
+            return str(error)
         except Exception as error:
-            return _told(error)
+            return type(error).__name__
         return answer if isinstance(answer, bool) else f"it gives {answer!r:.60}, which is neither true nor false"
 
 
@@ -225,16 +223,16 @@ class Policy:
         clock = self._clock
         began = clock()
         try:
-            context = self._sheet.take(simple, entries, proposal, run, now)
+            variables = self._sheet.variables(simple, entries, proposal, run, now)
+            bound = self._together[0].bind(variables) if self._together else None
             index = -1
             for program in self._together:
-                index = program.execute(context)
+                index = program.execute(bound)
                 if index >= 0:
                     break
         except Exception:
             # Something cannot be evaluated. Only one by one can tell what, and whether it comes before what decides.
             return self._one_by_one(proposal, run, now)
-        self._sheet.give(simple, entries, context)
         if clock() - began > SLOWEST_NANOSECONDS:
             # Slow rules, or something else in this thread: measured again, it must be slow again.
             return self._one_by_one(proposal, run, now)
@@ -280,7 +278,7 @@ class Policy:
                 return self._failed(rule.name, f"the policy took too long: up to rule {rule.name!r} {told}"), False
             if isinstance(answer, str):
                 # The reason is told in the audit, and values are not: CEL quotes what it stumbles over, or part of it.
-                why = without(_QUOTING.split(answer, maxsplit=1)[0], proposal.fields.values())
+                why = without(answer.partition(QUOTING)[0], proposal.fields.values())
                 return self._failed(rule.name, f"rule {rule.name!r} cannot be evaluated: {why}"), True
             if answer:
                 return rule.ruling, True
@@ -348,14 +346,14 @@ def _ruling(rule: Any, hash: str) -> Ruling:
     return Ruling(effect, "policy", rule.name, reason, hash, approval)
 
 
-def _together(flats: Sequence[str]) -> list[cel.Program] | None:
+def _together(flats: Sequence[str]) -> list[Program] | None:
     """Programs that give the number of the first rule that holds, or -1. None where CEL does not take them so."""
 
-    def compile(first: int, last: int) -> list[cel.Program]:
+    def compile(first: int, last: int) -> list[Program]:
         chain = "".join(f"({flats[number]}) ? {number} : " for number in range(first, last))
         try:
-            return [compiled(f"{chain}-1")]
-        except ValueError:
+            return [program_of(f"{chain}-1")]
+        except InvalidExpression:
             if last - first <= 1:
                 raise
             middle = (first + last) // 2
@@ -363,7 +361,7 @@ def _together(flats: Sequence[str]) -> list[cel.Program] | None:
 
     try:
         found = [compile(first, min(first + TOGETHER, len(flats))) for first in range(0, len(flats), TOGETHER)]
-    except ValueError:
+    except InvalidExpression:
         return None
     return [program for programs in found for program in programs]
 
@@ -373,14 +371,6 @@ def _question(number: int | None, proposal: Proposal, run: RunFacts, now: int) -
     proposed = msgspec.structs.replace(proposal, fields=dict(proposal.fields), request=b"")
     facts = msgspec.structs.replace(run, attributes=dict(run.attributes))
     return [number, list(msgspec.structs.astuple(proposed)), list(msgspec.structs.astuple(facts)), now]
-
-
-def _told(error: BaseException) -> str:
-    """Why CEL could not evaluate something, in a sentence."""
-    if isinstance(error, KeyError):
-        return f"there is no {error.args[0]!r} (guard it with has(…) or `in`)"
-    first, _, _ = str(error).partition(". ")
-    return f"{type(error).__name__}: {first.strip()}" if first else type(error).__name__
 
 
 NO_POLICY: Final = Policy(PolicyFile(version=1, rules=[]), hash="none", source="nowhere", otherwise=NOBODY_RULES)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from holdfast.gate.policy.yaml import Path
+from holdfast.gate.policy.place import Path
 
 Schema = Mapping[str, Any]
 

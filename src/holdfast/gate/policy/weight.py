@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.gate.policy.expressions import MACROS, Fact, tokens_of
+from holdfast.expressions.tokens import tokens_of
+from holdfast.gate.policy.expressions import MACROS, Fact
 
 QUICK: Final = 15_000
 """Units that are sure to take less than 50 ms, on a slow machine, too."""

@@ -7,13 +7,12 @@ text is what UTF-8 can say: it goes into the audit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml
 
-Path = tuple[str | int, ...]
+from holdfast.gate.policy.place import Path, Problem
 
-LONGEST: Final = 1_000_000
 DEEPEST: Final = 30
 WIDEST: Final = 100
 """How many characters a number has at most: a longer one cannot even be shown."""
@@ -23,14 +22,6 @@ _KINDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or 
 _PLAIN: Final = tuple(f"tag:yaml.org,2002:{kind}" for kind in _KINDS)
 _ESCAPES: Final = {"x": 4, "u": 6, "U": 10}
 _BLANK: Final = " \t\r\n"
-
-
-class Problem(NamedTuple):
-    """A place in the file, from 1, and what is wrong there. Line 0 is the file as a whole."""
-
-    line: int
-    column: int
-    what: str
 
 
 class Document:

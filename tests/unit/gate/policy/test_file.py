@@ -10,7 +10,7 @@ import yaml
 
 from holdfast.errors import InvalidPolicy, OperatorError
 from holdfast.gate.policy import expressions as policy_expressions
-from holdfast.gate.policy.expressions import examine
+from holdfast.gate.policy.expressions import examine, program_of
 from holdfast.gate.policy.file import PolicyFile, make_schema, schema, schema_text, seconds_of
 from holdfast.gate.policy.policy import parse
 from holdfast.gate.policy.shape import misfits
@@ -226,6 +226,7 @@ CALLS = {
     "double": "double('1') == 1.0",
     "string": "string(1) == '1'",
     "bytes": "bytes('a') == b'a'",
+    "bool": "bool('true')",
     "type": "type(1) == int",
     "timestamp": "timestamp('2026-05-01T12:00:00Z') == time",
     "duration": "duration('1h') < duration('2h')",
@@ -261,7 +262,8 @@ def test_every_function_that_a_rule_may_call_is_one_that_cel_has() -> None:
         ruling = policy_of((when, "allow")).decide(PROPOSAL, RUN, NOON)
         assert ruling.effect == "allow", f"{name}: {ruling.reason}"
     for name in policy_expressions.TYPES:
-        assert examine(f"type(action.name) == {name}").program.execute({"action": {"name": ""}}) is (name == "string")
+        program = program_of(f"type(action.name) == {name}")
+        assert program.execute({"action": {"name": ""}}) is (name == "string")
 
 
 @pytest.mark.parametrize(

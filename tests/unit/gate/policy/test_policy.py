@@ -111,6 +111,9 @@ def test_what_is_not_on_the_allowlist_is_denied_before_any_rule(connector: str, 
         "!(action.fields.missing > 1 && false)",
         "type(action.fields.sum) == int && string(action.fields.sum) == '50'",
         "[1, 2].map(x, x * 2) == [2, 4] && [1, 2].filter(x, x > 1).size() == 1",
+        "size('πέντε') == 5 && 'ÿ'.size() == 1 && [1, 2, 3].all(x, 6 / (2 - x) == 6) == false",
+        "time.getHours('Asia/Kathmandu') == 17 && string(duration('1000s')) == '1000s' && int(time) > 0",
+        "bool('true') && {1: 'a'}[1u] == 'a' && 1 != 'a' && duration('1h') + time > time",
     ],
 )
 def test_an_expression_can_ask_for_every_fact(when: str) -> None:
@@ -175,9 +178,9 @@ def test_a_run_without_a_trigger_has_none() -> None:
         ("action.fields.a", {"a": None}, "neither true nor false"),
         ("action.fields.a", {"a": 1}, "neither true nor false"),
         ("1 / action.fields.a == 1", {"a": 0}, "division by zero"),
-        ("action.fields.a == 1", {"a": object()}, "Failed to convert"),
-        ("action.fields.a == 1", {"a": print}, "Failed to convert"),
-        ("action.fields.a.matches('(')", {"a": "x"}, "Function 'matches' error"),
+        ("action.fields.a == 1", {"a": object()}, "CEL has no values of type object"),
+        ("action.fields.a == 1", {"a": print}, "CEL has no values of type"),
+        ("action.fields.a.matches('(')", {"a": "x"}, "the pattern of matches() is invalid"),
         ("action.fields.l[5] == 1", {"l": [1]}, "index out of bounds"),
     ],
 )
@@ -192,23 +195,24 @@ def test_a_rule_that_cannot_be_evaluated_denies_and_is_named(when: str, fields: 
 
 
 @pytest.mark.parametrize(
-    ("when", "fields"),
+    ("when", "fields", "explained"),
     [
-        ("action.fields.a * 4611686018427387904 > 0", {"a": 77777}),
-        ("duration(action.fields.a) > duration('1s')", {"a": "x77777"}),
-        ("action.fields.a.matches(action.fields.b)", {"a": "x", "b": "77777("}),
-        ("action.fields.m[action.fields.k] == 1", {"m": {}, "k": "77777"}),
-        ("action.fields.a", {"a": "77777"}),
-        ("action.fields.a", {"a": ["b", {"c": 77777}]}),
+        ("action.fields.a * 4611686018427387904 > 0", {"a": 77777}, "integer overflow"),
+        ("duration(action.fields.a) > duration('1s')", {"a": "x77777"}, "Duration conversion failed"),
+        ("action.fields.a.matches(action.fields.b)", {"a": "x", "b": "77777("}, "77777("),
+        ("action.fields.m[action.fields.k] == 1", {"m": {}, "k": "77777"}, "77777"),
+        ("action.fields.a", {"a": "77777"}, "77777"),
+        ("action.fields.a", {"a": ["b", {"c": 77777}]}, "77777"),
+        ("action.fields.a == 1", {"a": 77777 * 2**64}, "an integer has more than 64 bits"),
     ],
 )
-def test_a_reason_quotes_no_argument(when: str, fields: dict[str, Any]) -> None:
+def test_a_reason_quotes_no_argument(when: str, fields: dict[str, Any], explained: str) -> None:
     """It is part of the audit, which tells of values by type, size and hash alone. Who explains the rule sees all."""
     policy = policy_of((when, "allow"))
     reason = policy.decide(proposal(fields=fields), RUN, NOON).reason
     assert "rule 'r0' cannot be evaluated: " in reason
     assert "777" not in reason
-    assert "777" in next(policy.steps(proposal(fields=fields), RUN, NOON)).detail
+    assert explained in next(policy.steps(proposal(fields=fields), RUN, NOON)).detail
 
 
 def test_a_rule_that_decides_first_is_not_harmed_by_a_broken_one_behind_it() -> None:
@@ -270,8 +274,7 @@ def test_a_policy_that_was_slow_is_not_remembered_as_slow() -> None:
 
 def test_a_rule_that_is_slow_in_truth_is_denied() -> None:
     """The real clock stops a rule that counts for too long."""
-    ones = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
-    when = f"{ones}.all(a, {ones}.all(b, {ones}.all(c, {ones}.all(d, {ones}.all(e, a + b + c + d + e >= 0)))))"
+    when = f"{[0] * 3000}.map(a, a).size() > 0"
     ruling = policy_of((when, "allow")).decide(PROPOSAL, RUN, NOON)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
     assert "took too long" in ruling.reason

@@ -1,0 +1,203 @@
+"""The CEL engine: the only module that imports the library.
+
+It holds the interpreter while it evaluates, and cannot be interrupted. Three limits make it safe to call. Loops run at
+most 9,999 times in one evaluation, all together; an expression nests at most 32 levels deep; both are the library's. A
+value nests at most 64 levels deep: the library crashes the process on one that nests thousands.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.expressions.tokens import without_double_parentheses
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+DEEPEST_VALUE: Final = 64
+DEEPEST_EXPRESSION: Final = 32
+MOST_ITERATIONS: Final = 9_999
+QUOTING: Final = "; CEL says: "
+
+_COMPLAINT: Final = re.compile(r"^(?:INVALID_ARGUMENT: )?ERROR: <input>:(-?\d+):(-?\d+): (.*)$", re.MULTILINE)
+_RECURSION: Final = re.compile(r"recursion (?:limit exceeded|depth of \d+)")
+_CODE: Final = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_OVERLOAD: Final = "No matching overloads found : "
+_SCALARS: Final = frozenset({str, int, bool, float, bytes, type(None), datetime.datetime, datetime.timedelta})
+_LEAST, _MOST = -(2**63), 2**64 - 1
+
+
+class Fault(NamedTuple):
+    """What is wrong with an expression, and where in it, from 1."""
+
+    line: int
+    column: int
+    what: str
+
+
+class InvalidExpression(ValueError):
+    """A text is no expression, or its types do not fit. ``faults`` has all that is wrong."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__("; ".join(f"{line}:{column}: {what}" for line, column, what in faults))
+        self.faults = faults
+
+
+class CannotEvaluate(Exception):
+    """An expression has no value over these variables. What stands behind ``QUOTING`` in the message may quote them."""
+
+    def __init__(self, summary: str, quoted: str = "") -> None:
+        super().__init__(f"{summary}{QUOTING}{quoted}" if quoted else summary)
+
+
+class Program:
+    """A compiled expression. Threads may share it."""
+
+    def __init__(self, expression: cel.Expression, environment: cel.Env) -> None:
+        self._expression = expression
+        self._environment = environment
+
+    def bind(self, variables: Mapping[str, Any]) -> cel.Activation:
+        """Variables that several programs of one environment can be executed over. Raises CannotEvaluate."""
+        values = {name: _plain(value) for name, value in variables.items()}
+        try:
+            return self._environment.Activation(values)
+        except Exception as error:
+            raise _explained(str(error)) from None
+
+    def execute(self, variables: Mapping[str, Any] | cel.Activation) -> Any:
+        """The value, as plain Python. Raises CannotEvaluate."""
+        bound = self.bind(variables) if isinstance(variables, Mapping) else variables
+        try:
+            value = self._expression.eval(bound)
+            kind = value.type().name()
+            found = value.plain_value()
+        except Exception as error:
+            raise _explained(str(error)) from None
+        if kind == "ERROR":
+            raise _explained(str(found))
+        return _python(found)
+
+
+def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> Program:
+    """A program over variables of these types. Raises InvalidExpression.
+
+    ``check`` also refuses what can never fit: other variables, or a number compared with a text. A variable that holds
+    a time or a duration must be declared as one; any other may be ``dyn``, or without ``check`` be left out.
+    """
+    environment = _environment(tuple(sorted(types.items())), optionals=check)
+    try:
+        expression = environment.compile(text, disable_check=not check)
+    except Exception as error:
+        message = str(error)
+        shorter = without_double_parentheses(text) if _RECURSION.search(message) else text
+        if shorter == text:
+            raise InvalidExpression(tuple(_faults(text, message))) from None
+        return compiled(shorter, types, check=check)
+    return Program(expression, environment)
+
+
+@functools.lru_cache(maxsize=64)
+def _environment(types: tuple[tuple[str, str], ...], *, optionals: bool) -> cel.Env:
+    """``optionals`` are ``a.?b`` and ``orValue()``."""
+    from cel_expr_python import cel  # only who evaluates something pays for loading it
+    from cel_expr_python.ext import ext_optional
+
+    variables = {name: getattr(cel.Type, kind.upper()) for name, kind in types}
+    return cel.NewEnv(variables=variables, extensions=[ext_optional.ExtOptional()] if optionals else [])
+
+
+def _faults(text: str, message: str) -> Iterator[Fault]:
+    if not text.strip():
+        yield Fault(1, 1, "it is empty")
+    elif _RECURSION.search(message):
+        yield Fault(1, 1, f"it nests more than {DEEPEST_EXPRESSION} levels deep: split it")
+    else:
+        # The message repeats the expression behind a bar, so no line of it begins as a complaint does.
+        found = _COMPLAINT.findall(message)
+        for line, column, what in found:
+            yield Fault(max(int(line), 1), max(int(column), 1), _CODE.sub("", what))
+        if not found:
+            yield Fault(1, 1, _CODE.sub("", message.partition("\n")[0]))
+
+
+def _explained(message: str) -> CannotEvaluate:
+    """The library's message in words that stay the same, with what it quotes apart."""
+    said = _CODE.sub("", _CODE.sub("", message.partition("\n")[0]))
+    _, found, name = said.partition("Key not found in map : ")
+    if found:
+        return CannotEvaluate(f"there is no {name.strip(chr(34))!r} (guard it with has(…) or `in`)")
+    if _OVERLOAD in said:
+        return CannotEvaluate(f"No such overload: {said.partition(_OVERLOAD)[2].replace('int64', 'int')}")
+    for sign, words in (
+        ("Iteration budget exceeded", "it loops too often for one evaluation"),
+        ("divide by zero", "division by zero"),
+        ("modulus by zero", "division by zero"),
+        ("Index error", "index out of bounds"),
+    ):
+        if sign in said:
+            return CannotEvaluate(words)
+    if "invalid regular expression" in said:
+        return CannotEvaluate("the pattern of matches() is invalid", said.partition("invalid regular expression: ")[2])
+    return CannotEvaluate(said)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A value as the library takes it. Raises CannotEvaluate for any other.
+
+    The library itself would refuse one only where it is used, so that an expression's meaning would depend on whether
+    the value is handed over alone or within another.
+    """
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else _text(value)
+    if kind is int:
+        return _whole(value)
+    if kind in _SCALARS:
+        return value
+    if depth > DEEPEST_VALUE:
+        raise CannotEvaluate(f"a value nests more than {DEEPEST_VALUE} levels deep")
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, str | int | float):  # an enumeration's member, for example
+        return _plain(str(value) if isinstance(value, str) else int(value) if isinstance(value, int) else float(value))
+    raise CannotEvaluate(f"CEL has no values of type {kind.__name__}")
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise CannotEvaluate("a text has half of a character") from None
+    return value
+
+
+def _whole(value: int) -> int:
+    if not _LEAST <= value <= _MOST:
+        raise CannotEvaluate("an integer has more than 64 bits")
+    return value
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, str | int):
+        return _plain(value)
+    raise CannotEvaluate(f"CEL has no maps with keys of type {type(value).__name__}")
+
+
+def _python(value: Any) -> Any:
+    """A result in Python's own types: bytes that cannot change, and the name of a type."""
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, list):
+        return [_python(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _python(item) for key, item in value.items()}
+    return value
