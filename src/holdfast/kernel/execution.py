@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked

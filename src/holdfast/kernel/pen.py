@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.errors import Nondeterminism
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.commands import same
