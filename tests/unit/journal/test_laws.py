@@ -210,7 +210,7 @@ def test_a_receive_that_was_given_up_leaves_a_gap() -> None:
 
 
 def test_what_is_over_is_kept_as_intervals() -> None:
-    """A long run costs memory for what is open: whatever is settled leaves nothing behind but the end of an interval."""
+    """A long run costs memory for what is open: what is settled only moves the end of an interval."""
     ledger = ledger_of([STARTED, e.TimerScheduled(at(0), 5, TIME + 5)])
     for turn in range(200):
         first = 1 + turn * 6
@@ -229,7 +229,7 @@ def test_what_is_over_is_kept_as_intervals() -> None:
             e.JoinSetAwaited(*of_set, OK),
         ):
             ledger.append(event, TIME)
-    assert ledger.resolved.intervals() == [[1, 1201]]
+    assert ledger.resolved.intervals() == [(1, 1201)]
     assert not ledger.invocations
     assert not ledger.join_sets.open
     assert not ledger.join_sets.owners
