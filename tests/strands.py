@@ -135,6 +135,7 @@ class Strands:
     def run(self) -> Yielded:
         self._go()
         state = self._state
+        del state.log[:-20]
         if state.waits:
             return self._waiting()
         if state.unwinding == "failing":
@@ -191,6 +192,9 @@ class Strands:
             self._wait(strand, verb, promise, rest[0])
             if verb == "race":
                 self._wait(strand, verb, scribe.timer(rest[1]))
+        elif verb == "ticks":
+            for _ in range(rest[0]):
+                scribe.now()
         elif verb == "join":
             self._join(strand, *rest)
         else:
