@@ -7,7 +7,7 @@ recorded values, compensation, and going on as new. It is what the laws of check
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import cbor2
 import msgspec
@@ -31,6 +31,7 @@ class Script(msgspec.Struct, frozen=True):
     strands: list[list[Instruction]]
     lists: bool = False
     again: list[list[Instruction]] | None = None
+    rounds: int = 1  # how often each strand is played
 
 
 class _Join(msgspec.Struct):
@@ -55,8 +56,7 @@ class _State(msgspec.Struct):
 class Strands:
     """The program. See ``Program``."""
 
-    def __init__(self) -> None:
-        self.restored = False
+    restored: ClassVar[list[int]] = []  # the sizes of the checkpoints that were taken
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self._read(scribe, started)
@@ -76,7 +76,7 @@ class Strands:
             raise ValueError(f"format {number}")
         self._read(scribe, started)
         self._state = msgspec.convert(state, _State)
-        self.restored = True
+        self.restored.append(len(checkpoint))
 
     def close(self) -> None:
         pass
@@ -169,10 +169,12 @@ class Strands:
                 self._invoke(0, "undo", undo, [key], undoes=self._at(position))
             return
         for strand, instructions in enumerate(self._script.strands):
-            while state.at[strand] < len(instructions) and all(wait[0] != strand for wait in state.waits.values()):
+            length = len(instructions) * self._script.rounds
+            while state.at[strand] < length and all(wait[0] != strand for wait in state.waits.values()):
+                instruction = instructions[state.at[strand] % len(instructions)]
                 state.at[strand] += 1
                 state.joins.pop(strand, None)
-                self._play(strand, *instructions[state.at[strand] - 1])
+                self._play(strand, *instruction)
 
     def _play(self, strand: int, verb: str, *rest: Any) -> None:
         scribe, state = self._scribe, self._state

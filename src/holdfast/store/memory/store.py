@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import itertools
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -344,8 +345,8 @@ def _loaded(tables: Tables, key: p.Key, whole: bool) -> p.Loaded:
     segments = tables.segments[key].get(tables.runs[key].generation, [])
     checkpoint = None if whole else tables.checkpoints.get(key)
     if checkpoint is not None:
-        behind = [segment for segment in segments if segment.first >= checkpoint.version]
-        return p.Loaded(behind, {}, _inbox(tables, key), checkpoint)
+        behind = bisect_left(segments, checkpoint.version, key=lambda segment: segment.first)
+        return p.Loaded(segments[behind:], {}, _inbox(tables, key), checkpoint)
     blobs = {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))}
     return p.Loaded(list(segments), blobs, _inbox(tables, key))
 
