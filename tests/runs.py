@@ -15,6 +15,7 @@ from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.checkpoint import Checkpoint
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.requests import Abandon, Invoke
 from holdfast.programs.function.decorators import Workflow
@@ -42,6 +43,7 @@ class Run:
         self.key = key
         self.id = PromiseId.of_run("digest", None, key)
         self.entropy = random.Random(seed)
+        self.others_entropy = random.Random(99)
         self.now = NOW
         self.journal: list[e.Entry] = []
         self.invokes: dict[PromiseId, Invoke] = {}
@@ -52,16 +54,29 @@ class Run:
 
     def rebuilt(self, entries: Iterable[e.Entry] | None = None, workflow: Workflow[..., Any] | None = None) -> Run:
         """The run made from its journal, or from those entries, by this or that code."""
-        other = object.__new__(Run)
-        other.workflow = workflow or self.workflow
-        other.id, other.key, other.now = self.id, self.key, self.now
-        other.entropy = random.Random(99)
-        other.journal = list(self.journal if entries is None else entries)
+        other = self._other(self.journal if entries is None else entries, workflow or self.workflow)
         program = other.workflow.program()
         other.execution = Execution.rebuild(other.id, program, other.journal, other.now, other.entropy)
+        other._note(other.execution.outstanding())
+        return other
+
+    def restored(self, checkpoint: Checkpoint, entries: Iterable[e.Entry] | None = None) -> Run:
+        """The run made from a checkpoint and what its journal, or those entries, have after it."""
+        other = self._other(self.journal if entries is None else entries, self.workflow)
+        program, tail = other.workflow.program(), other.journal[checkpoint.version :]
+        other.execution = Execution.restore(other.id, program, checkpoint, tail, other.now, other.entropy)
+        other._note(other.execution.outstanding())
+        return other
+
+    def _other(self, entries: Iterable[e.Entry], workflow: Workflow[..., Any]) -> Run:
+        other = object.__new__(Run)
+        other.workflow = workflow
+        other.id, other.key, other.now = self.id, self.key, self.now
+        other.entropy = self.others_entropy
+        other.others_entropy = self.others_entropy
+        other.journal = list(entries)
         other.abandoned = []
         other.invokes = {}
-        other._note(other.execution.outstanding())
         return other
 
     def advance(self, *arrivals: Arrival, after: float = 0.0, resume: bool = True) -> Turn:

@@ -20,7 +20,6 @@ FUNCTION_LINES = 60
 
 LONG_FILES = {
     "src/holdfast/errors.py": "every error, one after the other, below the tree of them",
-    "src/holdfast/journal/laws.py": "every law of the journal, one after the other",
     "src/holdfast/worker/advancer.py": "the one place that moves held runs; its parts share the state of a held run",
 }
 LONG_FUNCTIONS: dict[str, str] = {}

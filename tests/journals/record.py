@@ -22,7 +22,7 @@ from holdfast import Holdfast, RunHandle, WorkerOptions
 from holdfast.errors import RunCancelled, RunFailed
 from holdfast.journal import events as e
 from holdfast.journal.blobs import references
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import CBOR
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function import failures

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.codec import decode_segment, encode_segment
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import CBOR
 from holdfast.runs.segments import unseal
 from tests.journals import programs, record

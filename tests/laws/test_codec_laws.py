@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.cbor import Unfit, write
 from holdfast.journal.codec import GENESIS, chain, decode_segment, encode_segment
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import Err, Failure, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.journal.render import line

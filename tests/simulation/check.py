@@ -19,8 +19,9 @@ from tests.laws.programs import SIGNALS, play
 from tests.simulation.check_gate import check_gate
 from tests.simulation.workload import act
 from tests.simulation.world import Simulation, Violation
+from tests.strands import strands
 
-PROGRAMS: dict[str, Workflow[..., Any]] = {workflow.name: workflow for workflow in (act, play, reverse)}
+PROGRAMS: dict[str, Workflow[..., Any]] = {workflow.name: workflow for workflow in (act, play, reverse, strands)}
 
 
 async def check(simulation: Simulation) -> None:
@@ -43,7 +44,7 @@ async def check(simulation: Simulation) -> None:
 
 async def _replays(simulation: Simulation, run: p.Run) -> None:
     """Replaying a finished journal is a fixed point."""
-    loaded = (await simulation.store.load([run.key]))[run.key]
+    loaded = (await simulation.store.load([run.key], whole=True))[run.key]
     root = PromiseId(run.root)
     program = PROGRAMS[run.workflow].program()
     execution = Execution.rebuild(root, program, unseal(loaded.segments, root, loaded.blobs), 0, random.Random(0))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn
+
+from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.journal.codec import decode_segment
@@ -113,9 +116,25 @@ class FaultyStore:
         operation = getattr(self._store, name)
         if name in self._faults.writes:
             return lambda *args: self._write(name, operation, args)
+        if name == "load":
+            return self._load
         if name in self._faults.reads:
             return lambda *args: self._read(operation, args)
         return operation
+
+    async def _load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
+        """Checkpoints are only a cache: some are lost, and some are damaged, before they are read."""
+        checkpoints = self._store._tables.checkpoints
+        for key in [key for key in keys if key in checkpoints]:
+            if self._faults.source.random() < 0.2:
+                self._reached["checkpoint lost"] += 1
+                del checkpoints[key]
+            elif self._faults.source.random() < 0.1:
+                self._reached["checkpoint damaged"] += 1
+                checkpoints[key] = replace(checkpoints[key], data=checkpoints[key].data[:-1])
+        loaded: dict[p.Key, p.Loaded] = await self._read(partial(self._store.load, whole=whole), (keys,))
+        self._reached["checkpoint loaded"] += sum(found.checkpoint is not None for found in loaded.values())
+        return loaded
 
     async def _read(self, operation: Any, args: tuple[Any, ...]) -> Any:
         await self._pass_time(0.0 if self._faults.swift_reads else LATENCY_SECONDS)

@@ -25,6 +25,7 @@ from tests.simulation.gated import DEPLOYED
 from tests.simulation.outside import Deed
 from tests.simulation.rules import POLICIES
 from tests.simulation.workload import QUEUE, act, queued
+from tests.strands import strands
 
 if TYPE_CHECKING:
     from tests.simulation.world import Simulation
@@ -41,6 +42,7 @@ OPTIONS = WorkerOptions(
     retention_days=None,
     grace_seconds=5.0,
     crash_limit=1000,
+    checkpoint_events=7,
 )
 
 
@@ -153,7 +155,7 @@ class Process:
             entropy=random.Random(source.random()),
             options=OPTIONS,
             pulse=LoopPulse,
-            workflows=[act, play],
+            workflows=[act, play, strands],
             policy=POLICIES[self.rules.name] if simulation.governed else None,
         )
         if simulation.governed and source.random() < simulation.deployed:

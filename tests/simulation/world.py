@@ -27,6 +27,7 @@ from tests.simulation.people import NAMES, People
 from tests.simulation.process import Nowhere, Process
 from tests.simulation.rules import FEWER, RULES, STEERED_RULES, STRICT, TENANTS, Rules
 from tests.simulation.workload import Planner, act
+from tests.strands import script, strands
 
 FAULTY_SECONDS = 60.0
 HORIZON_SECONDS = 4000.0
@@ -88,7 +89,11 @@ class Simulation:
         self.operators = Operators(self)
         await self.store.open()
         self.client = Holdfast(
-            self.store, worker=False, clock=VirtualClock(loop), entropy=random.Random(self.seed), workflows=[act, play]
+            self.store,
+            worker=False,
+            clock=VirtualClock(loop),
+            entropy=random.Random(self.seed),
+            workflows=[act, play, strands],
         )
         await self.client.open()
         for _ in range(self.source.choice((1, 2, 3))):
@@ -147,12 +152,17 @@ class Simulation:
                 self.spawn(self._start(name, plan, tenant))
                 if self.steered and self.source.random() < 0.5:
                     plan = self._plan(name, names)
+        if not self.governed and not self.steered:
+            source = random.Random(f"strands of {self.seed}")
+            for name in [f"strands-{number}" for number in range(source.randint(0, 2))]:
+                played = script(source, 10, prefix=f"{name}:", again=source.random() < 0.2)
+                self.spawn(self._start(name, played, self.tenants[0], strands))
 
     def _plan(self, name: str, names: list[str]) -> Any:
         planner = Planner(self.source, f"{name}:", names, governed=self.governed, steered=self.steered)
         return planner.plan(self.size)
 
-    async def _start(self, name: str, plan: Any, tenant: str) -> None:
+    async def _start(self, name: str, plan: Any, tenant: str, workflow: Any = act) -> None:
         """Started by the client, or through a worker's process, which may die of it: then it is tried again."""
         await asyncio.sleep(self.source.choice((0.0, 0.0, 1.0, 20.0)))
         priority = self.source.choice((0, 0, 5))
@@ -162,8 +172,8 @@ class Simulation:
             process = self.source.choice(self.processes)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    await process.inside(process.app.start(act, plan, **how))
-        self.handles.append(await self.client.start(act, plan, **how))
+                    await process.inside(process.app.start(workflow, plan, **how))
+        self.handles.append(await self.client.start(workflow, plan, **how))
 
     async def _disturb(self) -> None:
         """Signals, cancellations, pauses, frozen processes and sudden deaths."""

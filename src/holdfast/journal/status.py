@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import assert_never
 
 import msgspec
@@ -23,6 +23,7 @@ from holdfast.journal.events import (
     Signal,
     Single,
 )
+from holdfast.journal.positions import Positions
 from holdfast.journal.promise import PromiseId
 
 
@@ -84,19 +85,18 @@ def fold(events: Iterable[Event]) -> Status:
     return status
 
 
-def satisfied(blocked: Blocked, resolved: Iterable[PromiseId] | dict[PromiseId, object], unseen: bool = False) -> bool:
+def satisfied(blocked: Blocked, resolved: Container[PromiseId] | Positions, unseen: bool = False) -> bool:
     """Whether the wait is over, given the resolved promises (by completion, firing or receipt).
 
     ``unseen`` tells whether one of them was resolved since the program last ran.
     """
-    settled = resolved if isinstance(resolved, (dict, set, frozenset)) else set(resolved)
     match blocked.kind:
         case Single() | All():
-            return all(promise in settled for promise in blocked.waiting_on)
+            return all(promise in resolved for promise in blocked.waiting_on)
         case Any():
-            return any(promise in settled for promise in blocked.waiting_on)
+            return any(promise in resolved for promise in blocked.waiting_on)
         case Signal(promise_id=promise):
-            return promise in settled
+            return promise in resolved
         case Open():
             return unseen
         case _ as never:

@@ -19,7 +19,8 @@ import msgspec
 
 from holdfast.errors import LawBroken
 from holdfast.journal import itf
-from holdfast.journal.laws import LAWS, MODEL_RETRY_BOUND, Ledger
+from holdfast.journal.laws import LAWS, MODEL_RETRY_BOUND
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.status import Status
 
 VARIABLE: Final = "executions"

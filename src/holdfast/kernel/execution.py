@@ -17,20 +17,22 @@ and the signal would be gone. It is also why a signal that came in time is not l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
-from holdfast.journal.payload import CONTINUED, Err, Ok, Outcome, Payload
+from holdfast.journal.ledger import Ledger
+from holdfast.journal.payload import Err, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
+from holdfast.kernel.closing import closing
 from holdfast.kernel.outstanding import Outstanding, Wait
 from holdfast.kernel.pen import Halt, Pen, Stamped
-from holdfast.kernel.program import Continued, Program, Raised, Returned, Stopped, Waiting, Yielded
+from holdfast.kernel.program import Program, Waiting, Yielded
 from holdfast.kernel.replay import Replay
 from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.kernel.scribing import Entropy, KernelScribe
@@ -50,11 +52,17 @@ class Turn(msgspec.Struct, gc=False):
 
 
 class Execution:
-    """A run being advanced. Make one with ``begin`` or ``rebuild``; after an exception, drop it."""
+    """A run being advanced. Make one with ``begin``, ``rebuild`` or ``restore``; after an exception, drop it.
+
+    ``offered_at`` is the version at which its program was last asked for a checkpoint, or was restored from one;
+    ``has_checkpoint`` tells whether there was one.
+    """
 
     def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
         self.program = program
         self.ending: Yielded | None = None
+        self.offered_at = 0
+        self.has_checkpoint = False
         self._entropy = entropy
         self._pen = Pen(run, now)
         self._open = Outstanding()
@@ -84,6 +92,46 @@ class Execution:
         self._heard.extend(self.ledger.buffered(self._open.receivers))
         return self
 
+    @classmethod
+    def restore(
+        cls,
+        run: PromiseId,
+        program: Program,
+        checkpoint: Checkpoint,
+        tail: Iterable[e.Entry],
+        now: int,
+        entropy: Entropy,
+        blobs: Mapping[bytes, bytes] | None = None,
+    ) -> Execution:
+        """A run from a checkpoint and the entries after it: as if rebuilt from its whole journal.
+
+        Raises CheckpointUnusable where the checkpoint cannot be read, and what ``rebuild`` raises.
+        """
+        self = cls(run, program, now, entropy)
+        rest = take(checkpoint, run, blobs or {}, self._pen, self._open)
+        self._settled, self._cancel_told, self.ending = rest.settled, rest.cancel_told, rest.ending
+        self._scribe.next_child = rest.next_child
+        self._begun = self.has_checkpoint = True
+        self.offered_at = checkpoint.version
+        try:
+            program.restore(self._scribe, self.started, checkpoint.program)
+        except ValueError as error:
+            raise CheckpointUnusable(f"the program does not know it ({error})") from error
+        self._pen.load(list(tail))
+        Replay(self, self._pen, self._open).walk_tail()
+        self._heard.extend(self.ledger.buffered(self._open.receivers))
+        return self
+
+    def checkpoint(self) -> Checkpoint | None:
+        """What ``restore`` needs to go on from here; None where the program gives none, or does not wait."""
+        self.offered_at = self._pen.ledger.version
+        ending = self.ending
+        if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
+            return None
+        self.has_checkpoint = True
+        rest = Rest(self._settled, self._cancel_told, self._scribe.next_child, ending)
+        return give(self._pen, self._open, rest, state)
+
     # -- what the worker asks ------------------------------------------------------------------------------------
 
     @property
@@ -100,6 +148,11 @@ class Execution:
     @property
     def ended(self) -> bool:
         return self._pen.ledger.ended
+
+    @property
+    def must_hear_cancel(self) -> bool:
+        """Whether a cancellation was requested that the program has not been told of."""
+        return self._pen.ledger.cancel_requested and not self._cancel_told
 
     @property
     def waits_for_nothing(self) -> bool:
@@ -126,7 +179,7 @@ class Execution:
 
     def standing(self) -> e.Event | None:
         """The event that closed, or would close, the last turn of the program."""
-        return None if self.ending is None else self._closing(self.ending)
+        return None if self.ending is None else closing(self.ending, self.program, self._pen, self._open)
 
     def advance(self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True) -> Turn:
         """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone.
@@ -151,7 +204,7 @@ class Execution:
             cancel = None
         if resume and not self._begun:
             self.start()
-        elif resume and ledger.cancel_requested and not self._cancel_told:
+        elif resume and self.must_hear_cancel:
             self.tell_cancel()
             self.go()
             self._resume_while_satisfied()
@@ -320,7 +373,7 @@ class Execution:
         pen = self._pen
         self.ending = self.program.run()
         try:
-            pen.command(self._awaiting(self.ending) if type(self.ending) is Waiting else self._closing(self.ending))
+            pen.command(closing(self.ending, self.program, pen, self._open))
         except Halt as halt:
             raise pen.halted or halt from None
         self._open.all_named()
@@ -328,32 +381,3 @@ class Execution:
             self._open.timers.clear()
             for promise in list(self._open.invocations):
                 self._scribe.abandon(promise)
-
-    def _closing(self, yielded: Yielded) -> e.Event:
-        """The event that closes a turn that ended like this."""
-        match yielded:
-            case Waiting():
-                return self._awaiting(yielded)
-            case Returned(value=value):
-                return e.ExecutionCompleted(value)
-            case Raised(failure=failure):
-                return e.ExecutionFailed(failure)
-            case Continued(input=payload):
-                return e.ExecutionCompleted(Payload(payload.data, CONTINUED, payload.blob))
-            case Stopped():
-                return e.ExecutionCancelled(self._pen.cancel_reason)
-
-    def _awaiting(self, waiting: Waiting) -> e.ExecutionAwaiting:
-        kind = waiting.kind
-        if type(kind) is e.Single or type(kind) is e.Signal:  # no receive is open, or the kind itself names it
-            return e.ExecutionAwaiting(waiting.waiting_on, kind)
-        receives = self._open.unnamed()
-        if type(kind) is e.Open and _lists(self._pen.upcoming()):
-            return e.ExecutionAwaiting(self.program.waiting_on(), e.Any(), receives)
-        return e.ExecutionAwaiting(waiting.waiting_on, kind, receives)
-
-
-def _lists(recorded: e.Entry | None) -> bool:
-    """Whether an older journal lists here all that is waited for."""
-    event = None if recorded is None else recorded.event
-    return type(event) is e.ExecutionAwaiting and type(event.kind) is e.Any

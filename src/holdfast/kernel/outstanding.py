@@ -31,6 +31,7 @@ class Pending(msgspec.Struct, gc=False):
     scheduled_at: int
     attempt: int = 1
     retry_at: int | None = None
+    last_retry_at: int | None = None  # when the present attempt was to begin, also once it has
 
     def request(self) -> Invoke:
         """What asks for its present attempt."""
@@ -73,6 +74,10 @@ class Outstanding:
         self._names[promise] = name
         self._unnamed[promise] = None
 
+    def receives(self) -> list[tuple[PromiseId, str]]:
+        """The receives that wait, each with its signal's name, oldest first."""
+        return list(self._names.items())
+
     def first_receive(self, name: str) -> PromiseId | None:
         """The receive that the next signal of this name is for."""
         return next(iter(self.receivers.get(name, ())), None)
@@ -106,7 +111,7 @@ class Outstanding:
     def set_retry(self, pending: Pending, failed_attempt: int, retry_at: int) -> None:
         """The next attempt follows at ``retry_at``; a queue keeps its own time."""
         pending.attempt = failed_attempt + 1
-        pending.retry_at = retry_at
+        pending.retry_at = pending.last_retry_at = retry_at
         if pending.queue is None:
             heapq.heappush(self._alarms, (retry_at, pending.event.promise_id))
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.errors import Nondeterminism
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.commands import same
@@ -33,11 +33,12 @@ class Pen:
     was set right. Timers and retries go by ``clock``, or they would wait until it has caught up with the journal.
     """
 
-    __slots__ = ("_script", "_written", "cancel_reason", "clock", "halted", "ledger", "now", "started")
+    __slots__ = ("_script", "_written", "cancel_reason", "clock", "halted", "ledger", "now", "recorded_at", "started")
 
     def __init__(self, run: PromiseId, now: int) -> None:
         self.ledger = Ledger(run)
         self.now = self.clock = now
+        self.recorded_at = 0  # the time of the last event that was given away or loaded
         self.started: e.ExecutionStarted | None = None
         self.cancel_reason = ""
         self.halted: Nondeterminism | None = None
@@ -48,7 +49,16 @@ class Pen:
         """Give the pen a recorded journal to replay."""
         self._script.extend(entries)
         if entries:
-            self.now = max(self.now, entries[-1].timestamp)
+            self.recorded_at = entries[-1].timestamp
+            self.now = max(self.now, self.recorded_at)
+
+    def go_on_from(self, ledger: Ledger, started: e.ExecutionStarted, cancel_reason: str, recorded_at: int) -> None:
+        """Take the place of a pen that has written a journal up to here."""
+        self.ledger = ledger
+        self.started = started
+        self.cancel_reason = cancel_reason
+        self.recorded_at = recorded_at
+        self.now = max(self.now, recorded_at)
 
     def tell(self, time: int) -> None:
         """A turn begins at this time of the worker's clock."""
@@ -91,6 +101,8 @@ class Pen:
     def written(self) -> list[Stamped]:
         """The new events since the last call."""
         written, self._written = self._written, []
+        if written:
+            self.recorded_at = written[-1][0]
         return written
 
     def _note(self, event: e.Event) -> None:

@@ -2,6 +2,8 @@
 
 A program is started, told what was settled, cancelled, and run. Running means: go on until everything waits, issuing
 commands through the ``Scribe`` on the way, and say how that ended. The same journal must always give the same commands.
+
+A program may give a checkpoint of itself. One that is restored from it must go on like one that replayed the journal.
 """
 
 from __future__ import annotations
@@ -125,6 +127,17 @@ class Program(Protocol):
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
         """All that it waits for, for a journal that lists it."""
+        ...
+
+    def checkpoint(self) -> bytes | None:
+        """Its whole state, in a format that it knows again; None where it gives none. Asked between turns only."""
+        ...
+
+    def restore(self, scribe: Scribe, started: ExecutionStarted, checkpoint: bytes) -> None:
+        """In place of ``start``: be where the checkpoint was given. Nothing is run or commanded.
+
+        Raises ValueError where it is no checkpoint that this code knows.
+        """
         ...
 
     def close(self) -> None:

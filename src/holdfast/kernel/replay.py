@@ -32,6 +32,9 @@ class Replayed(Protocol):
 
     def standing(self) -> e.Event | None: ...
 
+    @property
+    def must_hear_cancel(self) -> bool: ...
+
 
 class Replay:
     """One walk through one journal."""
@@ -49,6 +52,15 @@ class Replay:
         self._take_while((e.SignalDelivered, e.CancelRequested))
         if self._pen.upcoming() is not None:
             self._run.start()
+        self._walk_on()
+
+    def walk_tail(self) -> None:
+        """Walk what was recorded after the checkpoint that the run was restored from."""
+        if self._run.must_hear_cancel:
+            self._cancel()
+        self._walk_on()
+
+    def _walk_on(self) -> None:
         while (entry := self._pen.upcoming()) is not None:
             self._replay(entry)
 
@@ -65,13 +77,17 @@ class Replay:
             self._run.hand_over()
         elif kind is e.CancelRequested:
             self._pen.take()
-            while (following := self._pen.upcoming()) is not None and self._is_arrival(following.event):
-                self._arrive(following)  # the run was paused
-            if self._pen.upcoming() is not None:
-                self._run.tell_cancel()
-                self._run.go()
+            self._cancel()
         else:
             self._arrive(entry)
+
+    def _cancel(self) -> None:
+        """A cancellation was requested: the program hears of it after what arrived while the run was paused."""
+        while (following := self._pen.upcoming()) is not None and self._is_arrival(following.event):
+            self._arrive(following)
+        if self._pen.upcoming() is not None:
+            self._run.tell_cancel()
+            self._run.go()
 
     def _arrive(self, entry: e.Entry) -> None:
         match entry.event:

@@ -24,14 +24,14 @@ class Entropy(Protocol):
 class KernelScribe:
     """What a running program commands, and the requests that come of it. See ``program.Scribe`` for the contract."""
 
-    __slots__ = ("_entropy", "_next_child", "_open", "_pen", "_requests", "_run")
+    __slots__ = ("_entropy", "_open", "_pen", "_requests", "_run", "next_child")
 
     def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
         self._run = run
         self._pen = pen
         self._open = outstanding
         self._entropy = entropy
-        self._next_child = 0
+        self.next_child = 0
         self._requests: dict[PromiseId, Request] = {}
 
     def request(self, request: Request) -> None:
@@ -46,8 +46,8 @@ class KernelScribe:
         return list(requests.values())
 
     def _allocate(self) -> PromiseId:
-        promise = PromiseId(self._run.root, (*self._run.path, self._next_child))
-        self._next_child += 1
+        promise = PromiseId(self._run.root, (*self._run.path, self.next_child))
+        self.next_child += 1
         return promise
 
     def invoke(

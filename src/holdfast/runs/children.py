@@ -48,7 +48,7 @@ async def met_again(
     rows = await patiently(partial(store.get, [start.key]))
     if not rows or rows[0].standing not in p.ENDED:
         return None
-    loaded = (await patiently(partial(store.load, [start.key]))).get(start.key)
+    loaded = (await patiently(partial(store.load, [start.key], whole=True))).get(start.key)
     if loaded is None:
         return None
     ending = unseal(loaded.segments, PromiseId(rows[0].root), loaded.blobs)[-1].event

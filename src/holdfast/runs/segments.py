@@ -23,12 +23,21 @@ def seal(stamped: Sequence[Stamped], first: int, previous: bytes, blobs: dict[by
     return Segment(first, len(stamped), data, chain(previous, data), at)
 
 
-def unseal(segments: Iterable[Segment], root: PromiseId, blobs: Mapping[bytes, bytes]) -> list[e.Entry]:
-    """Read a whole journal back. Raises StoreCorrupt where the chain or the sequence is broken."""
+def unseal(
+    segments: Iterable[Segment],
+    root: PromiseId,
+    blobs: Mapping[bytes, bytes],
+    *,
+    first: int = 0,
+    head: bytes = GENESIS,
+) -> list[e.Entry]:
+    """Read a journal back, the whole or what is behind the version ``first``, where its hash was ``head``.
+
+    Raises StoreCorrupt where the chain or the sequence is broken.
+    """
     entries: list[e.Entry] = []
-    head = GENESIS
     for segment in segments:
-        head = verify(segment, head, len(entries))
+        head = verify(segment, head, first + len(entries))
         entries += decode_segment(segment.events, root, segment.first)
     if not blobs:
         return entries

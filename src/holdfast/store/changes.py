@@ -55,6 +55,9 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     run is always released, and its inbox, work and heartbeats are deleted. A turn with a segment ends the row of
     crashes; one without keeps the count: whoever takes a run over makes such a turn before it begins a step that may
     kill it, too.
+
+    A ``checkpoint`` takes the place of the run's last one, at the version and head of this turn's segment, which there
+    must be; an empty one only deletes that. A new generation has none.
     """
 
     key: Key
@@ -68,6 +71,7 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     blobs: Blobs = {}
     also: tuple[Also, ...] = ()
     renewal: Renewal | None = None
+    checkpoint: bytes | None = None
 
 
 class Renewal(msgspec.Struct, frozen=True, gc=False):

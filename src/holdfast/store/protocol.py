@@ -82,6 +82,7 @@ from holdfast.store.governance import (
     TaskStatus,
 )
 from holdfast.store.rows import (
+    CheckpointRow,
     ClaimedRuns,
     ClaimedWork,
     Declined,
@@ -125,6 +126,7 @@ __all__ = [
     "Capped",
     "ChainEnd",
     "Change",
+    "CheckpointRow",
     "ClaimedRuns",
     "ClaimedWork",
     "CloseReceipt",
@@ -286,8 +288,9 @@ class Store(AuditPort, GatePort, Protocol):
         """The rows of those runs that exist."""
         ...
 
-    async def load(self, keys: Sequence[Key]) -> dict[Key, Loaded]:
-        """The whole journals (of the present generation) and inboxes of those runs."""
+    async def load(self, keys: Sequence[Key], *, whole: bool = False) -> dict[Key, Loaded]:
+        """The journals (of the present generation) and inboxes of those runs. Of a run that has a checkpoint, that and
+        the segments behind it, unless the ``whole`` journals are asked for."""
         ...
 
     async def journals(self, keys: Sequence[Key]) -> dict[Key, list[Segment]]:

@@ -90,12 +90,24 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
     work: list[Work]
 
 
+class CheckpointRow(msgspec.Struct, frozen=True, gc=False):
+    """A run's last checkpoint, and where its journal stood: the version, and the hash of the segment before it."""
+
+    version: int
+    head: bytes
+    data: bytes
+
+
 class Loaded(msgspec.Struct, frozen=True, gc=False):
-    """A run's journal with its blobs, and its inbox."""
+    """A run's journal with its blobs, and its inbox.
+
+    With a ``checkpoint`` only the segments behind it are there, and no blobs: who needs some asks for these.
+    """
 
     segments: list[Segment]
     blobs: dict[bytes, bytes]
     messages: list[Received]
+    checkpoint: CheckpointRow | None = None
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

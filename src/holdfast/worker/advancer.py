@@ -13,9 +13,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.errors import AuthorError
+from holdfast.errors import AuthorError, StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.programs.function.decorators import Step
 from holdfast.runs import children
 from holdfast.runs.birth import Birth
@@ -196,16 +197,30 @@ class Advancer:
             return
         try:
             if loaded is not None:
-                self._executions.rebuild(held, loaded.segments, loaded.blobs)
+                self._executions.resume(held, loaded)
                 self._undertakings.inherit(held)
             else:
                 held.warm_up()
+        except CheckpointUnusable:
+            self._background(self._load_whole(held, inbox))
         except AuthorError as error:
             self._background(self._handovers.offer(held, told(error), partial(self._parker.unbuilt, held, error)))
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:
             self._go_on(held, inbox, None if loaded is None else self._handovers.missing(held))
+
+    async def _load_whole(self, held: Held, inbox: list[p.Received]) -> None:
+        """A checkpoint was of no use: rebuild the run from its whole journal."""
+        try:
+            reading = partial(self._store.load, [held.key], whole=True)
+            loaded = await patiently(reading, unless=(StoreCorrupt,))
+        except Exception as error:
+            if not held.dropped:
+                self._parker.unreadable(held, "journal", error)
+            return
+        if held.key in loaded:
+            self._push(partial(self._enter, held, loaded[held.key], inbox))
 
     def _go_on(self, held: Held, inbox: list[p.Received], misfit: str | None) -> None:
         if misfit is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast.errors import StoreCorrupt
 from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.checkpoints import load
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
@@ -114,22 +115,28 @@ class Claimer(Role):
         warm = [run for run in runs if run not in cold]
         lost: set[p.Key] = set()
         gated = [run for run in runs if run.governed]
-        governed = await self._read("receipts and tasks", gated, self._store.governed, lost)
-        loaded = await self._read("journal and inbox", cold, self._store.load, lost)
+        governed = await self._read("receipts and tasks", gated, self._keyed(self._store.governed), lost)
+        loaded = await self._read("journal and inbox", cold, partial(load, self._store), lost)
         for run in cold:
             journal = loaded.get(run.key)
             if journal is not None:
                 self._advancer.loaded(run, journal, journal.messages, governed.get(run.key))
-        inboxes = await self._read("inbox", warm, self._store.messages, lost)
+        inboxes = await self._read("inbox", warm, self._keyed(self._store.messages), lost)
         for run in warm:
             if run.key not in lost:
                 self._advancer.loaded(run, None, inboxes.get(run.key, []), governed.get(run.key))
+
+    @staticmethod
+    def _keyed(
+        read: Callable[[Sequence[p.Key]], Awaitable[dict[p.Key, T]]],
+    ) -> Callable[[Sequence[p.Run]], Awaitable[dict[p.Key, T]]]:
+        return lambda runs: read([run.key for run in runs])
 
     async def _read(
         self,
         what: str,
         runs: Sequence[p.Run],
-        read: Callable[[Sequence[p.Key]], Awaitable[dict[p.Key, T]]],
+        read: Callable[[Sequence[p.Run]], Awaitable[dict[p.Key, T]]],
         lost: set[p.Key],
     ) -> dict[p.Key, T]:
         """What the store has of these runs. A run of which it cannot be read is parked and ``lost``; others go on."""
@@ -137,7 +144,7 @@ class Claimer(Role):
         if not runs:
             return {}
         try:
-            return await patiently(partial(read, [run.key for run in runs]), unless=(StoreCorrupt,))
+            return await patiently(partial(read, runs), unless=(StoreCorrupt,))
         except Exception as error:
             if len(runs) == 1:
                 lost.add(runs[0].key)

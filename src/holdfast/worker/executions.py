@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.kernel.execution import Entropy, Execution, Turn
 from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import Birth
+from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
 from holdfast.worker.turn_plan import Gate, Plan, plan
 from holdfast.worker.watchdog import Watchdog
+
+log = logging.getLogger("holdfast.worker")
 
 HOLD_MICROSECONDS: Final = 1_000_000
 """A run whose next timer is due this soon is not handed back: that would cost two commits more."""
@@ -24,13 +29,21 @@ class Executions:
     """Makes and advances the executions of held runs. Its calls step workflow code: only from a plain callback."""
 
     def __init__(
-        self, workflows: Mapping[str, Workflow[..., Any]], clock: Clock, entropy: Entropy, watchdog: Watchdog
+        self,
+        workflows: Mapping[str, Workflow[..., Any]],
+        clock: Clock,
+        entropy: Entropy,
+        watchdog: Watchdog,
+        *,
+        checkpoint_events: int = 100,
     ) -> None:
         self.clock = clock
         self._workflows = workflows
         self._entropy = entropy
         self._watchdog = watchdog
         self.gate: Gate | None = None
+        self._checkpoint_events = checkpoint_events
+        self._complaints: set[str] = set()
         self._digests = {name: workflow.digest for name, workflow in workflows.items()}
 
     def begin(self, held: Held, birth: Birth) -> Turn:
@@ -38,6 +51,36 @@ class Executions:
         program = self._workflows[birth.workflow].program()
         held.run_as(Execution.begin(held.id, program, birth.started, self.clock.now(), self._entropy))
         return self.advance(held, [])
+
+    def resume(self, held: Held, loaded: p.Loaded) -> None:
+        """A run from what was loaded of it. Raises CheckpointUnusable, and then its whole journal is to be loaded;
+        where that is what was loaded, what ``rebuild`` raises."""
+        if loaded.checkpoint is None:
+            self.rebuild(held, loaded.segments, loaded.blobs)
+            return
+        try:
+            self._restore(held, loaded, loaded.checkpoint)
+        except Exception as error:  # whatever it is: the whole journal decides
+            reason = str(error) if isinstance(error, CheckpointUnusable) else f"{type(error).__name__}: {error}"
+            level = logging.DEBUG if reason in self._complaints else logging.WARNING
+            self._complaints.add(reason)
+            told = "the checkpoint of run %s, tenant %s, is not used: %s. The run is rebuilt from its whole journal."
+            log.log(level, told, held.key.run, held.key.tenant, reason)
+            raise CheckpointUnusable(reason) from error
+
+    def _restore(self, held: Held, loaded: p.Loaded, row: p.CheckpointRow) -> None:
+        checkpoint = unseal_checkpoint(row, held.id, self._digests.get(held.workflow, ""))
+        tail = unseal(loaded.segments, held.id, loaded.blobs, first=row.version, head=row.head)
+        reached = loaded.segments[-1].head if loaded.segments else row.head
+        if (row.version + len(tail), reached) != (held.version, held.head):
+            raise CheckpointUnusable("with its tail it does not reach where the run stands")
+        program = self._workflows[held.workflow].program()
+        now = self.clock.now()
+        self._watchdog.begin(held.key)
+        try:
+            held.run_as(Execution.restore(held.id, program, checkpoint, tail, now, self._entropy, loaded.blobs))
+        finally:
+            self._watchdog.end()
 
     def rebuild(self, held: Held, segments: Sequence[p.Segment], blobs: Mapping[bytes, bytes]) -> None:
         """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""
@@ -61,7 +104,16 @@ class Executions:
         """What to commit of a turn, and what to do then. Where it is not ``judged``, no action is begun by it."""
         now = self.clock.now()
         gate = self.gate if judged else None
-        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, digest_of=self._digests, gate=gate)
+        return plan(
+            held,
+            held.live,
+            turn,
+            now,
+            hold_until=now + HOLD_MICROSECONDS,
+            digest_of=self._digests,
+            gate=gate,
+            checkpoint_events=self._checkpoint_events,
+        )
 
     def is_due_soon(self, held: Held) -> bool:
         """Whether a timer here will move the run before it is worth handing back."""

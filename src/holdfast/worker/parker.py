@@ -70,7 +70,7 @@ class Parker:
     async def record(self, held: Held, reason: str) -> None:
         """Record what arrived, so that no completed step is run again, and pause the run."""
         try:
-            reading = partial(self._store.load, [held.key])
+            reading = partial(self._store.load, [held.key], whole=True)
             loaded = (await patiently(reading, unless=(StoreCorrupt,))).get(held.key)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)

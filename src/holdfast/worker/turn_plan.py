@@ -23,6 +23,7 @@ from holdfast.programs.function.calls import DETACHED, SIGNAL
 from holdfast.programs.function.decorators import STEP, WORKFLOW
 from holdfast.runs import children, messages
 from holdfast.runs.birth import Birth, child_id, idempotency_key
+from holdfast.runs.checkpoints import seal_checkpoint
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
     Advance,
@@ -185,6 +186,7 @@ def plan(
     hold_until: int,
     digest_of: Mapping[str, str],
     gate: Gate | None,
+    checkpoint_events: int,
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
@@ -200,6 +202,11 @@ def plan(
         sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
+    checkpoint = None
+    if segment is not None and (
+        ending is not None or execution.ledger.version - execution.offered_at >= checkpoint_events
+    ):
+        checkpoint = _checkpoint(held, execution, segment, ending, digest_of)
     projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
     also: tuple[Also, ...] = tuple(errand.change for errand in sorting.errands)
     closings: tuple[CloseReceipt | Note, ...] = ()
@@ -222,9 +229,22 @@ def plan(
         blobs,
         also,
         renewal,
+        checkpoint,
     )
     carried_on = None if renewal is not None else ending
     return Plan(change, sorting.invoke, sorting.abandon, sorting.errands, sorting.passages, closings, carried_on)
+
+
+def _checkpoint(
+    held: Held, execution: Execution, segment: Segment, ending: e.Event | None, digest_of: Mapping[str, str]
+) -> bytes | None:
+    """The program's checkpoint with this turn, if it gives one; a run that ends needs none any more."""
+    if ending is not None:
+        return b"" if execution.has_checkpoint else None
+    if not held.version:  # its first turn comes with its start, which has none
+        return None
+    given = execution.checkpoint()
+    return None if given is None else seal_checkpoint(given, held.id, digest_of.get(held.workflow, ""), segment.head)
 
 
 def _ended(

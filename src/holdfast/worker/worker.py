@@ -59,6 +59,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     grace_seconds: float = 10.0  # how long a stop waits for steps to end
     crash_limit: int = 50  # leases lost in a row before a run is parked as poison
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
+    checkpoint_events: int = 100  # how many events a program that gives checkpoints may go on without one
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
@@ -90,8 +91,9 @@ _LEAST: Final = {
     "grace_seconds": 0,
     "crash_limit": 1,
     "turn_limit_seconds": 0.001,
+    "checkpoint_events": 1,
 }
-_WHOLE: Final = frozenset({"capacity", "step_limit", "threads", "warm_limit", "crash_limit"})
+_WHOLE: Final = frozenset({"capacity", "step_limit", "threads", "warm_limit", "crash_limit", "checkpoint_events"})
 
 
 PulseFactory = Callable[[p.Store, Beats], Pulse]
@@ -149,7 +151,13 @@ class Worker:
         governor = Governor(
             self._store, self.committer, self._clock, self.id, lambda: self._keeper.current, self._steps
         )
-        executions = Executions(self._workflows, self._clock, self._entropy, self.watchdog)
+        executions = Executions(
+            self._workflows,
+            self._clock,
+            self._entropy,
+            self.watchdog,
+            checkpoint_events=options.checkpoint_events,
+        )
         self.advancer = Advancer(
             self._store,
             self.committer,

@@ -10,7 +10,7 @@ import pytest
 from holdfast.client.retry_point import RetryPoint, retry_point
 from holdfast.errors import RetryRefused
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.programs.function.calls import continue_as_new
 from holdfast.programs.function.decorators import Workflow, step, workflow
 from tests.runs import Run, cancel, signal

@@ -8,9 +8,10 @@ import pytest
 
 from holdfast.errors import LawBroken
 from holdfast.journal import events as e
-from holdfast.journal.laws import LAWS, MODEL_RETRY_BOUND, Ledger
+from holdfast.journal.laws import LAWS, MODEL_RETRY_BOUND
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import NOTHING, ONCE, Err, Ok, RetryPolicy
-from holdfast.journal.promise import PromiseId
+from holdfast.journal.promise import JoinSetId, PromiseId
 from tests.unit.journal.samples import FAILURE, OTHER, POLICY, RUN, STARTED, VALUE, at, join
 
 TIME = 1_000
@@ -143,7 +144,8 @@ def ledger_of(events: list[e.Event]) -> Ledger:
 
 
 def state(ledger: Ledger) -> tuple[object, ...]:
-    return (ledger.version, ledger.status, ledger.ended, ledger.cancel_requested, ledger.next_child, ledger.resolved)
+    resolved = ledger.resolved.intervals()
+    return (ledger.version, ledger.status, ledger.ended, ledger.cancel_requested, ledger.next_child, resolved)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +207,64 @@ def test_signals_are_consumed_in_order_and_the_rest_is_kept() -> None:
 def test_a_receive_that_was_given_up_leaves_a_gap() -> None:
     """K-1: positions rise; they need not touch."""
     assert ledger_of([STARTED, scheduled(0), scheduled(4)]).next_child == 5
+
+
+def test_what_is_over_is_kept_as_intervals() -> None:
+    """A long run costs memory for what is open: what is settled only moves the end of an interval."""
+    ledger = ledger_of([STARTED, e.TimerScheduled(at(0), 5, TIME + 5)])
+    for turn in range(200):
+        first = 1 + turn * 6
+        members = e.JoinSetCreated(JoinSetId(at(first + 3)))
+        of_set = (members.join_set_id, at(first + 4))
+        for event in (
+            e.TimeRecorded(at(first), TIME),
+            e.RandomGenerated(at(first + 1), b"seed"),
+            scheduled(first + 2),
+            members,
+            scheduled(first + 4),
+            e.JoinSetSubmitted(*of_set),
+            e.TimerScheduled(at(first + 5), 0, TIME),
+            *[event for position in (first + 2, first + 4) for event in (started(position), done(position))],
+            e.TimerFired(at(first + 5)),
+            e.JoinSetAwaited(*of_set, OK),
+        ):
+            ledger.append(event, TIME)
+    assert ledger.resolved.intervals() == [(1, 1201)]
+    assert not ledger.invocations
+    assert not ledger.join_sets.open
+    assert not ledger.join_sets.owners
+    assert list(ledger.timers) == [at(0)]
+
+
+@pytest.mark.parametrize(
+    ("law", "late"),
+    [("SE-4", started(1)), ("SE-4", done(1)), ("SE-4", retrying(1)), ("CF-1", e.TimerFired(at(0))), ("JS-7", None)],
+    ids=str,
+)
+def test_nothing_is_said_again_of_what_is_over(law: str, late: e.Event | None) -> None:
+    """SE-4 and their like hold of what is kept only as an interval."""
+    ledger = ledger_of([STARTED, e.TimerScheduled(at(0), 0, TIME), scheduled(1), started(1), done(1)])
+    ledger.append(e.TimerFired(at(0)), TIME)
+    if late is None:
+        one, two = JoinSetId(at(2)), JoinSetId(at(3))
+        for event in (e.JoinSetCreated(one), e.JoinSetCreated(two), scheduled(4), e.JoinSetSubmitted(one, at(4))):
+            ledger.append(event, TIME)
+        late = e.JoinSetSubmitted(two, at(4))
+    with pytest.raises(LawBroken) as refused:
+        ledger.append(late, TIME)
+    assert refused.value.law == law
+
+
+def test_a_join_set_that_is_over_takes_and_gives_nothing_more() -> None:
+    """JS-2 and JS-6, of a set that the ledger has forgotten."""
+    one = JoinSetId(at(0))
+    taken = e.JoinSetAwaited(one, at(1), OK)
+    member = [scheduled(1), e.JoinSetSubmitted(one, at(1)), started(1), done(1)]
+    for law, late in (("JS-2", e.JoinSetSubmitted(one, at(1))), ("JS-6", taken)):
+        ledger = ledger_of([STARTED, e.JoinSetCreated(one), *member, taken])
+        with pytest.raises(LawBroken) as refused:
+            ledger.append(late, TIME)
+        assert refused.value.law == law
 
 
 MODEL_CASES = [

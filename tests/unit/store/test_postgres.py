@@ -304,6 +304,7 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
         other = await connect(url)
         await other.execute("ALTER TABLE work DROP COLUMN claims")
         await other.execute("DROP TABLE declined")
+        await other.execute("DROP TABLE checkpoints")
         await other.execute("ALTER TABLE blocks DROP COLUMN form")
         await other.execute("DROP INDEX blocks_first")
         await other.execute("DROP TABLE chain_ends")

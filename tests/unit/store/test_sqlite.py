@@ -196,6 +196,7 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
 SIXTH_SCHEMA = """
 ALTER TABLE work DROP COLUMN claims;
 DROP TABLE declined;
+DROP TABLE checkpoints;
 DROP TABLE write_counts;
 DROP INDEX blocks_first;
 DROP TABLE chain_ends;

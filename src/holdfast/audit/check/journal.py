@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError, LawBroken
 from holdfast.journal import events as e
-from holdfast.journal.laws import Ledger
+from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
 from holdfast.kernel.execution import Wait

@@ -106,6 +106,13 @@ class FunctionProgram:
             return self._waiting(loop)
         return self._with_failures(ending)
 
+    def checkpoint(self) -> bytes | None:
+        """None: the stack of a coroutine cannot be written down. A function is rebuilt by replay."""
+        return None
+
+    def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
+        raise ValueError("a function has no checkpoints")
+
     def close(self) -> None:
         if self._loop is not None:
             self._loop.dispose()

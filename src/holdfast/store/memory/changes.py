@@ -121,6 +121,8 @@ def _advance(tables: Tables, change: p.Advance) -> p.Answer:
         _write(tables, run.key, change.generation, change.segment, change.blobs)
     else:
         _use_blobs(tables, run.key, change.blobs)
+    if change.checkpoint is not None:
+        _keep_checkpoint(tables, change)
     if _ends(change):
         tables.clear(run.key)
     else:
@@ -138,9 +140,18 @@ def _advance(tables: Tables, change: p.Advance) -> p.Answer:
             error=None,
         )
         tables.put(following)
+        tables.checkpoints.pop(run.key, None)
         _write(tables, run.key, following.generation, fresh, change.renewal.blobs)
     also = tuple(apply(tables, also) for also in change.also)
     return p.Advanced(run.arrived, run.pause, run.owner is None, also)
+
+
+def _keep_checkpoint(tables: Tables, change: p.Advance) -> None:
+    if change.checkpoint and change.segment is not None:
+        version, head = change.segment.first + change.segment.count, change.segment.head
+        tables.checkpoints[change.key] = p.CheckpointRow(version, head, change.checkpoint)
+    else:
+        tables.checkpoints.pop(change.key, None)
 
 
 def _ends(change: p.Advance) -> bool:
@@ -228,6 +239,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         evidence=None,
     )
     tables.put(following)
+    tables.checkpoints.pop(run.key, None)
     _write(tables, run.key, following.generation, segment, change.renewal.blobs)
     return p.Renewed(following.generation)
 

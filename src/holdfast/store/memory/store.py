@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import itertools
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -192,17 +193,9 @@ class MemoryStore(MemoryGovernance):
         with self._transaction() as tables:
             return [tables.runs[key] for key in keys if key in tables.runs]
 
-    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+    async def load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
         with self._transaction() as tables:
-            return {
-                key: p.Loaded(
-                    list(tables.segments[key].get(tables.runs[key].generation, [])),
-                    {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))},
-                    _inbox(tables, key),
-                )
-                for key in keys
-                if key in tables.runs
-            }
+            return {key: _loaded(tables, key, whole) for key in keys if key in tables.runs}
 
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
         with self._transaction() as tables:
@@ -346,6 +339,16 @@ def _in_order(tables: Tables) -> list[p.WorkerRow]:
 
 def _inbox(tables: Tables, key: p.Key) -> list[p.Received]:
     return [p.Received(position, message) for position, message in sorted(tables.inbox.get(key, {}).items())]
+
+
+def _loaded(tables: Tables, key: p.Key, whole: bool) -> p.Loaded:
+    segments = tables.segments[key].get(tables.runs[key].generation, [])
+    checkpoint = None if whole else tables.checkpoints.get(key)
+    if checkpoint is not None:
+        behind = bisect_left(segments, checkpoint.version, key=lambda segment: segment.first)
+        return p.Loaded(segments[behind:], {}, _inbox(tables, key), checkpoint)
+    blobs = {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))}
+    return p.Loaded(list(segments), blobs, _inbox(tables, key))
 
 
 def _age(run: p.Run) -> tuple[int, str, str]:

@@ -17,6 +17,7 @@ from holdfast.store.protocol import (
     AuditEntry,
     Block,
     ChainEnd,
+    CheckpointRow,
     Declined,
     File,
     Key,
@@ -54,6 +55,7 @@ class Tables:
     lock: threading.Lock = field(default_factory=threading.Lock)
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
+    checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
     deliveries: dict[Key, set[str]] = field(default_factory=dict)
@@ -121,8 +123,9 @@ class Tables:
             users.discard(key)
             if not users:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
-        for table in (self.segments, self.deliveries, self.ready, self.sleeping, self.write_counts, self.runs):
+        for table in (self.segments, self.checkpoints, self.deliveries, self.ready, self.sleeping, self.write_counts):
             table.pop(key, None)
+        del self.runs[key]
 
     def hint(self) -> None:
         """Tell every watcher that something has changed. A loop closed with its watch on is passed over."""

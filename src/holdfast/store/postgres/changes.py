@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres import gating
+from holdfast.store.postgres import checkpoints, gating
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -180,6 +180,7 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequenc
     if late:
         await writer.fetch_columns("clear_inbox", late, width=2)
     await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
+    await checkpoints.keep(writer, [change for _, change in applied if change.checkpoint is not None])
     await _renew_journals(writer, [change for _, change in applied if change.renewal is not None])
     owners = [
         (index, change.also if change.key in moved else _again(change))
@@ -283,6 +284,7 @@ async def _renew_journals(writer: Writer, changes: Sequence[p.Advance]) -> None:
         rows.append((*change.key, fresh.first + fresh.count, fresh.head, renewal.root))
         segments.append(_segment_row(change.key, change.generation + 1, fresh))
     await writer.fetch_columns("next_generation", rows, width=5)
+    await checkpoints.drop(writer, [change.key for change, _ in renewals])
     await writer.fetch_columns("add_segment", segments, width=8)
     await writer.add_blobs([(change.key, renewal.blobs) for change, renewal in renewals])
 
@@ -298,6 +300,7 @@ async def _renew(writer: Writer, changes: Sequence[p.Renew]) -> list[p.Answer]:
     await writer.fetch_columns("clear_inbox", [change.key for change in changes], width=2)
     found = {(row[0], row[1]): row[2] for row in await writer.fetch_columns("renew", rows, width=8)}
     renewed = [change for change in changes if change.key in found]
+    await checkpoints.drop(writer, [change.key for change in renewed])
     segments = [_segment_row(change.key, found[change.key], change.renewal.segment) for change in renewed]
     await writer.fetch_columns("add_segment", segments, width=8)
     await writer.add_blobs([(change.key, change.renewal.blobs) for change in renewed])

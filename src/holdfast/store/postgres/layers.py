@@ -125,7 +125,7 @@ def is_plain(change: p.Change) -> bool:
     """Whether one statement makes the whole change."""
     match change:
         case p.Advance():
-            return not change.also and not change.blobs and change.renewal is None
+            return not change.also and not change.blobs and change.renewal is None and change.checkpoint is None
         case p.Start():
             return not change.also and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():

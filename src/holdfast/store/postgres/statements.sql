@@ -128,6 +128,16 @@ JOIN runs ON runs.tenant = given.tenant AND runs.id = given.id AND runs.epoch = 
 INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[], $8::bigint[]);
 
+-- name: keep_checkpoints
+INSERT INTO checkpoints (tenant, run, generation, version, head, data)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[])
+ON CONFLICT (tenant, run) DO UPDATE
+SET generation = excluded.generation, version = excluded.version, head = excluded.head, data = excluded.data;
+
+-- name: drop_checkpoints
+DELETE FROM checkpoints USING unnest($1::text[], $2::text[]) AS given (tenant, run)
+WHERE checkpoints.tenant = given.tenant AND checkpoints.run = given.run;
+
 -- name: clear_inbox
 -- Messages that came while their run was ending: the statement that ended it could not see them yet.
 WITH found AS MATERIALIZED (
@@ -444,6 +454,22 @@ JOIN runs USING (tenant, id)
 JOIN segments ON segments.tenant = runs.tenant AND segments.run = runs.id AND segments.generation = runs.generation
 ORDER BY runs.tenant, runs.id, first;
 
+-- name: checkpoints
+SELECT runs.tenant, runs.id, checkpoints.version, checkpoints.head, data
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN runs USING (tenant, id)
+JOIN checkpoints ON checkpoints.tenant = runs.tenant AND checkpoints.run = runs.id
+                AND checkpoints.generation = runs.generation;
+
+-- name: tails
+-- The journals of the present generations, each from a version on.
+SELECT runs.tenant, runs.id, first, count, events, segments.head, at
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, version)
+JOIN runs USING (tenant, id)
+JOIN segments ON segments.tenant = runs.tenant AND segments.run = runs.id AND segments.generation = runs.generation
+             AND segments.first >= given.version
+ORDER BY runs.tenant, runs.id, first;
+
 -- name: segments
 SELECT first, count, events, head, at FROM segments
 WHERE tenant = $1 AND run = $2 AND generation = $3 AND first + count > $4
@@ -510,6 +536,8 @@ WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 ), segments_gone AS (
     DELETE FROM segments USING given WHERE segments.tenant = given.tenant AND segments.run = given.run
+), checkpoints_gone AS (
+    DELETE FROM checkpoints USING given WHERE checkpoints.tenant = given.tenant AND checkpoints.run = given.run
 ), deliveries_gone AS (
     DELETE FROM deliveries USING given WHERE deliveries.tenant = given.tenant AND deliveries.run = given.run
 ), inbox_gone AS (
@@ -530,7 +558,7 @@ SELECT standing, count(*) FROM runs GROUP BY standing;
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
-           'runs', 'segments', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
+           'runs', 'segments', 'checkpoints', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
            'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts'
        ]) AS name)::bigint;
 

@@ -167,12 +167,19 @@ class PostgresStore(PostgresGovernance):
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
         return [rows.run(row) for row in await self._read("get", *columns(keys, 2))]
 
-    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+    async def load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
         asked = columns(dict.fromkeys(keys), 2)
         loaded: dict[p.Key, p.Loaded] = {}
         async with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
-            journals = await connection.fetch(SQL["journals"], *asked)
-            blobs = await connection.fetch(SQL["blobs_of"], *asked)
+            kept = [] if whole else await connection.fetch(SQL["checkpoints"], *asked)
+            for tenant, run, *checkpoint in kept:
+                loaded[p.Key(tenant, run)] = p.Loaded([], {}, [], p.CheckpointRow(*checkpoint))
+            rest = columns([key for key in dict.fromkeys(keys) if key not in loaded], 2)
+            journals = await connection.fetch(SQL["journals"], *rest)
+            if kept:
+                behind = [(tenant, run, version) for tenant, run, version, *_ in kept]
+                journals += await connection.fetch(SQL["tails"], *columns(behind, 3))
+            blobs = await connection.fetch(SQL["blobs_of"], *rest)
             inboxes = await connection.fetch(SQL["messages"], *asked)
         for tenant, run, *segment in journals:
             loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(rows.segment(segment))

@@ -141,6 +141,8 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     if segment is not None:
         _add_segment(cursor, change.key, change.generation, segment)
     _add_blobs(cursor, change.key, change.blobs)
+    if change.checkpoint is not None:
+        _keep_checkpoint(cursor, change)
     if projection.standing in p.ENDED and change.renewal is None:
         for name in ("clear_inbox", "clear_work", "clear_progress"):
             cursor.execute(SQL[name], change.key)
@@ -150,10 +152,20 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         renewal = change.renewal
         fresh = renewal.segment
         cursor.execute(SQL["next_generation"], (*change.key, fresh.first + fresh.count, fresh.head, renewal.root))
+        cursor.execute(SQL["drop_checkpoint"], change.key)
         _add_segment(cursor, change.key, change.generation + 1, fresh)
         _add_blobs(cursor, change.key, renewal.blobs)
     also = tuple(apply(cursor, also) for also in change.also)
     return p.Advanced(*row, also)
+
+
+def _keep_checkpoint(cursor: sqlite3.Cursor, change: p.Advance) -> None:
+    segment = change.segment
+    if change.checkpoint and segment is not None:
+        place = (change.generation, segment.first + segment.count, segment.head)
+        cursor.execute(SQL["keep_checkpoint"], (*change.key, *place, change.checkpoint))
+    else:
+        cursor.execute(SQL["drop_checkpoint"], change.key)
 
 
 def _goes_on(change: p.Advance) -> bool:
@@ -279,6 +291,7 @@ def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:
     ).fetchone()
     if found is None:
         return p.Fenced()
+    cursor.execute(SQL["drop_checkpoint"], change.key)
     _add_segment(cursor, change.key, found[0], segment)
     _add_blobs(cursor, change.key, renewal.blobs)
     return p.Renewed(found[0])

@@ -48,6 +48,15 @@ WHERE tenant = ? AND id = ? AND epoch = ? AND generation = ? AND version = ? AND
 -- name: add_segment
 INSERT INTO segments (tenant, run, generation, first, count, events, head, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: keep_checkpoint
+INSERT OR REPLACE INTO checkpoints (tenant, run, generation, version, head, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: drop_checkpoint
+DELETE FROM checkpoints WHERE tenant = ?1 AND run = ?2;
+
+-- name: checkpoint
+SELECT version, head, data FROM checkpoints WHERE tenant = ?1 AND run = ?2 AND generation = ?3;
+
 -- name: next_generation
 -- The same run with a fresh journal, under the lease it has.
 UPDATE runs

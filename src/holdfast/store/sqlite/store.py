@@ -38,6 +38,7 @@ PRUNED: Final = (
     "prune_blobs",
     "prune_blob_uses",
     "prune_segments",
+    "drop_checkpoint",
     "prune_deliveries",
     "prune_write_counts",
     "prune_run",
@@ -266,15 +267,16 @@ class SqliteStore(SqliteGovernance):
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
         return [rows.run(row) for key in keys for row in self._read(SQL["get"], key)]
 
-    async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
+    async def load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
         loaded = {}
         for run in await self.get(keys):
-            segments = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
-            loaded[run.key] = p.Loaded(
-                [rows.segment(row) for row in segments],
-                dict(self._read(SQL["blobs_of"], run.key)),
-                self._inbox(run.key),
-            )
+            kept = [] if whole else self._read(SQL["checkpoint"], (*run.key, run.generation))
+            checkpoint = p.CheckpointRow(*kept[0]) if kept else None
+            first = 0 if checkpoint is None else checkpoint.version
+            segments = self._read(SQL["segments"], (*run.key, run.generation, first, -1))
+            blobs = dict(self._read(SQL["blobs_of"], run.key)) if checkpoint is None else {}
+            found = [rows.segment(row) for row in segments]
+            loaded[run.key] = p.Loaded(found, blobs, self._inbox(run.key), checkpoint)
         return loaded
 
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:

@@ -1,0 +1,76 @@
+"""The join sets of one journal: who is a member of which, and whose result was taken.
+
+A set whose results were all taken is forgotten: its position is settled like that of a call. A model's sets are kept.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import LawBroken
+from holdfast.journal import events as e
+from holdfast.journal.positions import Positions
+from holdfast.journal.promise import JoinSetId, PromiseId
+
+
+class JoinSet:
+    """What later events about one join set are judged by."""
+
+    __slots__ = ("awaited", "consumed", "members", "submitted")
+
+    def __init__(self) -> None:
+        self.members: set[PromiseId] = set()
+        self.submitted = 0
+        self.consumed: set[PromiseId] = set()
+        self.awaited = 0
+
+
+class JoinSets:
+    """All join sets that are not over, and which of them owns a promise. ``resolved`` is the ledger's."""
+
+    __slots__ = ("_resolved", "_strict", "open", "owners")
+
+    def __init__(self, resolved: Positions, *, strict: bool) -> None:
+        self.open: dict[JoinSetId, JoinSet] = {}
+        self.owners: dict[PromiseId, JoinSetId] = {}
+        self._resolved = resolved
+        self._strict = strict
+
+    def submit(self, event: e.JoinSetSubmitted) -> None:
+        """Judge a submission and fold it in. Raises LawBroken."""
+        found = self.open.get(event.join_set_id)
+        if self._is_over(event.join_set_id) if found is None else found.awaited:
+            raise LawBroken("JS-2", f"{event.join_set_id} was submitted to after it was awaited")
+        if found is None:
+            raise LawBroken("JS-1", f"{event.join_set_id} was submitted to and never created")
+        if self.owners.setdefault(event.promise_id, event.join_set_id) != event.join_set_id:
+            raise LawBroken("JS-7", f"{event.promise_id} belongs to {self.owners[event.promise_id]}")
+        found.members.add(event.promise_id)
+        found.submitted += 1
+
+    def check(self, event: e.JoinSetAwaited, *, completed: bool) -> None:
+        """Judge the taking of a result whose promise is ``completed`` or not. Raises LawBroken."""
+        found = self.open.get(event.join_set_id)
+        promise = event.promise_id
+        if found is None and self._is_over(event.join_set_id):
+            raise LawBroken("JS-6", f"{event.join_set_id} was awaited more often than submitted to")
+        if found is None or promise not in found.members:
+            raise LawBroken("JS-3", f"{promise} is no member of {event.join_set_id}")
+        if not completed:
+            raise LawBroken("JS-4", f"{promise} was awaited before it completed")
+        if found.awaited >= found.submitted:
+            raise LawBroken("JS-6", f"{event.join_set_id} was awaited more often than submitted to")
+        if promise in found.consumed:
+            raise LawBroken("JS-5", f"{promise} was consumed before")
+
+    def take(self, event: e.JoinSetAwaited) -> None:
+        """Fold in the taking of a result that was checked."""
+        found = self.open[event.join_set_id]
+        found.consumed.add(event.promise_id)
+        found.awaited += 1
+        if self._strict and found.awaited == found.submitted:
+            del self.open[event.join_set_id]
+            for promise in found.members:
+                self.owners.pop(promise, None)
+            self._resolved.add(event.join_set_id.position)
+
+    def _is_over(self, join_set: JoinSetId) -> bool:
+        return self._strict and join_set.position in self._resolved

@@ -1,0 +1,382 @@
+"""The ledger that holds a growing journal to the laws.
+
+Everything that decides whether an event may be appended lives here. A ledger is a fold: it sees each event once,
+keeps what later events are judged by, and refuses one that breaks a law by that law's id. The worker appends through
+it, ``verify`` re-reads through it, and ``holdfast journal check`` judges model traces through it: one judge for all.
+
+It keeps what is open one by one, and what is over as intervals of positions: so a long run costs memory for what is
+open. Of a position that is over it knows only that: whoever starts, retries or completes it breaks SE-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import LawBroken
+from holdfast.journal import events as e
+from holdfast.journal.deliveries import Deliveries
+from holdfast.journal.join_sets import JoinSet, JoinSets
+from holdfast.journal.payload import Outcome, Payload
+from holdfast.journal.positions import Positions
+from holdfast.journal.promise import PromiseId
+from holdfast.journal.status import (
+    CHANGING,
+    RUNNING,
+    Blocked,
+    Cancelling,
+    Running,
+    Status,
+    after,
+    satisfied,
+)
+
+_COMMANDING: Final = frozenset({Running, Cancelling})
+"""While in these, a program issues commands. Compared by exact type: msgspec's types answer isinstance slowly."""
+
+
+class Invocation(msgspec.Struct, gc=False):
+    """What later events about one invocation are judged by."""
+
+    most_retries: int
+    attempt: int = 0
+    completed: bool = False
+    retries: int = 0
+    attempts: set[int] | None = None
+    result: Outcome | None = None
+
+
+class Ledger:
+    """A journal's fold. ``strict`` judges the kernel's own laws too; a model trace is judged without them."""
+
+    __slots__ = (
+        "_fired",
+        "_reached",
+        "_retry_bound",
+        "cancel_requested",
+        "edition",
+        "ended",
+        "invocations",
+        "join_sets",
+        "next_child",
+        "receives",
+        "resolved",
+        "root",
+        "signals",
+        "status",
+        "strict",
+        "timers",
+        "undone",
+        "unseen",
+        "version",
+    )
+
+    def __init__(self, root: PromiseId, *, strict: bool = True, retry_bound: int | None = None) -> None:
+        self.root = root
+        self.strict = strict
+        self.version = 0
+        self.status: Status = RUNNING
+        self.ended = False
+        self.cancel_requested = False
+        self.next_child = 0
+        self.invocations: dict[PromiseId, Invocation] = {}  # those that are open, or whose result is not taken
+        self.resolved = Positions(root)
+        self.edition = 0
+        self._retry_bound = retry_bound
+        self.timers: dict[PromiseId, int] = {}
+        self._fired: set[PromiseId] = set()
+        self.signals: dict[str, Deliveries] = {}
+        self.join_sets = JoinSets(self.resolved, strict=strict)
+        self.receives: set[PromiseId] = set()
+        self.undone = Positions(root)
+        self._reached = 0  # how many of all that is waited for are known to be resolved
+        self.unseen = False  # whether a promise was resolved since the program last ran
+
+    def append(self, event: e.Event, timestamp: int, sequence: int | None = None) -> None:
+        """Judge the event and fold it in. Raises LawBroken, and then the ledger is as it was."""
+        if sequence is not None and sequence != self.version:
+            raise LawBroken("S-1", f"sequence {sequence} at position {self.version}")
+        kind = type(event)
+        if self.version == 0:
+            if kind is not e.ExecutionStarted:
+                raise LawBroken("S-2", f"the journal begins with {kind.__name__}")
+        elif self.ended:
+            law = "S-3" if kind in e.TERMINAL else "S-4"
+            raise LawBroken(law, f"{kind.__name__} after the execution ended")
+        judge = _JUDGES.get(kind)
+        if judge is not None:
+            judge(self, event, timestamp)
+        if kind in CHANGING:
+            self.status = after(self.status, event)
+        self.version += 1
+
+    def extend(self, entries: Iterable[e.Entry]) -> None:
+        """Append a stretch of journal."""
+        for entry in entries:
+            self.append(entry.event, entry.timestamp, entry.sequence)
+
+    def is_satisfied(self) -> bool:
+        """Whether the run is blocked and its wait is over."""
+        status = self.status
+        if type(status) is not Blocked:
+            return False
+        waiting_on = status.waiting_on
+        if len(waiting_on) == 1:  # of whatever kind
+            return waiting_on[0] in self.resolved
+        if type(status.kind) is e.All:  # what was looked at before is not looked at again: there may be thousands
+            while self._reached < len(waiting_on) and waiting_on[self._reached] in self.resolved:
+                self._reached += 1
+            return self._reached == len(waiting_on)
+        return satisfied(status, self.resolved, self.unseen)
+
+    def next_delivery(self, name: str) -> int:
+        """The id that the next delivery of this signal takes."""
+        deliveries = self.signals.get(name)
+        return 1 if deliveries is None else deliveries.next_id
+
+    def oldest_unconsumed(self, name: str) -> tuple[int, Payload] | None:
+        """The buffered signal that the next receive of this name consumes."""
+        deliveries = self.signals.get(name)
+        return None if deliveries is None else deliveries.oldest()
+
+    def buffered(self, names: Iterable[str]) -> list[str]:
+        """The names of these signals' buffered deliveries, in the order in which they came."""
+        known = {name: self.signals[name] for name in names if name in self.signals}
+        came = [(at, name) for name, deliveries in known.items() for _, at in deliveries.buffered.values()]
+        return [name for _, name in sorted(came)]
+
+    def unconsumed(self) -> list[tuple[str, Payload]]:
+        """Every buffered signal, in order per name: what a next generation inherits."""
+        return [
+            (name, payload)
+            for name, deliveries in self.signals.items()
+            for _, (payload, _) in sorted(deliveries.buffered.items())
+        ]
+
+    def _is_child(self, promise: PromiseId) -> bool:
+        return promise.root == self.root.root and bool(promise.path) and promise.path[:-1] == self.root.path
+
+    def _allocate(self, promise: PromiseId) -> None:
+        if not self.strict:
+            return
+        # A receive that was given up before its turn ended leaves a gap, so positions rise and need not touch.
+        position = promise.path[-1] if promise.path else -1
+        if position < self.next_child or not self._is_child(promise):
+            raise LawBroken("K-1", f"{promise} is not a new child at position {self.next_child} or later")
+        if type(self.status) not in _COMMANDING:
+            raise LawBroken("K-6", f"a command at {promise} while {type(self.status).__name__}")
+        self.next_child = position + 1
+
+    def _begun(self, event: e.ExecutionStarted, timestamp: int) -> None:
+        self.edition = event.edition
+
+    def _may_end(self, event: e.Event) -> None:
+        if type(self.status) not in _COMMANDING:
+            raise LawBroken("S-6", f"{type(event).__name__} while {type(self.status).__name__}")
+        self.ended = True
+
+    def _completed(self, event: e.ExecutionCompleted | e.ExecutionFailed, timestamp: int) -> None:
+        self._may_end(event)
+
+    def _cancelled(self, event: e.ExecutionCancelled, timestamp: int) -> None:
+        if not self.cancel_requested:
+            raise LawBroken("S-5", "cancelled without a request")
+        self.ended = True
+
+    def _cancel_requested(self, event: e.CancelRequested, timestamp: int) -> None:
+        if not isinstance(self.status, (Running, Blocked)):
+            raise LawBroken("S-7", f"a cancel request while {type(self.status).__name__}")
+        self.cancel_requested = True
+
+    def _scheduled(self, event: e.InvokeScheduled, timestamp: int) -> None:
+        if event.undoes is not None:
+            self._check_undo(event.undoes)
+        self._allocate(event.promise_id)
+        if event.undoes is not None:
+            self.undone.add(event.undoes)
+        bound = self._retry_bound
+        most = event.retry_policy.max_attempts - 1 if bound is None else bound
+        # A model may schedule a promise twice; what is known of it stays, else it could be completed twice.
+        if event.promise_id not in self.invocations:
+            self.invocations[event.promise_id] = Invocation(most)
+
+    def _is_completed(self, promise: PromiseId) -> bool:
+        invocation = self.invocations.get(promise)
+        return self._is_forgotten(promise) if invocation is None else invocation.completed
+
+    def _is_forgotten(self, promise: PromiseId) -> bool:
+        """Whether a promise is over, in a journal of the kernel's. A model is asked for what it said of each."""
+        return self.strict and promise in self.resolved
+
+    def _check_undo(self, promise: PromiseId) -> None:
+        """A call that compensates. What an earlier generation did has another root: its journal knows of it."""
+        if promise.root == self.root.root and not self._is_completed(promise):
+            raise LawBroken("K-7", f"{promise} is to be undone and has not completed")
+        if promise in self.undone:
+            raise LawBroken("K-7", f"{promise} is undone twice")
+
+    def _started(self, event: e.InvokeStarted, timestamp: int) -> None:
+        invocation = self.invocations.get(event.promise_id)
+        if invocation is None and not self._is_forgotten(event.promise_id):
+            raise LawBroken("SE-1", f"{event.promise_id} was started and never scheduled")
+        if invocation is None or invocation.completed:
+            raise LawBroken("SE-4", f"{event.promise_id} was started after it completed")
+        if self.strict:
+            if event.attempt != invocation.attempt + 1:
+                raise LawBroken("K-2", f"attempt {event.attempt} of {event.promise_id} after {invocation.attempt}")
+            invocation.attempt = event.attempt
+        else:
+            invocation.attempts = (invocation.attempts or set()) | {event.attempt}
+            invocation.attempt = 1  # Any number, 0 too, counts as started.
+
+    def _invoke_completed(self, event: e.InvokeCompleted, timestamp: int) -> None:
+        invocation = self.invocations.get(event.promise_id)
+        if invocation is None and self._is_forgotten(event.promise_id):
+            raise LawBroken("SE-4", f"{event.promise_id} completed twice")
+        if invocation is None or not invocation.attempt:
+            raise LawBroken("SE-2", f"{event.promise_id} completed and never started")
+        if invocation.completed:
+            raise LawBroken("SE-4", f"{event.promise_id} completed twice")
+        if self.strict and event.attempt != invocation.attempt:
+            raise LawBroken("K-2", f"attempt {event.attempt} of {event.promise_id} completed, not {invocation.attempt}")
+        if self.strict and event.promise_id not in self.join_sets.owners:
+            del self.invocations[event.promise_id]
+        else:
+            invocation.completed = True
+            invocation.result = event.result
+        self.resolved.add(event.promise_id)
+        self.unseen = True
+
+    def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
+        invocation = self.invocations.get(event.promise_id)
+        started = invocation is not None and self._was_started(invocation, event.failed_attempt)
+        if self._is_forgotten(event.promise_id) or (invocation is not None and invocation.completed and started):
+            raise LawBroken("SE-4", f"{event.promise_id} was retried after it completed")
+        if invocation is None or not started:
+            raise LawBroken("SE-3", f"attempt {event.failed_attempt} of {event.promise_id} failed and never started")
+        if invocation.retries >= invocation.most_retries:
+            raise LawBroken("SE-5", f"{event.promise_id} was retried more than {invocation.most_retries} times")
+        invocation.retries += 1
+
+    def _was_started(self, invocation: Invocation, attempt: int) -> bool:
+        if self.strict:
+            return attempt == invocation.attempt > 0
+        return invocation.attempts is not None and attempt in invocation.attempts
+
+    def _value(self, event: e.RandomGenerated | e.TimeRecorded, timestamp: int) -> None:
+        self._allocate(event.promise_id)
+        if self.strict:
+            self.resolved.add(event.promise_id)
+
+    def _timer_scheduled(self, event: e.TimerScheduled, timestamp: int) -> None:
+        self._allocate(event.promise_id)
+        self.timers[event.promise_id] = min(event.fire_at, self.timers.get(event.promise_id, event.fire_at))
+
+    def _timer_fired(self, event: e.TimerFired, timestamp: int) -> None:
+        fire_at = self.timers.get(event.promise_id)
+        if fire_at is None or event.promise_id in self._fired:
+            raise LawBroken("CF-1", f"{event.promise_id} fired and is no scheduled timer, or fired before")
+        if timestamp < fire_at:
+            raise LawBroken("CF-1", f"{event.promise_id} fired at {timestamp}, before {fire_at}")
+        if self.strict:
+            del self.timers[event.promise_id]
+        else:
+            self._fired.add(event.promise_id)
+        self.resolved.add(event.promise_id)
+        self.unseen = True
+
+    def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
+        if self.strict and event.delivery_id != self.next_delivery(event.signal_name):
+            raise LawBroken("K-3", f"delivery {event.delivery_id} of {event.signal_name!r} is out of turn")
+        deliveries = self.signals.get(event.signal_name)
+        if deliveries is None:
+            deliveries = self.signals[event.signal_name] = Deliveries()
+        if self.strict:
+            deliveries.buffered[event.delivery_id] = (event.payload, self.version)
+        else:
+            deliveries.arrived.append((event.delivery_id, event.payload))
+
+    def _received(self, event: e.SignalReceived, timestamp: int) -> None:
+        deliveries = self.signals.get(event.signal_name) or Deliveries()
+        if not self.strict:
+            deliveries.take(event)
+            self.resolved.add(event.promise_id)
+            return
+        deliveries.check(event)
+        # A run that was cancelled while it was paused still receives what it had begun to wait for.
+        if type(self.status) in _COMMANDING and event.promise_id not in self.receives:
+            self._allocate(event.promise_id)
+        else:
+            self.unseen = True
+        self.receives.discard(event.promise_id)
+        deliveries.consume(event.delivery_id)
+        self.resolved.add(event.promise_id)
+
+    def _awaiting(self, event: e.ExecutionAwaiting, timestamp: int) -> None:
+        kind = event.kind
+        if type(kind) is e.Signal and event.waiting_on != (kind.promise_id,):
+            raise LawBroken("CF-4", f"the await of signal {kind.name!r} waits on something else than its promise")
+        self._reached = 0
+        if not self.strict:
+            return
+        if type(self.status) not in _COMMANDING:
+            raise LawBroken("K-6", f"an await while {type(self.status).__name__}")
+        if self.edition and type(self.status) is Cancelling:  # with the cancellation the program saw all there was
+            self.unseen = False
+        # A receive takes its position when it begins to wait; the await is the first event that names it.
+        promises = event.waiting_on
+        if event.receives:
+            promises += tuple(receive.promise_id for receive in event.receives if receive.promise_id not in promises)
+        for promise in promises if len(promises) == 1 else sorted(promises):
+            if not self._is_child(promise) or promise.path[-1] >= self.next_child:
+                self._allocate(promise)
+            if not (promise in self.invocations or promise in self.timers or promise in self.resolved):
+                self.receives.add(promise)
+
+    def _resumed(self, event: e.ExecutionResumed, timestamp: int) -> None:
+        if self.strict and not self.is_satisfied():
+            raise LawBroken("K-5", "resumed while nothing that it waits for has happened")
+        self.unseen = False
+
+    def _join_set_created(self, event: e.JoinSetCreated, timestamp: int) -> None:
+        self._allocate(event.join_set_id.position)
+        self.join_sets.open.setdefault(event.join_set_id, JoinSet())
+
+    def _submitted(self, event: e.JoinSetSubmitted, timestamp: int) -> None:
+        self.join_sets.submit(event)
+
+    def _awaited(self, event: e.JoinSetAwaited, timestamp: int) -> None:
+        promise = event.promise_id
+        invocation = self.invocations.get(promise)
+        self.join_sets.check(event, completed=self._is_completed(promise))
+        if self.strict:
+            if invocation is None or invocation.result != event.result:
+                raise LawBroken("K-4", f"the result recorded for {promise} is not the one that completed it")
+            del self.invocations[promise]
+        self.join_sets.take(event)
+
+
+_JUDGES: Final[dict[type[e.Event], Callable[..., None]]] = {
+    e.ExecutionStarted: Ledger._begun,
+    e.ExecutionCompleted: Ledger._completed,
+    e.ExecutionFailed: Ledger._completed,
+    e.ExecutionCancelled: Ledger._cancelled,
+    e.CancelRequested: Ledger._cancel_requested,
+    e.InvokeScheduled: Ledger._scheduled,
+    e.InvokeStarted: Ledger._started,
+    e.InvokeCompleted: Ledger._invoke_completed,
+    e.InvokeRetrying: Ledger._retrying,
+    e.RandomGenerated: Ledger._value,
+    e.TimeRecorded: Ledger._value,
+    e.TimerScheduled: Ledger._timer_scheduled,
+    e.TimerFired: Ledger._timer_fired,
+    e.SignalDelivered: Ledger._delivered,
+    e.SignalReceived: Ledger._received,
+    e.ExecutionAwaiting: Ledger._awaiting,
+    e.ExecutionResumed: Ledger._resumed,
+    e.JoinSetCreated: Ledger._join_set_created,
+    e.JoinSetSubmitted: Ledger._submitted,
+    e.JoinSetAwaited: Ledger._awaited,
+}
