@@ -1,8 +1,8 @@
 """Make the databases of this version, unless they are there: ``python -m tests.journals.stores.make NAME``.
 
-They are taken from under a worker that is at work, as a crash would leave them. Each is a script of SQL, in which a long
-row of one byte is short: ``<78*33000>`` stands for 33000 bytes 78. PostgreSQL's is made with ``pg_dump``.
-The signing keys in them were made for them and sign nothing else.
+They are taken from under a worker that is at work, as a crash would leave them. Each is a script of SQL, in which a
+long row of one byte is short: ``<78*33000>`` stands for 33000 bytes 78. PostgreSQL's is made with ``pg_dump``. The
+signing keys in them were made for them and sign nothing else.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast import Holdfast, RunCancelled, RunFailed, WorkerOptions
+from holdfast import Holdfast, RunCancelled, RunFailed, RunHandle, WorkerOptions
 from holdfast.programs.function import failures
 from holdfast.testing.postgres import server
 from tests.journals.stores import programs as g
@@ -47,7 +48,7 @@ def engine(url: str, clock: PastClock) -> Holdfast:
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(60):
-        while not await holds():
+        while not await holds():  # noqa: ASYNC110  # what is waited for is in a database
             await asyncio.sleep(0.02)
 
 
@@ -78,12 +79,12 @@ async def fill_ended(app: Holdfast) -> None:
     for run in ("large", "ordered", "booked", "failed", "cancelled"):
         await end(app, run)
     await app.run("elsewhere", tenant="other").result()
-    for run, tenant in (("ordered", "default"), ("booked", "default"), ("elsewhere", "other")):
+    for governed in (app.run("ordered"), app.run("booked"), app.run("elsewhere", tenant="other")):
+        await until(partial(has_evidence, governed))
 
-        async def kept(handle: Any = app.run(run, tenant=tenant)) -> bool:
-            return bool((await handle.info()).evidence)
 
-        await until(kept)
+async def has_evidence(run: RunHandle[Any]) -> bool:
+    return bool((await run.info()).evidence)
 
 
 async def fill_waiting(app: Holdfast) -> None:
