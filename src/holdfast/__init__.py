@@ -39,6 +39,7 @@ from holdfast.programs.function.calls import (
     uuid,
 )
 from holdfast.programs.function.decorators import step, workflow
+from holdfast.programs.function.inline_steps import perform
 from holdfast.runs.birth import Trigger
 from holdfast.worker.performer import heartbeat, step_info
 from holdfast.worker.worker import WorkerOptions
@@ -75,6 +76,7 @@ __all__ = [
     "keep_done",
     "now",
     "patched",
+    "perform",
     "random",
     "receive",
     "send",
