@@ -109,6 +109,7 @@ def test_a_database_of_an_earlier_version_goes_on(url: str) -> None:
             await _uses_what_was_kept(app)
         async with Holdfast(url, worker=False) as app:
             await _is_whole(app)
+            await _forgets_what_is_over(app)
 
     asyncio.run(main())
 
@@ -161,3 +162,13 @@ async def _uses_what_was_kept(app: Holdfast) -> None:
     assert await (await app.start(g.ordering, "paper", id="ordered")).result(30) == "paper ordered"
     undone = [line async for line in app.run("undoing").journal()]
     assert sum("kept.release" in repr(line) for line in undone) == 2
+
+
+async def _forgets_what_is_over(app: Holdfast) -> None:
+    """Deleted runs take their blobs along, and a receipt keeps its own."""
+    while await app.store.prune(2**60, 100):
+        pass
+    (booked,) = [receipt async for receipt in app.receipts.list(run="booked")]
+    assert booked.result == "hall" + "." * g.LARGE
+    # Those of two bookings; and that of an order, where its evidence is yet to be made.
+    assert (await app.store.facts()).blobs <= 3

@@ -92,6 +92,7 @@ from holdfast.store.rows import (
     Query,
     Run,
     WorkerRow,
+    named_in,
 )
 from holdfast.store.values import (
     ENDED,
@@ -189,6 +190,7 @@ __all__ = [
     "Work",
     "WorkerRow",
     "WriteLimits",
+    "named_in",
 ]
 
 
@@ -287,7 +289,7 @@ class Store(AuditPort, GatePort, Protocol):
         ...
 
     async def load(self, keys: Sequence[Key]) -> dict[Key, Loaded]:
-        """The whole journals (of the present generation) and inboxes of those runs."""
+        """The whole journals (of the present generation) and inboxes of those runs, with the blobs that they name."""
         ...
 
     async def journals(self, keys: Sequence[Key]) -> dict[Key, list[Segment]]:
@@ -344,6 +346,13 @@ class Store(AuditPort, GatePort, Protocol):
         """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many.
 
         Governed runs that have no evidence are left: nothing else could tell of them what evidence does.
+        """
+        ...
+
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        """Forget up to ``limit`` ids of messages that came before then, oldest first; gives how many.
+
+        A message that comes again after that is a new one.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -91,11 +91,16 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
 
 
 class Loaded(msgspec.Struct, frozen=True, gc=False):
-    """A run's journal with its blobs, and its inbox."""
+    """A run's journal with the blobs that it names, and its inbox."""
 
     segments: list[Segment]
     blobs: dict[bytes, bytes]
     messages: list[Received]
+
+
+def named_in(segments: Sequence[Segment], digests: Iterable[bytes]) -> list[bytes]:
+    """Those of a run's blobs that these segments name. What other generations and cut-off parts name is not read."""
+    return [digest for digest in digests if any(digest in segment.events for segment in segments)]
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

@@ -204,8 +204,8 @@ class Worker:
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
-        if options.retention_days is not None:
-            roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
+        retention = None if options.retention_days is None else options.retention_days * 86400
+        roles.append(Pruner(self._store, self._clock, retention))
         return roles
 
     def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:

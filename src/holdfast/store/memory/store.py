@@ -22,7 +22,7 @@ from holdfast.store.memory import handovers
 from holdfast.store.memory.admission import admitted
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
-from holdfast.store.memory.tables import Tables, Watcher
+from holdfast.store.memory.tables import Holder, Tables, Watcher
 
 SCHEMA: Final = 1
 
@@ -194,15 +194,7 @@ class MemoryStore(MemoryGovernance):
 
     async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
         with self._transaction() as tables:
-            return {
-                key: p.Loaded(
-                    list(tables.segments[key].get(tables.runs[key].generation, [])),
-                    {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))},
-                    _inbox(tables, key),
-                )
-                for key in keys
-                if key in tables.runs
-            }
+            return {key: _loaded(tables, key) for key in keys if key in tables.runs}
 
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
         with self._transaction() as tables:
@@ -281,6 +273,18 @@ class MemoryStore(MemoryGovernance):
             for _, key in oldest:
                 tables.forget(key)
             return len(oldest)
+
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        with self._transaction() as tables:
+            old = sorted(
+                (at, key, message)
+                for key, messages in tables.deliveries.items()
+                for message, at in messages.items()
+                if at < before
+            )[:limit]
+            for _, key, message in old:
+                del tables.deliveries[key][message]
+            return len(old)
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         try:
@@ -362,3 +366,9 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and (query.created_before is None or run.created_at < query.created_before)
         and all(run.attributes.get(name) == value for name, value in query.attributes.items())
     )
+
+
+def _loaded(tables: Tables, key: p.Key) -> p.Loaded:
+    segments = list(tables.segments[key].get(tables.runs[key].generation, []))
+    named = p.named_in(segments, sorted(tables.blob_uses.get(Holder(key.tenant, "run", key.run), ())))
+    return p.Loaded(segments, {each: tables.blobs[key.tenant, each] for each in named}, _inbox(tables, key))

@@ -269,12 +269,10 @@ class SqliteStore(SqliteGovernance):
     async def load(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Loaded]:
         loaded = {}
         for run in await self.get(keys):
-            segments = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
-            loaded[run.key] = p.Loaded(
-                [rows.segment(row) for row in segments],
-                dict(self._read(SQL["blobs_of"], run.key)),
-                self._inbox(run.key),
-            )
+            found = self._read(SQL["segments"], (*run.key, run.generation, 0, -1))
+            segments = [rows.segment(row) for row in found]
+            digests = p.named_in(segments, (digest for (digest,) in self._read(SQL["digests_of"], run.key)))
+            loaded[run.key] = p.Loaded(segments, await self.blobs(run.key.tenant, digests), self._inbox(run.key))
         return loaded
 
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
@@ -344,6 +342,10 @@ class SqliteStore(SqliteGovernance):
                 for name in PRUNED:
                     connection.execute(SQL[name], key)
         return len(keys)
+
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        async with self._transaction() as connection:
+            return connection.execute(SQL["forget_deliveries"], (before, limit)).rowcount
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         task = asyncio.get_running_loop().create_task(self._look(hint), name="holdfast-watch")
