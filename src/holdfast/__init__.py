@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         uuid,
     )
     from holdfast.programs.function.decorators import step, workflow
+    from holdfast.programs.function.inline_steps import perform
     from holdfast.runs.birth import Trigger
     from holdfast.worker.performer import heartbeat, step_info
     from holdfast.worker.worker import WorkerOptions
@@ -70,6 +71,7 @@ _HOMES = {
     "keep_done": "holdfast.programs.function.calls",
     "now": "holdfast.programs.function.calls",
     "patched": "holdfast.programs.function.calls",
+    "perform": "holdfast.programs.function.inline_steps",
     "random": "holdfast.programs.function.calls",
     "receive": "holdfast.programs.function.calls",
     "send": "holdfast.programs.function.calls",
@@ -114,6 +116,7 @@ __all__ = [
     "keep_done",
     "now",
     "patched",
+    "perform",
     "random",
     "receive",
     "send",

@@ -29,6 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 SECTIONS: dict[str, list[str]] = {
     "Definitions": ["step", "workflow", "RetryPolicy"],
     "In a workflow": [
+        "perform",
         "receive",
         "send",
         "spawn",

@@ -1,14 +1,17 @@
-"""Which queued runs may begin: within their tenants' caps, in order, and fairly between tenants.
+"""Which queued runs may begin: within their tenants' caps, in order, and fairly between tenants and their workspaces.
 
 A cap counts root runs only: a child that waited for its parent's place would wait for ever. A run is under way from its
 first lease to its end, however long it waits in between.
+
+The tenant that has least under way for its weight is served first. Within a tenant the higher priority is; of runs of
+the same priority, one of the workspace that has least under way.
 """
 
 from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -64,13 +67,34 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     key: Key
     workflow: str
+    workspace: str = ""
+    priority: int = 0
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
-    """What a tenant has under way of a workflow, and when its runs of the last minute began, oldest first."""
+    """What a tenant has under way of a workflow, and when its runs of the last minute began, oldest first.
+
+    ``workspaces`` says where those under way are.
+    """
 
     under_way: int = 0
     begun: tuple[int, ...] = ()
+    workspaces: Mapping[str, int] = {}
+
+
+Loads = Mapping[tuple[str, str], Load]
+"""By tenant and workflow."""
+
+
+def loads_of(found: Iterable[tuple[str, str, str, int, Sequence[int]]]) -> Loads:
+    """The loads, from what a store counts: tenant, workflow, workspace, how many are under way, and which starts."""
+    spaces: dict[tuple[str, str], dict[str, int]] = {}
+    starts: dict[tuple[str, str], list[int]] = {}
+    for tenant, workflow, workspace, under_way, begun in found:
+        counts = spaces.setdefault((tenant, workflow), {})
+        counts[workspace] = counts.get(workspace, 0) + under_way
+        starts.setdefault((tenant, workflow), []).extend(begun)
+    return {place: Load(sum(counts.values()), tuple(sorted(starts[place])), counts) for place, counts in spaces.items()}
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -109,10 +133,8 @@ class _Meter:
         bisect.insort(self._begun, self._now)
 
 
-def admit(
-    candidates: Sequence[Candidate], loads: Mapping[tuple[str, str], Load], limits: Limits, room: int, now: int
-) -> Admitted:
-    """Choose up to ``room`` candidates. The tenant that has least under way for its weight is served first."""
+def admit(candidates: Sequence[Candidate], loads: Loads, limits: Limits, room: int, now: int) -> Admitted:
+    """Choose up to ``room`` candidates."""
     lines: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         lines.setdefault(candidate.key.tenant, []).append(candidate)
@@ -141,14 +163,19 @@ def admit(
 def _pass(
     line: Sequence[Candidate], loads: Mapping[str, Load], limits: TenantLimits, now: int, waits: list[int]
 ) -> list[Candidate]:
-    """Those of one tenant's candidates that its caps let through. A workflow at its cap does not hold up the others."""
+    """Those of one tenant's candidates that its caps let through, in the order in which they begin.
+
+    A workflow at its cap does not hold up the others. Workspaces take turns before the caps are asked: otherwise the
+    last free place would always be the busiest workspace's.
+    """
     whole = _Meter(limits.cap, list(loads.values()), now)
     meters = {
         workflow: _Meter(cap, [loads[workflow]] if workflow in loads else [], now)
         for workflow, cap in limits.workflows.items()
     }
-    passed = []
-    for candidate in line:
+    passed: list[Candidate] = []
+    turns = _Turns(line, loads.values())
+    while (candidate := turns.next()) is not None:
         own = meters.get(candidate.workflow)
         if whole.crowded or (own is not None and own.crowded):
             continue
@@ -159,5 +186,44 @@ def _pass(
         whole.take()
         if own is not None:
             own.take()
+        turns.take(candidate)
         passed.append(candidate)
     return passed
+
+
+class _Turns:
+    """Whose turn it is among the workspaces of one tenant."""
+
+    def __init__(self, line: Sequence[Candidate], loads: Iterable[Load]) -> None:
+        self._busy: dict[str, int] = {}
+        for load in loads:
+            for workspace, count in load.workspaces.items():
+                self._busy[workspace] = self._busy.get(workspace, 0) + count
+        self._lines: dict[str, list[tuple[int, Candidate]]] = {}
+        for place, candidate in enumerate(line):
+            self._lines.setdefault(candidate.workspace, []).append((place, candidate))
+        for waiting in self._lines.values():
+            waiting.reverse()
+        self._heads: list[tuple[int, int, int, str]] = []
+        for workspace in self._lines:
+            self._line_up(workspace)
+
+    def _line_up(self, workspace: str) -> None:
+        if waiting := self._lines[workspace]:
+            place, head = waiting[-1]
+            heapq.heappush(self._heads, (-head.priority, self._busy.get(workspace, 0), place, workspace))
+
+    def next(self) -> Candidate | None:
+        """The next that may try, unless all have."""
+        while self._heads:
+            _, busy, _, workspace = heapq.heappop(self._heads)
+            if busy == self._busy.get(workspace, 0):
+                _, candidate = self._lines[workspace].pop()
+                self._line_up(workspace)
+                return candidate
+            self._line_up(workspace)
+        return None
+
+    def take(self, candidate: Candidate) -> None:
+        """It begins: its workspace has one more under way."""
+        self._busy[candidate.workspace] = self._busy.get(candidate.workspace, 0) + 1

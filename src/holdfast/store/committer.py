@@ -52,6 +52,11 @@ class Committer:
     def idle(self) -> bool:
         return self._task is None or self._task.done()
 
+    async def flushed(self) -> None:
+        """Wait until everything that was submitted is answered."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait([self._task])
+
     def submit(self, change: Change, done: Done, patience_seconds: float = math.inf) -> None:
         """Commit the change with the next group. ``done`` is called from inside a task: it must not run a program.
 

@@ -93,6 +93,7 @@ from holdfast.store.rows import (
     Query,
     Run,
     WorkerRow,
+    named_in,
 )
 from holdfast.store.values import (
     ENDED,
@@ -191,6 +192,7 @@ __all__ = [
     "Work",
     "WorkerRow",
     "WriteLimits",
+    "named_in",
 ]
 
 
@@ -289,8 +291,8 @@ class Store(AuditPort, GatePort, Protocol):
         ...
 
     async def load(self, keys: Sequence[Key], *, whole: bool = False) -> dict[Key, Loaded]:
-        """The journals (of the present generation) and inboxes of those runs. Of a run that has a checkpoint, that and
-        the segments behind it, unless the ``whole`` journals are asked for."""
+        """The journals (of the present generation) and inboxes of those runs, with the blobs that they name. Of a run
+        that has a checkpoint, that and the segments behind it, unless the ``whole`` journals are asked for."""
         ...
 
     async def journals(self, keys: Sequence[Key]) -> dict[Key, list[Segment]]:
@@ -347,6 +349,13 @@ class Store(AuditPort, GatePort, Protocol):
         """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many.
 
         Governed runs that have no evidence are left: nothing else could tell of them what evidence does.
+        """
+        ...
+
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        """Forget up to ``limit`` ids of messages that came before then, oldest first; gives how many.
+
+        A message that comes again after that is a new one.
         """
         ...
 

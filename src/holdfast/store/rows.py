@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -99,7 +100,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Loaded(msgspec.Struct, frozen=True, gc=False):
-    """A run's journal with its blobs, and its inbox.
+    """A run's journal with the blobs that it names, and its inbox.
 
     With a ``checkpoint`` only the segments behind it are there, and no blobs: who needs some asks for these.
     """
@@ -108,6 +109,20 @@ class Loaded(msgspec.Struct, frozen=True, gc=False):
     blobs: dict[bytes, bytes]
     messages: list[Received]
     checkpoint: CheckpointRow | None = None
+
+
+def named_in(segments: Sequence[Segment], digests: Iterable[bytes]) -> list[bytes]:
+    """Those of a run's blobs that these segments name. What other generations and cut-off parts name is not read.
+
+    Events are CBOR, in which a digest is a byte string. One pass finds all of a length, however many there are.
+    """
+    wanted = list(digests)
+    named: set[bytes] = set()
+    for length in {len(digest) for digest in wanted}:
+        head = bytes([0x40 + length]) if length < 24 else bytes([0x58, length])
+        strings = re.compile(re.escape(head) + rb"(?=(.{%d}))" % length, re.DOTALL)
+        named |= {match[1] for segment in segments for match in strings.finditer(segment.events)}
+    return [digest for digest in wanted if digest in named]
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

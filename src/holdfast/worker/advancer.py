@@ -81,7 +81,8 @@ class Advancer:
         self._crash_limit = crash_limit
         self._undertakings = Dispatcher(performer, committer, executions.clock, steps, governor.acts, self.arrive)
         self._warm = WarmCache(warm_limit)
-        self._push = Pump().push
+        self._pump = Pump()
+        self._push = self._pump.push
         self._parker = Parker(store, committer, executions, self._push, self._let_go)
         self._handovers = Handovers(store, executions.clock, steps, self._let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
@@ -164,11 +165,14 @@ class Advancer:
 
     @property
     def busy(self) -> bool:
-        """Whether something that has happened here is not durable yet."""
-        return any(
-            held.arrivals or held.scheduled or held.committing or (held.gate is not None and held.gate.closings)
-            for held in self.held.values()
-        )
+        """Whether a turn is to be taken, or something is read or written for one. A commit is the committer's."""
+        return self._pump.running or bool(self._loads)
+
+    async def rested(self) -> None:
+        """Wait until it is not busy, or has become so again."""
+        if self._loads:
+            await asyncio.wait(self._loads)
+        await self._pump.rested()
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""

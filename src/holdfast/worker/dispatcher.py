@@ -57,7 +57,7 @@ class Dispatcher:
     def begin(self, held: Held, request: Invoke) -> None:
         """Begin an attempt of a step."""
         promise = request.promise_id
-        step = self._steps.get(request.function_name)
+        step = held.inline_step(promise) or self._steps.get(request.function_name)
         if step is None:
             message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
             failure = Failure("holdfast.errors:InvalidDefinition", message)

@@ -40,7 +40,9 @@ class Handovers:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
         for request in held.live.outstanding():
             wanted = type(request) is Invoke and (is_local(request) or request.kind == ACTION)
-            if wanted and type(request) is Invoke and request.function_name not in self._steps:
+            if not wanted or type(request) is not Invoke or held.inline_step(request.promise_id) is not None:
+                continue
+            if request.function_name not in self._steps:
                 return f"no {request.kind} is called {request.function_name!r} here"
         return None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.errors import EngineError
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
+from holdfast.programs.function.decorators import Step
+from holdfast.programs.function.program import FunctionProgram
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
@@ -155,6 +157,13 @@ class Held:
             gate.unsure.add(stirred.promise_id)
         if (request := self.live.request_of(stirred.promise_id)) is not None:
             gate.again[stirred.promise_id] = request
+
+    def inline_step(self, promise: PromiseId) -> Step[..., Any] | None:
+        """The step of this call, where the body brought it along. A run that is rebuilt has reached the call again."""
+        program = self.live.program
+        if type(program) is not FunctionProgram or not program.inline:
+            return None
+        return program.inline.get(promise)
 
     def silence(self) -> None:
         """Forget the alarm."""

@@ -159,10 +159,18 @@ class Performer:
         self._running = 0
         self._backlog: deque[Performance] = deque()
         self._closed = False
+        self._resting: asyncio.Future[None] | None = None  # for whoever waits until no attempt is under way
 
     @property
     def running(self) -> int:
         return self._running
+
+    async def rested(self) -> None:
+        """Wait until no attempt is under way, and what came of each is reported."""
+        while self._running:
+            if self._resting is None:
+                self._resting = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._resting)
 
     def perform(
         self,
@@ -238,6 +246,9 @@ class Performer:
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
                 self._begin(self._backlog.popleft())
+            if self._resting is not None and not self._running:
+                self._resting.set_result(None)
+                self._resting = None
         if outcome is not None and not performance.called_off:
             performance.report(performance, outcome)
 

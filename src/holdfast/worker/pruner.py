@@ -1,4 +1,4 @@
-"""The pruner: it deletes runs some time after they ended."""
+"""The pruner: it deletes runs some time after they ended, and forgets ids of messages some time after they came."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ log = logging.getLogger("holdfast.pruner")
 BATCH: Final = 200
 INTERVAL_SECONDS: Final = 600.0
 
+REMEMBERED_SECONDS: Final = 30 * 86400.0
+"""So long a repeated message is known by its id, where its run goes on."""
+
 
 class Pruner(Role):
     """Deletes in small batches, so that nobody waits for it. What waits for its evidence is told when that changes."""
 
     name = "pruner"
 
-    def __init__(self, store: Store, clock: Clock, retention_seconds: float) -> None:
+    def __init__(self, store: Store, clock: Clock, retention_seconds: float | None) -> None:
         super().__init__()
         self._store = store
         self._clock = clock
@@ -28,16 +31,22 @@ class Pruner(Role):
         self._waiting = 0
 
     async def round(self) -> float | None:
-        before = self._clock.now() - round(self._retention * 1e6)
+        now = self._clock.now()
+        forgotten = await self._store.forget_deliveries(now - round(REMEMBERED_SECONDS * 1e6), BATCH)
+        if self._retention is not None and await self._prune(now, self._retention) == BATCH:
+            return 0.1
+        return 0.1 if forgotten == BATCH else INTERVAL_SECONDS
+
+    async def _prune(self, now: int, retention: float) -> int:
+        before = now - round(retention * 1e6)
         pruned = await self._store.prune(before, BATCH)
         if pruned:
-            log.info("deleted %d runs that ended more than %g days ago", pruned, self._retention / 86400)
-        if pruned == BATCH:
-            return 0.1
-        await self._tell_waiting(before)
-        return INTERVAL_SECONDS
+            log.info("deleted %d runs that ended more than %g days ago", pruned, retention / 86400)
+        if pruned < BATCH:
+            await self._tell_waiting(before, retention)
+        return pruned
 
-    async def _tell_waiting(self, before: int) -> None:
+    async def _tell_waiting(self, before: int, retention: float) -> None:
         waiting = await self._store.evidence_overdue(before)
         if waiting == self._waiting:
             return
@@ -47,7 +56,7 @@ class Pruner(Role):
                 "%d governed runs that ended more than %g days ago are kept, because they have no evidence: see that a "
                 "worker makes it, and that its key is not locked",
                 waiting,
-                self._retention / 86400,
+                retention / 86400,
             )
         else:
             log.info("no run waits for its evidence past its time any more")

@@ -17,11 +17,24 @@ TURNS_PER_CALLBACK: Final = 64
 class Pump:
     """What is pushed runs soon, in order."""
 
-    __slots__ = ("_ready", "_running")
+    __slots__ = ("_ready", "_resting", "_running")
 
     def __init__(self) -> None:
         self._ready: deque[Callable[[], None]] = deque()
         self._running = False
+        self._resting: asyncio.Future[None] | None = None  # for whoever waits until nothing is left to run
+
+    @property
+    def running(self) -> bool:
+        """Whether something that was pushed is still to run."""
+        return self._running
+
+    async def rested(self) -> None:
+        """Wait until all that was pushed has run."""
+        while self._running:
+            if self._resting is None:
+                self._resting = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._resting)
 
     def push(self, act: Callable[[], None]) -> None:
         self._ready.append(act)
@@ -38,3 +51,6 @@ class Pump:
                 asyncio.get_running_loop().call_soon(self._run)
             else:
                 self._running = False
+                if self._resting is not None:
+                    self._resting.set_result(None)
+                    self._resting = None

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -212,8 +212,8 @@ class Worker:
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
-        if options.retention_days is not None:
-            roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
+        retention = None if options.retention_days is None else options.retention_days * 86400
+        roles.append(Pruner(self._store, self._clock, retention))
         return roles
 
     def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:
@@ -306,16 +306,20 @@ class Worker:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _drain(self, grace_seconds: float) -> None:
-        deadline = time.monotonic() + grace_seconds
+        """Let what has begun end, and become durable. Each part may give the next one more to do."""
         self.performer.close()
-        while self._unfinished() and time.monotonic() < deadline:  # noqa: ASYNC110  # three parts, none with an event
-            await asyncio.sleep(0.01)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._unfinished():
+                    await self.performer.rested()
+                    await self.advancer.rested()
+                    await self.committer.flushed()
 
     async def _flush(self) -> None:
         """Give the receipts that were closed on the way out a moment to become durable."""
-        deadline = time.monotonic() + FLUSH_SECONDS
-        while not self.committer.idle and time.monotonic() < deadline:  # noqa: ASYNC110  # the committer has no event
-            await asyncio.sleep(0.01)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self.committer.flushed()
 
     async def _seal_last(self) -> None:
         """Seal what was noted on the way out: the next sealer may be long in coming."""

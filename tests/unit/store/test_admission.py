@@ -27,6 +27,15 @@ def chosen(
     return ["/".join(key) for key in admit(candidates, loads or {}, limits, room, NOW).keys]
 
 
+def placed(*runs: str) -> list[Candidate]:
+    """Candidates of one tenant written ``workspace/run`` or ``workspace/run!`` for an urgent one."""
+    found = []
+    for run in runs:
+        workspace, _, id_ = run.partition("/")
+        found.append(Candidate(Key("acme", id_.rstrip("!")), "greet", workspace, int(id_.endswith("!"))))
+    return sorted(found, key=lambda each: -each.priority)
+
+
 def capped(concurrency: int | None = None, per_min: int | None = None) -> Limits:
     return Limits(TenantLimits(Cap(concurrency, per_min)))
 
@@ -151,3 +160,30 @@ def test_where_nobody_waits_nobody_begins() -> None:
     """And no time is told."""
     admitted = admit([], {("acme", "greet"): Load(3, (NOW,))}, capped(1, 1), 10, NOW)
     assert (admitted.keys, admitted.next_at) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("line", "busy", "cap", "expected"),
+    [
+        (("n/a", "n/b", "n/c", "s/d"), {}, None, "adbc"),
+        (("n/a", "n/b", "n/c", "s/d"), {}, 2, "ad"),
+        (("n/a", "n/b", "s/c", "s/d"), {"n": 2}, None, "cdab"),
+        (("n/a", "n/b", "s/c", "s/d"), {"n": 1}, 3, "ca"),
+        (("n/a", "n/b", "n/c!", "s/d"), {"n": 5}, None, "cdab"),
+        (("n/a", "s/b!", "s/c!", "n/d!"), {}, None, "bdca"),
+        (("/a", "/b", "s/c"), {"": 1}, None, "cab"),
+    ],
+)
+def test_workspaces_of_a_tenant_take_turns(
+    line: tuple[str, ...], busy: dict[str, int], cap: int | None, expected: str
+) -> None:
+    """Priority leads; then the workspace with least under way; then age. The cap's last place is shared alike."""
+    loads = {("acme", "greet"): Load(sum(busy.values()), (), busy)}
+    assert "".join(run.removeprefix("acme/") for run in chosen(placed(*line), capped(cap), loads)) == expected
+
+
+def test_a_workspace_at_its_workflows_cap_holds_up_no_other() -> None:
+    """What is skipped takes no turn."""
+    limits = Limits(TenantLimits(workflows={"busy": Cap(0)}))
+    line = [Candidate(Key("acme", run), work, space) for run, work, space in (("a", "busy", "n"), ("b", "greet", "n"))]
+    assert chosen([*line, Candidate(Key("acme", "c"), "greet", "s")], limits) == ["acme/b", "acme/c"]

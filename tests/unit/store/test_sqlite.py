@@ -194,6 +194,10 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
 
 
 SIXTH_SCHEMA = """
+DROP TABLE blob_uses;
+CREATE TABLE blob_uses (tenant TEXT, digest BLOB, run TEXT, PRIMARY KEY (tenant, digest, run)) WITHOUT ROWID;
+DROP INDEX deliveries_by_age;
+ALTER TABLE deliveries DROP COLUMN at;
 ALTER TABLE work DROP COLUMN claims;
 DROP TABLE declined;
 DROP TABLE checkpoints;

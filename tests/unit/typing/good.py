@@ -23,6 +23,7 @@ from holdfast import (
     join_set,
     now,
     patched,
+    perform,
     random,
     receive,
     send,
@@ -186,3 +187,14 @@ def script() -> None:
         number = app.start(child, 3, id="c-1").result()
         number = app.start(child.bind(number=3), id="c-1").result()
         print(number)
+
+
+async def _look(item: str, deep: bool = False) -> int:
+    return len(item)
+
+
+@workflow
+async def performing() -> int:
+    shallow: int = await perform("look", _look, "nut")
+    deep: int = await perform("look", _look, "nut", True, retries=2, timeout=3.0)
+    return shallow + deep

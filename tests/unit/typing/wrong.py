@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Receipt, RunHandle, SyncHoldfast, WorkerOptions, action, receive, step, workflow
+from holdfast import Holdfast, Receipt, RunHandle, SyncHoldfast, WorkerOptions, action, perform, receive, step, workflow
 
 
 @step
@@ -85,3 +85,17 @@ def script() -> None:
         app.start(checkout, "three", id="c-1")  # wrong: arg-type
         number: int = app.start(checkout, 3, id="c-1").result()  # wrong: assignment
         print(number)
+
+
+async def look(item: str, deep: bool = False) -> int:
+    return len(item)
+
+
+@workflow
+async def looking() -> None:
+    text: str = await perform("look", look, "nut")  # wrong: arg-type
+    print(text)
+    await perform("look", look, 3)  # wrong: arg-type
+    await perform("look", look, "nut", retries="three")  # wrong: arg-type
+    await perform("look", len, "nut")  # wrong: arg-type
+    perform("look", look, "nut")  # wrong: unused-coroutine

@@ -62,6 +62,10 @@ class Durable(Generic[R_co]):
     retry: RetryPolicy = ONCE
     queue: str | None = None
 
+    def callee(self) -> object:
+        """What an author's code calls to make a call of this."""
+        return self
+
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, R_co]:
         raise NotImplementedError
 

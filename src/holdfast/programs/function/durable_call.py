@@ -39,7 +39,7 @@ class Call(Coroutine[Any, Any, R_co]):
             code, instruction = caller.f_code, caller.f_lasti
             loop.unawaited[self._number] = (definition.what, code, instruction)
             known = DISCARDED.get((id(code), instruction))
-            if is_discarded(caller, definition) if known is None else known[1]:
+            if is_discarded(caller, definition.callee()) if known is None else known[1]:
                 raise NotAwaited(complaint(definition.what, code, instruction))
 
     def __hash__(self) -> int:

@@ -1,9 +1,9 @@
 """``lint``: what in a workflow body cannot replay, found in its source without running it.
 
 Only functions decorated with Holdfast's ``workflow`` are judged, with everything written inside them; steps may do all
-of this. Names are followed through imports (``import time as t``, ``from datetime import datetime as dt``), never
-through assignments: a finding is certain to be what it says. A line is silenced by ``# holdfast: ignore[HF001]``, or
-by ``# holdfast: ignore`` for every rule.
+of this, and so may a function inside a body that is only given to ``perform``. Names are followed through imports
+(``import time as t``, ``from datetime import datetime as dt``), never through assignments: a finding is certain to be
+what it says. A line is silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
 """
 
 from __future__ import annotations
@@ -189,16 +189,30 @@ class _Judge:
         self._bound = _bound(body)
         self._durable = durable - self._bound
         self._imports = {name: full for name, full in imports.items() if name not in self._bound}
+        self._performed = _performed(body, self._imports)
 
     def findings(self) -> Iterator[Finding]:
-        for statement in self._body.body:
-            for node in ast.walk(statement):
-                yield from self._judge(node)
+        waiting: list[ast.AST] = list(self._body.body)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.AsyncFunctionDef) and node.name in self._performed:
+                yield from self._judge_step(node)
+                continue
+            yield from self._judge(node)
+            waiting.extend(ast.iter_child_nodes(node))
+
+    def _judge_step(self, step: ast.AsyncFunctionDef) -> Iterator[Finding]:
+        """A step inside the body may do everything but change the body's own variables: a replay does not run it."""
+        for node in ast.walk(step):
+            if isinstance(node, ast.Nonlocal) and not set(node.names) <= _bound(step):
+                yield self._finding(node, "HF008", f"nonlocal {', '.join(node.names)}")
 
     def _judge(self, node: ast.AST) -> Iterator[Finding]:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in self._durable:
                 yield self._finding(node, "HF009", f"{name}()")
+            case ast.Expr(value=ast.Call(func=function)) if _is_ours(function, self._imports, ("perform",)):
+                yield self._finding(node, "HF009", "perform()")
             case ast.Call(func=function):
                 yield from self._called(node, function)
             case ast.Subscript(value=value) if self._name(value) == "os.environ":
@@ -239,6 +253,20 @@ class _Judge:
     def _finding(self, node: ast.stmt | ast.expr, rule: str, what: str) -> Finding:
         message = f"{what} in workflow {self._body.name}: {RULES[rule]}"
         return Finding(self._path, node.lineno, node.col_offset + 1, rule, message)
+
+
+def _performed(body: _Function, imports: dict[str, str]) -> set[str]:
+    """The names of functions that the body gives to ``perform``, and uses for nothing else."""
+    performed = {
+        call.args[1]
+        for call in ast.walk(body)
+        if isinstance(call, ast.Call) and len(call.args) > 1 and _is_ours(call.func, imports, ("perform",))
+    }
+    names = {node.id for node in performed if isinstance(node, ast.Name)}
+    for node in ast.walk(body):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in performed:
+            names.discard(node.id)
+    return names
 
 
 def _rule_of(name: str) -> str | None:

@@ -152,6 +152,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def forget(self, promise_id: PromiseId) -> None:
         if self.futures.pop(promise_id, None) is not None and not self._closed:
             self.scribe.abandon(promise_id)
+            self.program.inline.pop(promise_id, None)
 
     def forget_timer(self, promise_id: PromiseId) -> None:
         if self.timers.pop(promise_id, None) is not None and not self._closed:
@@ -290,6 +291,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def get_debug(self) -> bool:
         return False
+
+    def get_task_factory(self) -> None:
+        """There is none: tasks are always its own. Libraries ask before they make one."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """An exception nobody retrieved: the workflow chose not to look, so it changes nothing."""

@@ -24,7 +24,7 @@ from holdfast.programs.function.first_edition import FirstEdition
 from holdfast.programs.function.loop import DurableLoop
 
 if TYPE_CHECKING:
-    from holdfast.programs.function.decorators import Workflow
+    from holdfast.programs.function.decorators import Step, Workflow
     from holdfast.programs.function.joinset import JoinSet, Members
 
 LISTED: Final = 16
@@ -49,6 +49,7 @@ class FunctionProgram:
         self.join_waits: dict[Members, e.AwaitKind] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
         self.patches: dict[str, bool] = {}
+        self.inline: dict[PromiseId, Step[..., Any]] = {}  # steps that are in no registry, until they are settled
         self.secrets: set[str | bytes | int | float] = set()  # what its actions were given, and no error may tell
         self._loop: DurableLoop | None = None
         self._main: asyncio.Task[Ending] | None = None
@@ -71,6 +72,8 @@ class FunctionProgram:
         loop = self._running()
         if self.compensations.asked:
             self.compensations.settled(promise_id, outcome)
+        if self.inline:
+            self.inline.pop(promise_id, None)
         future = loop.futures.pop(promise_id, None)
         if future is not None:
             self.signals.pop(promise_id, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.store import protocol as p
-from holdfast.store.admission import MINUTE, Candidate, Load, admit
+from holdfast.store.admission import MINUTE, Candidate, Loads, admit, loads_of
 from holdfast.store.memory.tables import Tables
 
 
@@ -19,18 +19,24 @@ def admitted(
     free = [run for run in ready if run.begun_at is not None or run.parent is not None][:limit]
     if len(free) == limit:
         return free, None
-    line = [Candidate(run.key, run.workflow) for run in ready if run.begun_at is None and run.parent is None]
+    line = [
+        Candidate(run.key, run.workflow, run.workspace, run.priority)
+        for run in ready
+        if run.begun_at is None and run.parent is None
+    ]
     chosen = admit(line, _loads(tables, now), limits, limit - len(free), now)
     return free + [tables.runs[key] for key in chosen.keys], chosen.next_at
 
 
-def _loads(tables: Tables, now: int) -> dict[tuple[str, str], Load]:
-    under_way: dict[tuple[str, str], int] = {}
-    begun: dict[tuple[str, str], list[int]] = {}
-    for run in tables.runs.values():
-        if run.parent is None and run.begun_at is not None:
-            place = (run.key.tenant, run.workflow)
-            under_way[place] = under_way.get(place, 0) + (run.ended_at is None)
-            if run.begun_at > now - MINUTE:
-                begun.setdefault(place, []).append(run.begun_at)
-    return {place: Load(count, tuple(sorted(begun.get(place, ())))) for place, count in under_way.items()}
+def _loads(tables: Tables, now: int) -> Loads:
+    return loads_of(
+        (
+            run.key.tenant,
+            run.workflow,
+            run.workspace,
+            int(run.ended_at is None),
+            (run.begun_at,) if run.begun_at > now - MINUTE else (),
+        )
+        for run in tables.runs.values()
+        if run.parent is None and run.begun_at is not None
+    )

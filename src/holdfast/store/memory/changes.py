@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.memory import gating
-from holdfast.store.memory.tables import Tables
+from holdfast.store.memory.tables import Holder, Tables
 
 
 def apply(tables: Tables, change: p.Change) -> p.Answer:
@@ -271,7 +271,7 @@ def _deliver(tables: Tables, key: p.Key, message: p.Message) -> p.Answer:
     if run.ended_at is not None:
         return p.Gone()
     if message.id is not None:
-        tables.deliveries.setdefault(key, set()).add(message.id)
+        tables.deliveries.setdefault(key, {})[message.id] = message.at
     ready_at = run.ready_at
     if run.owner is None and ready_at is None:
         ready_at = message.at
@@ -294,4 +294,4 @@ def _write(tables: Tables, key: p.Key, generation: int, segment: p.Segment, blob
 
 def _use_blobs(tables: Tables, key: p.Key, blobs: Mapping[bytes, bytes]) -> None:
     for digest, data in blobs.items():
-        tables.use_blob(key, digest, data)
+        tables.use_blob(Holder(key.tenant, "run", key.run), digest, data)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.governance import cancelled, capped
-from holdfast.store.memory.tables import Tables
+from holdfast.store.memory.tables import Holder, Tables
 
 OPEN: Final = ("pending", "unknown")
 
@@ -64,7 +64,7 @@ def close_receipt(tables: Tables, change: p.CloseReceipt) -> tuple[p.Answer, boo
         return p.Fenced(), False
     tables.receipts[receipt.tenant, receipt.key] = receipt
     for digest, data in change.blobs.items():
-        tables.use_blob(p.Key(receipt.tenant, f"~receipt:{receipt.id}"), digest, data)
+        tables.use_blob(Holder(receipt.tenant, "receipt", receipt.id), digest, data)
     if receipt.reverses is not None and receipt.state == "succeeded":
         _reverse(tables, receipt.tenant, receipt.reverses, receipt.id)
     return p.Closed(), True

@@ -23,7 +23,7 @@ from holdfast.store.memory import handovers
 from holdfast.store.memory.admission import admitted
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
-from holdfast.store.memory.tables import Tables, Watcher
+from holdfast.store.memory.tables import Holder, Tables, Watcher
 
 SCHEMA: Final = 1
 
@@ -275,6 +275,18 @@ class MemoryStore(MemoryGovernance):
                 tables.forget(key)
             return len(oldest)
 
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        with self._transaction() as tables:
+            old = sorted(
+                (at, key, message)
+                for key, messages in tables.deliveries.items()
+                for message, at in messages.items()
+                if at < before
+            )[:limit]
+            for _, key, message in old:
+                del tables.deliveries[key][message]
+            return len(old)
+
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         try:
             loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -347,8 +359,8 @@ def _loaded(tables: Tables, key: p.Key, whole: bool) -> p.Loaded:
     if checkpoint is not None:
         behind = bisect_left(segments, checkpoint.version, key=lambda segment: segment.first)
         return p.Loaded(segments[behind:], {}, _inbox(tables, key), checkpoint)
-    blobs = {digest: tables.blobs[key.tenant, digest] for digest in sorted(tables.blob_uses.get(key, ()))}
-    return p.Loaded(list(segments), blobs, _inbox(tables, key))
+    named = p.named_in(segments, sorted(tables.blob_uses.get(Holder(key.tenant, "run", key.run), ())))
+    return p.Loaded(list(segments), {each: tables.blobs[key.tenant, each] for each in named}, _inbox(tables, key))
 
 
 def _age(run: p.Run) -> tuple[int, str, str]:

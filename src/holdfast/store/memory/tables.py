@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.store.protocol import (
     EVIDENCE,
@@ -48,6 +48,14 @@ class Watcher(NamedTuple):
     loop: asyncio.AbstractEventLoop | None
 
 
+class Holder(NamedTuple):
+    """Who keeps blobs: a run or a receipt, by its id."""
+
+    tenant: str
+    kind: Literal["run", "receipt"]
+    id: str
+
+
 @dataclass
 class Tables:
     """All data of one store, shared by its handles. ``lock`` is held for one operation, never over an await."""
@@ -58,12 +66,12 @@ class Tables:
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
-    deliveries: dict[Key, set[str]] = field(default_factory=dict)
+    deliveries: dict[Key, dict[str, int]] = field(default_factory=dict)
     work: dict[Key, dict[int, Offer]] = field(default_factory=dict)
     progress: dict[Key, dict[int, Progress]] = field(default_factory=dict)
     blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
-    blob_users: dict[tuple[str, bytes], set[Key]] = field(default_factory=dict)
-    blob_uses: dict[Key, set[bytes]] = field(default_factory=dict)
+    blob_users: dict[tuple[str, bytes], set[Holder]] = field(default_factory=dict)
+    blob_uses: dict[Holder, set[bytes]] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
@@ -96,11 +104,11 @@ class Tables:
     def offer(self, work: Work, owner: str | None, *, done: bool = False) -> None:
         self.work.setdefault(work.key, {})[work.position] = Offer(work, owner, done)
 
-    def use_blob(self, key: Key, digest: bytes, data: bytes) -> None:
-        """Keep a blob under its digest for as long as a run uses it."""
-        self.blobs.setdefault((key.tenant, digest), data)
-        self.blob_users.setdefault((key.tenant, digest), set()).add(key)
-        self.blob_uses.setdefault(key, set()).add(digest)
+    def use_blob(self, holder: Holder, digest: bytes, data: bytes) -> None:
+        """Keep a blob under its digest for as long as somebody uses it."""
+        self.blobs.setdefault((holder.tenant, digest), data)
+        self.blob_users.setdefault((holder.tenant, digest), set()).add(holder)
+        self.blob_uses.setdefault(holder, set()).add(digest)
 
     def keep(self, file: File) -> None:
         """Keep a file. A child's id is its parent's, a ~ and more: evidence of it retires its parents, too."""
@@ -118,9 +126,10 @@ class Tables:
     def forget(self, key: Key) -> None:
         """Delete a run with all that belongs to it, and the blobs that no other run uses. What the gate keeps stays."""
         self.clear(key)
-        for digest in self.blob_uses.pop(key, set()):
+        holder = Holder(key.tenant, "run", key.run)
+        for digest in self.blob_uses.pop(holder, set()):
             users = self.blob_users[key.tenant, digest]
-            users.discard(key)
+            users.discard(holder)
             if not users:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
         for table in (self.segments, self.checkpoints, self.deliveries, self.ready, self.sleeping, self.write_counts):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.store import protocol as p
-from holdfast.store.admission import MINUTE, Candidate, Load, admit
+from holdfast.store.admission import MINUTE, Candidate, Loads, admit, loads_of
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import columns
@@ -27,7 +27,7 @@ async def claim_within(
     room = limit - len(claimed)
     if room > 0:
         line = await connection.fetch(SQL["candidates"], list(workflows), limit)
-        candidates = [Candidate(p.Key(tenant, id_), workflow) for tenant, id_, workflow in line]
+        candidates = [Candidate(p.Key(tenant, id_), *rest) for tenant, id_, *rest in line]
         if candidates:
             admitted = admit(candidates, await _loads(connection, candidates, limits, now), limits, room, now)
             wakes.append(admitted.next_at)
@@ -36,13 +36,11 @@ async def claim_within(
     return p.ClaimedRuns(claimed, min((at for at in wakes if at is not None), default=None))
 
 
-async def _loads(
-    connection: Any, candidates: Sequence[Candidate], limits: p.Limits, now: int
-) -> dict[tuple[str, str], Load]:
+async def _loads(connection: Any, candidates: Sequence[Candidate], limits: p.Limits, now: int) -> Loads:
     tenants = sorted({candidate.key.tenant for candidate in candidates})
     hurried = [tenant for tenant in tenants if _has_rate(limits.of(tenant))]
     found = await connection.fetch(SQL["loads"], tenants, hurried, now - MINUTE)
-    return {(tenant, workflow): Load(under_way, tuple(begun)) for tenant, workflow, under_way, begun in found}
+    return loads_of(tuple(row) for row in found)
 
 
 def _has_rate(limits: p.TenantLimits) -> bool:

@@ -136,7 +136,7 @@ async def close_receipts(writer: Writer, changes: Sequence[p.CloseReceipt], plac
     closed = {tuple(row) for row in await writer.fetch_columns("close_receipt", given, width=7)}
     there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in closed])
     fresh = [index for index, change in enumerate(changes) if _key(change) in closed]
-    await writer.add_blobs([_blobs_of(changes[index]) for index in fresh])
+    await writer.add_blobs([_blobs_of(changes[index]) for index in fresh], "receipt")
     for index in fresh:
         writer.noted.extend(((*places[index], number), entry) for number, entry in enumerate(changes[index].also))
     return [p.Closed() if _key(change) in closed or _same(there, change.receipt) else p.Fenced() for change in changes]
@@ -147,8 +147,8 @@ def _key(change: p.OpenReceipt | p.CloseReceipt) -> tuple[str, str]:
 
 
 def _blobs_of(change: p.CloseReceipt) -> tuple[p.Key, p.Blobs]:
-    """A receipt uses its blobs as a run would, under a name that no run can have."""
-    return p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs
+    """What the receipt itself uses: pruning its run does not delete it."""
+    return p.Key(change.receipt.tenant, change.receipt.id), change.blobs
 
 
 def _same(there: dict[tuple[str, str], p.ReceiptRow], receipt: p.ReceiptRow) -> bool:

@@ -390,27 +390,28 @@ FROM (SELECT) AS always LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
 
 -- name: candidates
--- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workflow: a workflow at
--- its cap must not hide the others behind it. Lines are found by leaps through the index, whatever their length.
+-- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workspace and workflow:
+-- a workflow at its cap must not hide the others behind it, nor a full workspace another. Lines are found by leaps through the index, whatever their length.
 WITH RECURSIVE lines AS (
     (
-        SELECT tenant, workflow FROM runs
+        SELECT tenant, workspace, workflow FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
           AND ended_at IS NULL
-        ORDER BY tenant, workflow LIMIT 1
+        ORDER BY tenant, workspace, workflow LIMIT 1
     )
     UNION ALL
-    SELECT following.tenant, following.workflow FROM lines CROSS JOIN LATERAL (
-        SELECT tenant, workflow FROM runs
+    SELECT following.* FROM lines CROSS JOIN LATERAL (
+        SELECT tenant, workspace, workflow FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
-          AND ended_at IS NULL AND (tenant, workflow) > (lines.tenant, lines.workflow)
-        ORDER BY tenant, workflow LIMIT 1
+          AND ended_at IS NULL AND (tenant, workspace, workflow) > (lines.tenant, lines.workspace, lines.workflow)
+        ORDER BY tenant, workspace, workflow LIMIT 1
     ) AS following
 )
-SELECT waiting.tenant, waiting.id, lines.workflow FROM lines CROSS JOIN LATERAL (
+SELECT waiting.tenant, waiting.id, lines.workflow, lines.workspace, waiting.priority FROM lines CROSS JOIN LATERAL (
     SELECT tenant, id, priority, ready_at FROM runs
     WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
-      AND ended_at IS NULL AND tenant = lines.tenant AND workflow = lines.workflow
+      AND ended_at IS NULL AND tenant = lines.tenant AND workspace = lines.workspace
+      AND workflow = lines.workflow
     ORDER BY priority DESC, ready_at, id LIMIT $2
 ) AS waiting
 WHERE lines.workflow = ANY ($1::text[])
@@ -418,18 +419,13 @@ ORDER BY waiting.tenant, waiting.priority DESC, waiting.ready_at, waiting.id;
 
 -- name: loads
 -- What the tenants $1 have under way, and when the runs of tenants $2, who have a rate, began after $3.
-SELECT coalesce(alive.tenant, recent.tenant), coalesce(alive.workflow, recent.workflow), coalesce(alive.count, 0),
-       coalesce(recent.begun, '{}')
-FROM (
-    SELECT tenant, workflow, count(*) AS count FROM runs
-    WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
-    GROUP BY tenant, workflow
-) AS alive
-FULL JOIN (
-    SELECT tenant, workflow, array_agg(begun_at ORDER BY begun_at) AS begun FROM runs
-    WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
-    GROUP BY tenant, workflow
-) AS recent ON recent.tenant = alive.tenant AND recent.workflow = alive.workflow;
+SELECT tenant, workflow, workspace, count(*) AS under_way, '{}'::bigint[] AS begun FROM runs
+WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
+GROUP BY tenant, workflow, workspace
+UNION ALL
+SELECT tenant, workflow, '', 0, array_agg(begun_at) FROM runs
+WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
+GROUP BY tenant, workflow;
 
 -- name: claim_admitted
 -- In the order given. One that is locked at this moment is about to change, and is looked at next time.

@@ -184,8 +184,9 @@ WITH given AS (
     WHERE (runs.tenant, runs.id) IN (SELECT tenant, run FROM given)
     ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE
 ), noted AS (
-    INSERT INTO deliveries (tenant, run, message)
-    SELECT DISTINCT tenant, run, message FROM given JOIN locked USING (tenant, run) WHERE message IS NOT NULL AND NOT gone
+    INSERT INTO deliveries (tenant, run, message, at)
+    SELECT tenant, run, message, min(at) FROM given JOIN locked USING (tenant, run)
+    WHERE message IS NOT NULL AND NOT gone GROUP BY tenant, run, message
     ON CONFLICT DO NOTHING
     RETURNING tenant, run, message
 ), placed AS (
@@ -264,8 +265,8 @@ SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[])
 ON CONFLICT (tenant, digest) DO UPDATE SET digest = excluded.digest;
 
 -- name: use_blob
-INSERT INTO blob_uses (tenant, digest, run)
-SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[])
+INSERT INTO blob_uses (tenant, digest, kind, holder)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[])
 ON CONFLICT DO NOTHING;
 
 -- name: register
@@ -475,10 +476,15 @@ SELECT first, count, events, head, at FROM segments
 WHERE tenant = $1 AND run = $2 AND generation = $3 AND first + count > $4
 ORDER BY first LIMIT $5;
 
--- name: blobs_of
-SELECT blob_uses.tenant, blob_uses.run, blobs.digest, blobs.data
-FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
-JOIN blob_uses USING (tenant, run) JOIN blobs ON blobs.tenant = blob_uses.tenant AND blobs.digest = blob_uses.digest;
+-- name: digests_of
+-- The names of the runs' blobs alone.
+SELECT blob_uses.tenant, blob_uses.holder, blob_uses.digest
+FROM unnest($1::text[], $2::text[]) AS given (tenant, holder) JOIN blob_uses USING (tenant, holder)
+WHERE blob_uses.kind = 'run';
+
+-- name: blobs_named
+SELECT blobs.tenant, blobs.digest, blobs.data
+FROM unnest($1::text[], $2::bytea[]) AS given (tenant, digest) JOIN blobs USING (tenant, digest);
 
 -- name: messages
 SELECT inbox.tenant, inbox.run, position, kind, body, at
@@ -515,7 +521,7 @@ ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
 
 -- name: prune_blob_uses
 DELETE FROM blob_uses USING unnest($1::text[], $2::text[]) AS given (tenant, run)
-WHERE blob_uses.tenant = given.tenant AND blob_uses.run = given.run
+WHERE blob_uses.tenant = given.tenant AND blob_uses.kind = 'run' AND blob_uses.holder = given.run
 RETURNING blob_uses.tenant, digest;
 
 -- name: lock_blobs
@@ -524,7 +530,7 @@ SELECT FROM blobs JOIN unnest($1::text[], $2::bytea[]) AS given (tenant, digest)
 ORDER BY blobs.tenant, blobs.digest FOR UPDATE OF blobs;
 
 -- name: prune_blobs
--- Those that no run uses any more.
+-- Those that nobody uses any more.
 DELETE FROM blobs USING unnest($1::text[], $2::bytea[]) AS given (tenant, digest)
 WHERE blobs.tenant = given.tenant AND blobs.digest = given.digest AND NOT EXISTS (
     SELECT FROM blob_uses WHERE blob_uses.tenant = blobs.tenant AND blob_uses.digest = blobs.digest
@@ -550,6 +556,14 @@ WITH given AS (
     DELETE FROM write_counts USING given WHERE write_counts.tenant = given.tenant AND write_counts.run = given.run
 )
 DELETE FROM runs USING given WHERE runs.tenant = given.tenant AND runs.id = given.run;
+
+-- name: forget_deliveries
+WITH old AS (
+    SELECT tenant, run, message FROM deliveries WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM deliveries USING old
+WHERE deliveries.tenant = old.tenant AND deliveries.run = old.run AND deliveries.message = old.message
+RETURNING 1;
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

@@ -179,12 +179,10 @@ class PostgresStore(PostgresGovernance):
             if kept:
                 behind = [(tenant, run, version) for tenant, run, version, *_ in kept]
                 journals += await connection.fetch(SQL["tails"], *columns(behind, 3))
-            blobs = await connection.fetch(SQL["blobs_of"], *rest)
+            for tenant, run, *segment in journals:
+                loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(rows.segment(segment))
+            await _add_blobs(connection, rest, loaded)
             inboxes = await connection.fetch(SQL["messages"], *asked)
-        for tenant, run, *segment in journals:
-            loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(rows.segment(segment))
-        for tenant, run, digest, data in blobs:
-            loaded[p.Key(tenant, run)].blobs[digest] = data
         for tenant, run, *message in inboxes:
             loaded[p.Key(tenant, run)].messages.append(rows.received(message))
         return loaded
@@ -253,10 +251,28 @@ class PostgresStore(PostgresGovernance):
 
         return await self._retried(attempt)
 
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        return len(await self._read("forget_deliveries", before, limit))
+
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         if self._presence is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
         return self._presence.watch(hint)
+
+
+async def _add_blobs(connection: Any, asked: Sequence[Any], loaded: Mapping[p.Key, p.Loaded]) -> None:
+    """Read the blobs that the loaded journals name, and no others."""
+    used: dict[p.Key, list[bytes]] = {}
+    for tenant, run, digest in await connection.fetch(SQL["digests_of"], *asked):
+        used.setdefault(p.Key(tenant, run), []).append(digest)
+    named = {key: p.named_in(loaded[key].segments, digests) for key, digests in used.items() if key in loaded}
+    wanted = {(key.tenant, digest) for key, digests in named.items() for digest in digests}
+    if not wanted:
+        return
+    found = await connection.fetch(SQL["blobs_named"], *columns(wanted, 2))
+    data = {(tenant, digest): data for tenant, digest, data in found}
+    for key, digests in named.items():
+        loaded[key].blobs.update({each: data[key.tenant, each] for each in digests if (key.tenant, each) in data})
 
 
 async def _lock(writer: Writer, touched: set[Touched]) -> None:

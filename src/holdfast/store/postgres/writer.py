@@ -45,13 +45,13 @@ class Writer:
     async def hint(self) -> None:
         await self.fetch("notify", self._channel, self._instance)
 
-    async def add_blobs(self, given: Sequence[tuple[p.Key, Mapping[bytes, bytes]]]) -> None:
-        """Keep blobs under their digests for as long as those who are named use them."""
-        uses = sorted({(key.tenant, digest, key.run) for key, blobs in given for digest in blobs})
+    async def add_blobs(self, given: Sequence[tuple[p.Key, Mapping[bytes, bytes]]], kind: str = "run") -> None:
+        """Keep blobs under their digests for as long as those who are named, runs or receipts, use them."""
+        uses = sorted({(key.tenant, digest, kind, key.run) for key, blobs in given for digest in blobs})
         if uses:
             data = {(key.tenant, digest): data for key, blobs in given for digest, data in blobs.items()}
             await self.fetch_columns("add_blob", [(*blob, data[blob]) for blob in sorted(data)], width=3)
-            await self.fetch_columns("use_blob", uses, width=3)
+            await self.fetch_columns("use_blob", uses, width=4)
 
 
 def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:

@@ -1,8 +1,8 @@
 """Which runs a claim may have where tenants have limits, inside a transaction that the store has begun.
 
 What has begun goes on, and children do; a root run that is queued must be admitted. The queue is read by lines, one for
-each tenant and workflow: runs of one line differ in nothing that a cap asks for, so the first few of each are enough,
-however many of a workflow at its cap stand in front of the others.
+each tenant, workspace and workflow: runs of one line differ in nothing that caps or fairness ask for, so the first few
+of each are enough, however many of a workflow at its cap stand in front of the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.admission import MINUTE, Candidate, Load, admit
+from holdfast.store.admission import MINUTE, Candidate, Load, Loads, admit, loads_of
 from holdfast.store.sqlite.sql import GATE
 
 
@@ -44,30 +44,25 @@ def claim(
 
 
 def _line(connection: sqlite3.Connection, known: frozenset[str], room: int) -> list[Candidate]:
-    found: list[tuple[int, int, p.Key, str]] = []
-    for tenant, workflow in _lines(connection):
+    found: list[tuple[int, int, p.Key, str, str]] = []
+    for line in _lines(connection):
+        tenant, workspace, workflow = line
         if workflow in known:
-            for priority, ready_at, run in connection.execute(GATE["line"], (tenant, workflow, room)).fetchall():
-                found.append((-priority, ready_at, p.Key(tenant, run), workflow))
-    return [Candidate(key, workflow) for _, _, key, workflow in sorted(found)]
+            for priority, ready_at, run in connection.execute(GATE["line"], (*line, room)).fetchall():
+                found.append((-priority, ready_at, p.Key(tenant, run), workflow, workspace))
+    return [Candidate(key, workflow, space, -priority) for priority, _, key, workflow, space in sorted(found)]
 
 
-def _lines(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    last = ("", "")
+def _lines(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    last = ("", "", "")
     while (last := connection.execute(GATE["next_line"], last).fetchone()) is not None:
         yield last
 
 
-def _loads(
-    connection: sqlite3.Connection, tenant: str, limits: p.TenantLimits, now: int
-) -> dict[tuple[str, str], Load]:
+def _loads(connection: sqlite3.Connection, tenant: str, limits: p.TenantLimits, now: int) -> Loads:
     """What a tenant has under way; when runs began is read only where a rate asks for it."""
-    counts = dict(connection.execute(GATE["under_way"], (tenant,)).fetchall())
-    begun: dict[str, list[int]] = {}
+    found = [(tenant, *counted, ()) for counted in connection.execute(GATE["under_way"], (tenant,)).fetchall()]
     if any(cap.max_runs_per_min is not None for cap in (limits.cap, *limits.workflows.values())):
-        for workflow, at in connection.execute(GATE["begun_since"], (tenant, now - MINUTE)):
-            begun.setdefault(workflow, []).append(at)
-    return {
-        (tenant, workflow): Load(counts.get(workflow, 0), tuple(begun.get(workflow, ())))
-        for workflow in counts.keys() | begun.keys()
-    }
+        recent = connection.execute(GATE["begun_since"], (tenant, now - MINUTE)).fetchall()
+        found += [(tenant, workflow, "", 0, (at,)) for workflow, at in recent]
+    return loads_of(found)

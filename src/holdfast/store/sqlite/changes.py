@@ -69,8 +69,8 @@ def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelT
     if isinstance(change, p.CloseReceipt):
         answer, fresh = gating.close_receipt(cursor, change.receipt)
         if fresh:
-            # A use that is no run's: so pruning the run does not delete them.
-            _add_blobs(cursor, p.Key(change.receipt.tenant, f"~receipt:{change.receipt.id}"), change.blobs)
+            # The receipt's own use: pruning the run does not delete them.
+            _add_blobs(cursor, change.receipt.tenant, "receipt", change.receipt.id, change.blobs)
     elif isinstance(change, p.CancelTask):
         answer, fresh = gating.cancel_task(cursor, change)
     else:
@@ -125,7 +125,7 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
         taken = cursor.execute(SQL["exists"], change.key).fetchone()
         return p.Retired() if taken is None else p.Exists(*taken)
     _add_segment(cursor, change.key, 0, segment)
-    _add_blobs(cursor, change.key, change.blobs)
+    _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
     return p.Started(1, tuple(apply(cursor, also) for also in change.also))
 
 
@@ -140,7 +140,7 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         return _advanced_before(cursor, change)
     if segment is not None:
         _add_segment(cursor, change.key, change.generation, segment)
-    _add_blobs(cursor, change.key, change.blobs)
+    _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
     if change.checkpoint is not None:
         _keep_checkpoint(cursor, change)
     if projection.standing in p.ENDED and change.renewal is None:
@@ -154,7 +154,7 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         cursor.execute(SQL["next_generation"], (*change.key, fresh.first + fresh.count, fresh.head, renewal.root))
         cursor.execute(SQL["drop_checkpoint"], change.key)
         _add_segment(cursor, change.key, change.generation + 1, fresh)
-        _add_blobs(cursor, change.key, renewal.blobs)
+        _add_blobs(cursor, change.key.tenant, "run", change.key.run, renewal.blobs)
     also = tuple(apply(cursor, also) for also in change.also)
     return p.Advanced(*row, also)
 
@@ -293,13 +293,13 @@ def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:
         return p.Fenced()
     cursor.execute(SQL["drop_checkpoint"], change.key)
     _add_segment(cursor, change.key, found[0], segment)
-    _add_blobs(cursor, change.key, renewal.blobs)
+    _add_blobs(cursor, change.key.tenant, "run", change.key.run, renewal.blobs)
     return p.Renewed(found[0])
 
 
 def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer:
     if message.id is not None:
-        cursor.execute(SQL["note_delivery"], (*key, message.id))
+        cursor.execute(SQL["note_delivery"], (*key, message.id, message.at))
         if cursor.rowcount != 1:
             return p.Repeated()
     found = cursor.execute(SQL["arrive"], (*key, message.at)).fetchone()
@@ -318,7 +318,7 @@ def _add_segment(cursor: sqlite3.Cursor, key: p.Key, generation: int, segment: p
     )
 
 
-def _add_blobs(cursor: sqlite3.Cursor, key: p.Key, blobs: Mapping[bytes, bytes]) -> None:
+def _add_blobs(cursor: sqlite3.Cursor, tenant: str, kind: str, holder: str, blobs: Mapping[bytes, bytes]) -> None:
     for digest, data in blobs.items():
-        cursor.execute(SQL["add_blob"], (key.tenant, digest, data))
-        cursor.execute(SQL["use_blob"], (key.tenant, digest, key.run))
+        cursor.execute(SQL["add_blob"], (tenant, digest, data))
+        cursor.execute(SQL["use_blob"], (tenant, digest, kind, holder))

@@ -193,21 +193,22 @@ WHERE (tenant, id) IN (
 RETURNING *;
 
 -- name: next_line
--- The tenant and workflow behind these of which runs are queued: a step through the index from one to the next.
-SELECT tenant, workflow FROM runs
+-- The tenant, workspace and workflow behind these of which runs are queued: a step through the index to the next.
+SELECT tenant, workspace, workflow FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
-  AND parent IS NULL AND begun_at IS NULL AND (tenant, workflow) > (?, ?)
-ORDER BY tenant, workflow LIMIT 1;
+  AND parent IS NULL AND begun_at IS NULL AND (tenant, workspace, workflow) > (?, ?, ?)
+ORDER BY tenant, workspace, workflow LIMIT 1;
 
 -- name: line
 SELECT priority, ready_at, id FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
-  AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workflow = ?
+  AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workspace = ? AND workflow = ?
 ORDER BY priority DESC, ready_at LIMIT ?;
 
 -- name: under_way
-SELECT workflow, count(*) FROM runs
-WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ? GROUP BY workflow;
+SELECT workflow, workspace, count(*) FROM runs
+WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ?
+GROUP BY workflow, workspace;
 
 -- name: begun_since
 SELECT workflow, begun_at FROM runs

@@ -79,7 +79,7 @@ WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
 RETURNING arrived;
 
 -- name: note_delivery
-INSERT INTO deliveries (tenant, run, message) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO deliveries (tenant, run, message, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: unnote_delivery
 DELETE FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
@@ -124,7 +124,7 @@ ON CONFLICT (tenant, run, position) DO UPDATE SET details = excluded.details, at
 INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: use_blob
-INSERT INTO blob_uses (tenant, digest, run) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO blob_uses (tenant, digest, kind, holder) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: register
 INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -246,9 +246,9 @@ SELECT first, count, events, head, at FROM segments
 WHERE tenant = ? AND run = ? AND generation = ? AND first + count > ?
 ORDER BY first LIMIT ?;
 
--- name: blobs_of
-SELECT blobs.digest, blobs.data FROM blob_uses JOIN blobs USING (tenant, digest)
-WHERE blob_uses.tenant = ? AND blob_uses.run = ?;
+-- name: digests_of
+-- The names of a run's blobs alone.
+SELECT digest FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
 
 -- name: messages
 SELECT position, kind, body, at FROM inbox WHERE tenant = ? AND run = ? ORDER BY position;
@@ -287,16 +287,22 @@ DELETE FROM segments WHERE tenant = ? AND run = ?;
 -- name: prune_deliveries
 DELETE FROM deliveries WHERE tenant = ? AND run = ?;
 
+-- name: forget_deliveries
+DELETE FROM deliveries WHERE (tenant, run, message) IN (
+    SELECT tenant, run, message FROM deliveries WHERE at < ? ORDER BY at LIMIT ?
+);
+
 -- name: prune_blobs
 -- Blobs that only this run uses.
 DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
-    SELECT digest FROM blob_uses AS mine WHERE mine.tenant = ?1 AND mine.run = ?2
+    SELECT digest FROM blob_uses AS mine WHERE mine.tenant = ?1 AND mine.kind = 'run' AND mine.holder = ?2
     AND NOT EXISTS (SELECT 1 FROM blob_uses AS other
-                    WHERE other.tenant = ?1 AND other.digest = mine.digest AND other.run <> ?2)
+                    WHERE other.tenant = ?1 AND other.digest = mine.digest
+                      AND (other.kind <> 'run' OR other.holder <> ?2))
 );
 
 -- name: prune_blob_uses
-DELETE FROM blob_uses WHERE tenant = ? AND run = ?;
+DELETE FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

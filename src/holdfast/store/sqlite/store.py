@@ -273,11 +273,15 @@ class SqliteStore(SqliteGovernance):
             kept = [] if whole else self._read(SQL["checkpoint"], (*run.key, run.generation))
             checkpoint = p.CheckpointRow(*kept[0]) if kept else None
             first = 0 if checkpoint is None else checkpoint.version
-            segments = self._read(SQL["segments"], (*run.key, run.generation, first, -1))
-            blobs = dict(self._read(SQL["blobs_of"], run.key)) if checkpoint is None else {}
-            found = [rows.segment(row) for row in segments]
-            loaded[run.key] = p.Loaded(found, blobs, self._inbox(run.key), checkpoint)
+            found = self._read(SQL["segments"], (*run.key, run.generation, first, -1))
+            segments = [rows.segment(row) for row in found]
+            blobs = await self._named_blobs(run.key, segments) if checkpoint is None else {}
+            loaded[run.key] = p.Loaded(segments, blobs, self._inbox(run.key), checkpoint)
         return loaded
+
+    async def _named_blobs(self, key: p.Key, segments: Sequence[p.Segment]) -> dict[bytes, bytes]:
+        digests = (digest for (digest,) in self._read(SQL["digests_of"], key))
+        return await self.blobs(key.tenant, p.named_in(segments, digests))
 
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
         journals = {}
@@ -346,6 +350,10 @@ class SqliteStore(SqliteGovernance):
                 for name in PRUNED:
                     connection.execute(SQL[name], key)
         return len(keys)
+
+    async def forget_deliveries(self, before: int, limit: int) -> int:
+        async with self._transaction() as connection:
+            return connection.execute(SQL["forget_deliveries"], (before, limit)).rowcount
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         task = asyncio.get_running_loop().create_task(self._look(hint), name="holdfast-watch")

@@ -68,3 +68,11 @@ class Blobs(Topic):
         assert await store.blobs("acme", [b"d3", b"nothing", b"d1"]) == {b"d1": b"one", b"d3": b"three"}
         assert await store.blobs("bolt", [b"d1"]) == {}
         assert await store.blobs("acme", []) == {}
+
+    @on_fresh_store
+    async def test_a_run_is_loaded_with_the_blobs_of_its_present_journal_alone(self, store: p.Store) -> None:
+        """What only earlier generations name is not read, and is still there for whoever asks for it."""
+        run = await begun(store, start(owner="ann", blobs={b"d1": b"one", b"d2": b"two"}))
+        await advanced(store, turn(run, COMPLETED, renewal=renewal(blobs={b"d2": b"two", b"d3": b"three"})))
+        assert (await store.load([key()]))[key()].blobs == {b"d2": b"two", b"d3": b"three"}
+        assert await store.blob("acme", b"d1") == b"one"

@@ -56,7 +56,7 @@ class CheckpointTopic(Topic):
         """Each as it is; the blobs of one that has a checkpoint are asked for one by one."""
         blobs = {b"digest": b"data"}
         given = replace(checkpointed(await leased(store, "one")), blobs=blobs)
-        plain = replace(turn(await leased(store, "two")), blobs=blobs)
+        plain = turn(await leased(store, "two"), blobs=blobs)
         assert plain.segment is not None
         assert [type(answer) for answer in await store.commit([given, plain])] == [p.Advanced, p.Advanced]
         assert await store.load([key("one"), key("two")]) == {

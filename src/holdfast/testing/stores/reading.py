@@ -26,7 +26,9 @@ class Reading(Topic):
         loaded = await store.load([key("one"), key("two"), key("nobody")])
         assert loaded == {
             key("one"): p.Loaded(
-                [segment(), segment(2, 1)], {b"d1": b"one", b"d2": b"two"}, [p.Received(1, message("a"))]
+                [segment(blobs=[b"d1"]), segment(2, 1, blobs=[b"d2"])],
+                {b"d1": b"one", b"d2": b"two"},
+                [p.Received(1, message("a"))],
             ),
             key("two"): p.Loaded([segment()], {}, []),
         }
@@ -77,5 +79,5 @@ class Reading(Topic):
         await advanced(store, turn(run))
         await begun(store, start("two"))
         found = await store.journals([key("two"), key("one"), key("nobody")])
-        assert found == {key("one"): [segment(), segment(2, 1)], key("two"): [segment()]}
+        assert found == {key("one"): [segment(blobs=[b"d1"]), segment(2, 1)], key("two"): [segment()]}
         assert await store.journals([]) == {}

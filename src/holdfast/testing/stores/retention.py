@@ -151,3 +151,17 @@ class Retention(Topic):
             assert await commit(store, start(name)) == p.Retired()
         for name in ("on", "one~", "one~3~", "one~4", "one~31", "one~3~1~1", "one-", "five"):
             assert await commit(store, start(name)) == p.Started(1)
+
+    @on_fresh_store
+    async def test_ids_of_messages_are_forgotten_oldest_first(self, store: p.Store) -> None:
+        """In small bites; after that the same id is a new message. Younger ones are known."""
+        await begun(store, start())
+        for name, at in (("c", 3), ("a", 1), ("b", 2)):
+            await commit(store, deliver(id=name, at=NOW + at))
+        assert await store.forget_deliveries(NOW + 3, 1) == 1
+        assert await commit(store, deliver(id="b", at=NOW + 9)) == p.Repeated()
+        assert await commit(store, deliver(id="a", at=NOW + 9)) == p.Delivered(4)
+        assert await store.forget_deliveries(NOW + 3, 10) == 1
+        assert await store.forget_deliveries(NOW + 3, 10) == 0
+        assert await commit(store, deliver(id="c", at=NOW + 9)) == p.Repeated()
+        assert await commit(store, deliver(id="b", at=NOW + 9)) == p.Delivered(5)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+import cbor2
 
 from holdfast.store import protocol as p
 
@@ -23,9 +25,12 @@ def key(run: str = "one", tenant: str = TENANT) -> p.Key:
     return p.Key(tenant, run)
 
 
-def segment(first: int = 0, count: int = 2, *, at: int = NOW, mark: str = "") -> p.Segment:
-    """A stretch of journal that its bytes and hash tell from any other; ``mark`` makes another at the same place."""
-    events = f"{first}+{count}{mark}".encode()
+def segment(first: int = 0, count: int = 2, *, at: int = NOW, mark: str = "", blobs: Iterable[bytes] = ()) -> p.Segment:
+    """A stretch of journal that its bytes and hash tell from any other; ``mark`` makes another at the same place.
+
+    As events do, it names its blobs.
+    """
+    events = b" ".join((f"{first}+{count}{mark}".encode(), *map(cbor2.dumps, blobs)))
     return p.Segment(first, count, events, hashlib.sha256(events).digest(), at)
 
 
@@ -48,7 +53,7 @@ def start(
         workflow=workflow,
         fingerprint=f"{workflow} {run}".encode(),
         root=f"root of {run}".encode(),
-        segment=segment(at=at),
+        segment=segment(at=at, blobs=blobs),
         projection=projection,
         parent=parent,
         parent_position=None if parent is None else 7,
@@ -79,7 +84,7 @@ def turn(
         generation=run.generation,
         epoch=run.epoch,
         version=run.version,
-        segment=segment(run.version, count, at=at, mark=mark) if count else None,
+        segment=segment(run.version, count, at=at, mark=mark, blobs=blobs) if count else None,
         projection=projection,
         consumed=run.consumed if consumed is None else consumed,
         release=release,
@@ -90,7 +95,7 @@ def turn(
 
 
 def renewal(generation: int = 1, *, blobs: Mapping[bytes, bytes] = {}) -> p.Renewal:
-    return p.Renewal(f"root of generation {generation}".encode(), segment(mark=f" of {generation}"), blobs)
+    return p.Renewal(f"root of generation {generation}".encode(), segment(mark=f" of {generation}", blobs=blobs), blobs)
 
 
 def message(body: str = "hello", *, id: str | None = None, at: int = NOW) -> p.Message:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     COMPLETED,
@@ -49,6 +51,12 @@ async def admitted(
 async def queue(store: p.Store, *runs: str, tenant: str = "acme", workflow: str = WORKFLOW, at: int = NOW) -> None:
     """Start runs that wait for a worker, one microsecond after the other."""
     await store.commit([start(run, tenant=tenant, workflow=workflow, at=at + place) for place, run in enumerate(runs)])
+
+
+async def place(store: p.Store, workspace: str, *runs: str, at: int = NOW, priority: int = 0) -> None:
+    """Queue runs of a workspace."""
+    starts = [start(run, at=at + place, priority=priority) for place, run in enumerate(runs)]
+    await store.commit([replace(each, origin=p.Origin(workspace)) for each in starts])
 
 
 async def end(store: p.Store, run: str) -> None:
@@ -240,6 +248,28 @@ class Admission(Topic):
             await queue(store, *(f"{tenant} {number}" for number in range(20)), tenant=tenant)
         given = await admitted(store, limits(acme=1, bolt=3), 8)
         assert sum(run.startswith("bolt") for run in given) == 6
+
+    @on_fresh_store
+    async def test_workspaces_of_a_tenant_share_a_claim_fairly(self, store: p.Store) -> None:
+        """Who queues more does not begin sooner; what is under way counts; an urgent run waits for no turn."""
+        await place(store, "north", "a", "b", "c", "d")
+        await place(store, "south", "e", "f", at=NOW + 100)
+        assert await admitted(store, limits(100), 3) == ["a", "e", "b"]
+        await end(store, "a")
+        await end(store, "b")
+        assert await admitted(store, limits(100), 2) == ["c", "d"]
+        await place(store, "south", "g", "h", at=NOW + 200)
+        await place(store, "north", "i", at=NOW + 300, priority=1)
+        assert await admitted(store, limits(100), 3) == ["i", "f", "g"]
+
+    @on_fresh_store
+    async def test_a_tenants_cap_counts_all_its_workspaces(self, store: p.Store) -> None:
+        """They share its places, and a place that is free is given by turns."""
+        await place(store, "north", "a", "b", "c")
+        assert await admitted(store, limits(2)) == ["a", "b"]
+        await place(store, "south", "d", at=NOW + 100)
+        assert await admitted(store, limits(2)) == []
+        assert await admitted(store, limits(3)) == ["d"]
 
     @on_fresh_store
     async def test_two_claims_admit_no_more_than_one(self, store: p.Store) -> None:

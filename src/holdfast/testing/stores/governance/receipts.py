@@ -251,6 +251,16 @@ class ReceiptTopic(Topic):
         assert [await store.blob(TENANT, digest) for digest in (b"shared", b"own")] == [b"data", b"mine"]
 
     @on_fresh_store
+    async def test_a_run_of_the_same_id_takes_no_blob_of_a_receipt_along(self, store: p.Store) -> None:
+        """Who keeps a blob is told by kind and id: whatever runs are called, a receipt keeps its own."""
+        await opened(store, receipt())
+        await commit(store, p.CloseReceipt(receipt(state="succeeded"), {b"own": b"mine"}))
+        for run in (ID, f"~receipt:{ID}"):
+            await ended(store, run, blobs={b"own": b"mine"})
+        assert await store.prune(NOW + 1, 10) == 2
+        assert await store.blob(TENANT, b"own") == b"mine"
+
+    @on_fresh_store
     async def test_a_worker_that_takes_a_run_over_sees_its_receipts(self, store: p.Store) -> None:
         """Those that have not succeeded, of the runs it asks for; runs that have none are left out."""
         await leased(store)

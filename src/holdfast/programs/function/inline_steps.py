@@ -1,0 +1,75 @@
+"""``perform``: a step that is written where it is called.
+
+Its function lives in memory alone. The journal has its name, its arguments and what came of it, as of any other step.
+So an attempt needs a body that has reached the call: replay brings it there before anything is begun.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
+
+from holdfast.errors import InvalidFunction
+from holdfast.journal.payload import ONCE, RetryPolicy
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.decorators import Step, check_step
+from holdfast.programs.function.durable_call import Call, StepCall
+from holdfast.programs.function.loop import DurableLoop
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+class InlineStep(Step[P, R]):
+    """A step of one call. It is in no registry: the program that makes the call keeps it until the call is settled."""
+
+    def callee(self) -> object:
+        return perform
+
+    def schedule(self, loop: DurableLoop, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PromiseId:
+        promise = super().schedule(loop, args, kwargs)
+        loop.program.inline[promise] = self
+        return promise
+
+
+def perform(
+    name: str,
+    function: Callable[[*Ts], Coroutine[Any, Any, R]],
+    /,
+    *args: *Ts,
+    retry: RetryPolicy | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    heartbeat_timeout: float | None = None,
+    undo: Step[..., Any] | None = None,
+) -> StepCall[R]:
+    """Run an ``async def`` as a step, without decorating it: ``await perform("fetch", fetch, url, retries=3)``.
+
+    It is a step in everything: the journal keeps its name, arguments and result, the result is read as what the
+    function's annotation says, it is tried again by ``retry`` or ``retries``, and ``step_info().key`` is its own in
+    this run and at this place. It always runs in the worker that holds the run. Give values as arguments: what the
+    function takes from around itself is not recorded, and a variable that it changes there is not changed in a replay.
+    Raises InvalidFunction where the name is not usable or the function is no ``async def``.
+    """
+    if not isinstance(name, str):
+        raise InvalidFunction(f"perform() takes the step's name first, a text, not {name!r:.60}")
+    if not inspect.iscoroutinefunction(function) or not hasattr(function, "__qualname__"):
+        raise InvalidFunction(
+            f"perform({name!r:.60}, …) takes an `async def`, and its arguments behind it, not {function!r:.60}"
+        )
+    check_step(function, retry, retries, timeout, heartbeat_timeout, None, None, undo)
+    if not name.strip():
+        raise InvalidFunction(f"{name!r} is no usable name: use 1 to 200 characters")
+    step: InlineStep[..., R] = InlineStep(
+        function,
+        name=name,
+        retry=retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1)),
+        timeout=timeout,
+        heartbeat_timeout=heartbeat_timeout,
+        queue=None,
+        concurrency=None,
+        undo=undo,
+    )
+    return Call(step, args, {})
