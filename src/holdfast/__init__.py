@@ -22,10 +22,11 @@ from holdfast.errors import (
     StepFailed,
     TerminalError,
 )
+from holdfast.gate.effects import Cost, DidNotHappen, Happened
 from holdfast.gate.policy.policy import Policy
 from holdfast.gate.receipts import Receipt
 from holdfast.journal.payload import RetryPolicy
-from holdfast.programs.function.actions import Cost, DidNotHappen, Happened, action
+from holdfast.programs.function.actions import action
 from holdfast.programs.function.calls import (
     continue_as_new,
     join_set,

@@ -50,9 +50,6 @@ class Claimer(Role):
         self._capacity = capacity
         self._lease = lease
         self._doubts = 0
-        advancer.wake_claimer = self.wake
-        advancer.wakes_at = self.expect
-        advancer.doubt = self.doubt
 
     @property
     def room(self) -> int:

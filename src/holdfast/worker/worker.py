@@ -146,9 +146,8 @@ class Worker:
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.performer = Performer(self._store, self._clock, self._threads, options.step_limit)
-        governor = Governor(
-            self._store, self.committer, self._clock, self.id, lambda: self._keeper.current, self._steps
-        )
+        policy = partial(getattr, self._keeper, "current")
+        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, self._steps)
         executions = Executions(self._workflows, self._clock, self._entropy, self.watchdog)
         self.advancer = Advancer(
             self._store,
@@ -158,7 +157,8 @@ class Worker:
             self._steps,
             self._over,
             self.lease,
-            governor,
+            make_gate,
+            self,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
         )
@@ -195,18 +195,38 @@ class Worker:
             self.advancer.delivered,
             self.lease,
         )
-        self.advancer.wake_taker = self.taker.wake
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
         archivists = [Archivist(self._store, self._clock)] if options.evidence else []
         self._sealer = Sealer(self._store, self._clock, archivists)
-        self.advancer.wake_sealer = self._sealer.wake
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         if options.retention_days is not None:
             roles.append(Pruner(self._store, self._clock, options.retention_days * 86400))
         return roles
+
+    # -- what the advancer tells the other roles -------------------------------------------------------------------
+
+    def wake_claimer(self) -> None:
+        """A run may be ready to be claimed."""
+        self.claimer.wake()
+
+    def wake_claimer_at(self, due: int) -> None:
+        """A run will be ready then."""
+        self.claimer.expect(due)
+
+    def wake_taker(self) -> None:
+        """Queued work was offered or withdrawn."""
+        self.taker.wake()
+
+    def wake_sealer(self) -> None:
+        """The audit has a new entry."""
+        self._sealer.wake()
+
+    def doubt(self) -> None:
+        """A run may be leased to this worker without its knowledge."""
+        self.claimer.doubt()
 
     def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:
         """A run has ended here: where caps hold, its place is another's now."""
