@@ -67,6 +67,16 @@ class Performable(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def queue(self) -> str | None:
+        """The queue whose workers run it; None where it runs beside its run."""
+        ...
+
+    @property
+    def concurrency(self) -> int | None:
+        """How many attempts run at once in each worker that serves the queue."""
+        ...
+
+    @property
     def timeout(self) -> float | None: ...
     @property
     def heartbeat_timeout(self) -> float | None: ...

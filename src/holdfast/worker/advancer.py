@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from holdfast.errors import AuthorError
 from holdfast.gate.call import Call
+from holdfast.gate.effects import Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
-from holdfast.programs.function.decorators import Step
 from holdfast.runs import children
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
@@ -70,7 +70,7 @@ class Advancer:
         committer: Committer,
         performer: Performer,
         executions: Executions,
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         ended: Ended,
         lease: LocalLease,
         make_gate: Callable[[Floor], Governor],

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import cbor2
 import msgspec
 
+from holdfast.gate.effects import Performable
 from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.decorators import Step
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -43,7 +43,7 @@ class Taker(Role):
         clock: Clock,
         worker: str,
         queues: Mapping[str, int],
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         delivered: Callable[[p.Key], None],
         lease: LocalLease,
     ) -> None:

@@ -17,11 +17,12 @@ import msgspec
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.sealer import Sealer
 from holdfast.errors import InvalidRequest
+from holdfast.gate.effects import Performable
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.decorators import Step, Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -107,7 +108,7 @@ class Worker:
         clock: Clock,
         entropy: Entropy,
         workflows: Mapping[str, Workflow[..., Any]],
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         ended: Ended,
         options: WorkerOptions,
         keeper: PolicyKeeper,
