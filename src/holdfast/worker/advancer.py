@@ -11,53 +11,36 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.errors import AuthorError
 from holdfast.gate.call import Call
 from holdfast.gate.effects import Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
-from holdfast.runs import children
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
-from holdfast.store.patience import patiently
 from holdfast.worker.dispatcher import Dispatcher
-from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.settler import Floor
 from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
+from holdfast.worker.held_runs import HeldRuns
 from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
 from holdfast.worker.parker import Parker, describe
 from holdfast.worker.performer import Performer
 from holdfast.worker.pump import Pump
-from holdfast.worker.turn_plan import Errand, Plan
-from holdfast.worker.warm_cache import WarmCache
+from holdfast.worker.turn_plan import Plan
 
 log = logging.getLogger("holdfast.worker")
 
 Ended = Callable[[p.Key, str, e.Event], None]
 """Called for a run that ended here: its key, its workflow and its last event."""
-
-
-class Roles(Protocol):
-    """What the advancer needs of the worker's other roles."""
-
-    def wake_claimer(self) -> None: ...
-    def wake_claimer_at(self, due: int) -> None:
-        """A run was handed back that is to be woken then."""
-        ...
-
-    def wake_taker(self) -> None: ...
-    def wake_sealer(self) -> None: ...
-    def doubt(self) -> None:
-        """A lease may be this worker's that nobody here knows of."""
-        ...
 
 
 class Advancer:
@@ -79,8 +62,6 @@ class Advancer:
         warm_limit: int,
         crash_limit: int,
     ) -> None:
-        self.held: dict[p.Key, Held] = {}
-        self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
         self._store = store
         self._committer = committer
         self._executions = executions
@@ -89,39 +70,36 @@ class Advancer:
         self._lease = lease
         self._roles = roles
         self._governor = make_gate(self)
+        self._runs = HeldRuns(self._governor.acts, roles.doubt, warm_limit)
+        self.held = self._runs.by_key
+        self.freed = self._runs.freed
         self._crash_limit = crash_limit
         self._dispatcher = Dispatcher(performer, committer, executions.clock, steps, self._governor.acts, self.arrive)
-        self._warm = WarmCache(warm_limit)
         self._push = Pump().push
-        self._parker = Parker(store, committer, executions, self._push, self._let_go)
-        self._handovers = Handovers(store, executions.clock, steps, self._let_go)
+        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
+        self._handovers = Handovers(store, executions.clock, steps, self._runs.let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
+        self._messenger = Messenger(
+            store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
+        )
         self._opener = Opener(executions, self._governor, committer, self._push, self._born, roles.wake_claimer)
         self._loads: set[asyncio.Task[None]] = set()
-        self._closed = False
 
     # -- what others tell it -------------------------------------------------------------------------------------
 
     def take(self, run: p.Run) -> bool:
         """Hold a run that was just claimed; True where its journal must be loaded and given to ``loaded``."""
-        held = Held(run)
-        self.held[run.key] = held
-        self._warm.give(held, run)
-        return held.warm is None
+        return self._runs.take(run).warm is None
 
     def holds(self, run: p.Run) -> bool:
         """Whether this very lease of the run is held here: an older one may be on its way out."""
-        return self._of_lease(run) is not None
-
-    def _of_lease(self, run: p.Run) -> Held | None:
-        held = self.held.get(run.key)
-        return held if held is not None and held.epoch == run.epoch else None
+        return self._runs.of_lease(run) is not None
 
     def loaded(
         self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
     ) -> None:
         """Give a taken run its journal (None where it was warm), its inbox and what it has at the gate; it goes on."""
-        held = self._of_lease(run)
+        held = self._runs.of_lease(run)
         if held is None or held.dropped:
             return
         if governed is not None:
@@ -138,7 +116,7 @@ class Advancer:
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
         """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
-        if (held := self._of_lease(run)) is not None and not held.dropped:
+        if (held := self._runs.of_lease(run)) is not None and not held.dropped:
             self._parker.unreadable(held, what, error)
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
@@ -184,14 +162,13 @@ class Advancer:
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
         for held in [*self.held.values(), *self._opener.unborn]:
-            self._let_go(held)
+            self._runs.let_go(held)
         self._opener.unborn.clear()
 
     def close(self) -> None:
         """Forget everything, running none of it."""
-        self._closed = True
         self.lose_all()
-        self._warm.clear()
+        self._runs.close()
         for task in self._loads:
             task.cancel()
 
@@ -262,7 +239,7 @@ class Advancer:
         if held.dropped:
             return
         if held.committing:  # where a commit is under way, whoever takes the run anew finds the same, and parks it
-            self._relinquish(held)
+            self._runs.relinquish(held)
         else:
             self._park_at_fault(held, arrivals, describe(error, "engine"))
 
@@ -302,7 +279,7 @@ class Advancer:
             if isinstance(answer, Exception):
                 self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
-                self._relinquish(held)
+                self._runs.relinquish(held)
                 work.forsake()
             return
         change = work.change
@@ -315,10 +292,10 @@ class Advancer:
         if answer.pause is not None:
             held.pause = answer.pause
         if work.ending is not None:
-            self._let_go(held)
+            self._runs.let_go(held)
             work.follow(answer.also)
             self._ended(held.key, held.workflow, work.ending)
-            self._wake_others(work)
+            self._messenger.wake_others(work)
             return
         self._carry_on(held, work, answer)
 
@@ -326,26 +303,26 @@ class Advancer:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
             work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
-            self._wake_others(work)
+            self._messenger.wake_others(work)
             return
         held.fresh = False
         if work.attached:
-            self._settle_errands(held, work, answer)
-            self._wake_others(work)
+            self._messenger.settle_errands(held, work, answer)
+            self._messenger.wake_others(work)
             work.follow(answer.also)
             if held.dropped:  # its lease has lapsed
                 return
         if answer.released and not held.arrivals:
-            self._give_back(held)
+            self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
                 self._roles.wake_claimer_at(due)
             return
         if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
-            self._let_go(held)
+            self._runs.let_go(held)
             self._roles.wake_claimer()
             return
         if work.invoke and not self._lease.alive():
-            self._relinquish(held)
+            self._runs.relinquish(held)
             return
         for request in work.invoke:
             self._dispatcher.begin(held, request)
@@ -356,35 +333,9 @@ class Advancer:
         else:
             self._set_alarm(held)
 
-    def _settle_errands(self, held: Held, work: Plan, answer: p.Advanced) -> None:
-        for errand, reply in work.paired(answer.also):
-            if not isinstance(errand, Errand) or reply is None:
-                continue
-            if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
-                held.arrivals.append(settled)
-            elif isinstance(errand.change, p.Start) and (
-                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
-            ):
-                self._background(self._meet_again(held, errand.change, reply))
-
-    def _wake_others(self, work: Plan) -> None:
-        """Errands may concern others: runs held here read their inbox, the rest is claimed, work is the taker's."""
-        for errand in work.errands:
-            if isinstance(errand.change, p.Deliver):
-                self.delivered(errand.change.key)
-            elif isinstance(errand.change, p.Start):
-                self._roles.wake_claimer()
-            else:  # work was offered, or withdrawn while it may be under way here
-                self._roles.wake_taker()
-
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""
-        held = self.held.get(key)
-        if held is not None and not held.dropped:
-            if not held.committing and held.execution is not None:
-                self._inboxes.fetch(held)
-        else:
-            self._roles.wake_claimer()
+        self._messenger.delivered(key)
 
     def _next_generation(self, held: Held, renewal: p.Renewal) -> None:
         if held.dropped or held.execution is None:
@@ -424,35 +375,13 @@ class Advancer:
         if held.dropped:
             return
         if not self._lease.alive():
-            self._relinquish(held)
+            self._runs.relinquish(held)
         elif call.state == "probing":
             self._dispatcher.probe(held, call)
         else:
             self._dispatcher.act(held, call)
 
-    # -- giving up -------------------------------------------------------------------------------------------------
-
-    def _give_back(self, held: Held) -> None:
-        """The lease was released with the turn: keep the execution warm for a while."""
-        if self.held.get(held.key) is held:  # it may be leased again here before this is answered
-            del self.held[held.key]
-        self.freed.set()
-        if held.pause is None and not self._closed:
-            self._warm.keep(held)
-        else:
-            held.drop()
-
-    def _let_go(self, held: Held) -> None:
-        if self.held.get(held.key) is held:
-            del self.held[held.key]
-        held.drop()
-        self._governor.acts.let_go(held)
-        self.freed.set()
-
-    def _relinquish(self, held: Held) -> None:
-        """Another worker may have the run by now: begin nothing. If none has, the claimer finds it again."""
-        self._let_go(held)
-        self._roles.doubt()
+    # -- faults ----------------------------------------------------------------------------------------------------
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -462,17 +391,6 @@ class Advancer:
     def _park_at_fault(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
-
-    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists | p.Retired) -> None:
-        """A run has come to a place at which it, or another of its name, had a child before: this one, or another."""
-        key, generation = held.key, held.generation
-        message = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
-        if message is not None:
-            await patiently(partial(self._committer.commit, p.Deliver(key, message)))
-            self.delivered(key)
-        self.give_turn(
-            held
-        )  # a retried run keeps its lease for this: who dies before it is told has its next holder ask
 
     # -- time ------------------------------------------------------------------------------------------------------
 

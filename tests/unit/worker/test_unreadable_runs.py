@@ -149,7 +149,7 @@ def test_a_warm_run_whose_inbox_cannot_be_read_is_parked(virtual: Ground, monkey
     async def main(ground: Ground) -> None:
         async with ground.engine(waits) as app:
             assert app.worker is not None
-            app.worker.advancer._warm._limit = 10
+            app.worker.advancer._runs._warm._limit = 10
             for name in ("bad", *NAMES):
                 await app.start(waits, id=name)
                 await rested(app, name)
