@@ -30,10 +30,21 @@ REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, STEERED + 1, STEERED + 2, S
 MOVED_BY_HAND: Final = frozenset(
     {
         ("abandoned", "news"),
+        ("acting", "news"),
         ("blocked", "news"),
-        ("committing", "found")...,
+        ("checking", "abandoned"),
+        ("checking", "news"),
+        ("committing", "doubted"),
+        ("committing", "found"),
+        ("committing", "news"),
+        ("concluding", "abandoned"),
+        ("concluding", "doubted"),
+        ("concluding", "news"),
         ("due", "news"),
+        ("due", "unasked"),
+        ("over", "abandoned"),
         ("over", "news"),
+        ("probing", "news"),
     }
 )
 """Transitions of calls that are rare here: tests/unit/gate/test_call.py and the gate's own tests make them."""
