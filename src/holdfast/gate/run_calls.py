@@ -113,6 +113,18 @@ class RunCalls:
                 return
         self.closings.append(closing)
 
+    def before_turn(self) -> tuple[tuple[Closing, ...], int]:
+        """What ``undo_turn`` must have back."""
+        return tuple(self.closings), self.writes
+
+    def undo_turn(self, before: tuple[tuple[Closing, ...], int]) -> None:
+        """The turn is not committed: what it did here is forgotten, and what happened before is not."""
+        self.closings[:], self.writes = before
+
+    def put_back(self, closings: Sequence[Closing]) -> None:
+        """A commit that carried these was refused: they come before what has gathered since."""
+        self.closings[:0] = closings
+
     def take_closings(self) -> tuple[Closing, ...]:
         """What the next commit carries; from now on it is that commit's matter."""
         closings, self.closings = tuple(self.closings), []

@@ -222,15 +222,15 @@ class Advancer:
         except Exception as error:
             self._fail(held, "cannot be advanced", error, arrivals)
             return
-        closings, writes = ([], 0) if held.gate is None else (list(held.gate.closings), held.gate.writes)
+        before = None if held.gate is None else held.gate.before_turn()
         try:
             if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
                 self._commit(held, self._executions.plan(held, turn, self._governor))
             else:
                 self._set_alarm(held)
         except Exception as error:
-            if held.gate is not None:  # what the turn did to it is forgotten with the turn; what happened before is not
-                held.gate.closings, held.gate.writes = closings, writes
+            if held.gate is not None:
+                held.gate.undo_turn(before or ((), 0))
             self._fail(held, "cannot be planned", error, arrivals)
 
     def _fail(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:

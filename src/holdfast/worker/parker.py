@@ -82,15 +82,15 @@ class Parker:
             self._push(partial(self._record, held, loaded, reason))
 
     def _record(self, held: Held, loaded: p.Loaded, reason: str) -> None:
-        closings = [] if held.gate is None else list(held.gate.closings)
+        before = None if held.gate is None else held.gate.before_turn()
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
             turn = self._executions.advance(held, held.arrivals, resume=False)
             work = self._executions.plan(held, turn, None)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
-            if held.gate is not None:
-                held.gate.closings = closings
+            if held.gate is not None and before is not None:
+                held.gate.undo_turn(before)
             self.park(held, reason)
             return
         held.arrivals.clear()
@@ -128,5 +128,5 @@ class Parker:
 
     def _answered(self, held: Held, closings: tuple[Closing, ...], answer: p.Answer | Exception) -> None:
         if closings and held.gate is not None and not isinstance(answer, p.Advanced):
-            held.gate.closings[:0] = closings  # refused: they go alone when the run is let go
+            held.gate.put_back(closings)  # they go alone when the run is let go
         self._let_go(held)

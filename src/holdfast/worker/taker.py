@@ -130,8 +130,10 @@ class Taker(Role):
         """Work that cannot be read must not keep the rest: its run is parked, and offers it anew when it goes on."""
         name, of = work.name, f"of run {work.key.run}, tenant {work.key.tenant},"
         log.error("the queued step %s %s cannot be read", name, of, exc_info=error)
-        told = f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
-        reason = f"{told}: resume the run to have it offered anew."
+        problem = (
+            f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
+        )
+        reason = f"{problem}: resume the run to have it offered anew."
         await patiently(partial(self._store.pause, work.key, reason, self._clock.now()))
         self._committer.submit(p.Withdraw(work.key, work.position), lambda _: self._delivered(work.key))
 
