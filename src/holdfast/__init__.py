@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from holdfast.client.evidence import verify_evidence
     from holdfast.client.handle import RunHandle
     from holdfast.client.sync import SyncHoldfast
+    from holdfast.gate.effects import Cost, DidNotHappen, Happened
     from holdfast.gate.policy.policy import Policy
     from holdfast.gate.receipts import Receipt
     from holdfast.journal.payload import RetryPolicy
-    from holdfast.programs.function.actions import Cost, DidNotHappen, Happened, action
+    from holdfast.programs.function.actions import action
     from holdfast.programs.function.calls import (
         continue_as_new,
         join_set,
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
     from holdfast.worker.worker import WorkerOptions
 
 _HOMES = {
-    "Cost": "holdfast.programs.function.actions",
-    "DidNotHappen": "holdfast.programs.function.actions",
-    "Happened": "holdfast.programs.function.actions",
+    "Cost": "holdfast.gate.effects",
+    "DidNotHappen": "holdfast.gate.effects",
+    "Happened": "holdfast.gate.effects",
     "Holdfast": "holdfast.client.engine",
     "Policy": "holdfast.gate.policy.policy",
     "Receipt": "holdfast.gate.receipts",

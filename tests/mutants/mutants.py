@@ -183,16 +183,16 @@ MUTANTS: Final = (
     Mutant(
         "promise-id-reused",
         "src/holdfast/kernel",
-        "self._next_child += 1",
-        "self._next_child += self._next_child == 0",
+        "self.next_child += 1",
+        "self.next_child += self.next_child == 0",
         (KERNEL, LAWS, SIMULATOR),
     ),
     Mutant(
         "step-begun-before-its-intent",
         "src/holdfast/worker",
-        "        for promise in work.abandon:\n            self._undertakings.call_off(held, promise)\n",
-        "        for promise in work.abandon:\n            self._undertakings.call_off(held, promise)\n"
-        "        for request in work.invoke:\n            self._undertakings.begin(held, request)\n"
+        "        for promise in work.abandon:\n            self._dispatcher.call_off(held, promise)\n",
+        "        for promise in work.abandon:\n            self._dispatcher.call_off(held, promise)\n"
+        "        for request in work.invoke:\n            self._dispatcher.begin(held, request)\n"
         "        work.invoke.clear()\n",
         (SIMULATOR,),
     ),
@@ -353,8 +353,8 @@ MUTANTS: Final = (
     Mutant(
         "judged-twice-at-once",
         "src/holdfast/worker",
-        "gate.passing.add(promise)",
-        "gate.passing.discard(promise)",
+        'held.gate_of_run().move(call, "decided")',
+        "None",
         (SIMULATOR,),
     ),
     Mutant(
@@ -381,7 +381,7 @@ MUTANTS: Final = (
     Mutant(
         "a-repetition-hides-the-first",
         "src/holdfast/worker/gate/governor.py",
-        "gate.carry(entries.unknown(case, before))",
+        "calls.carry(entries.unknown(held, call, before, now))",
         "None",
         (Judge("unknown outcomes", ("tests/unit/worker/test_unknown_outcomes.py", "-k", "safe_to_repeat")),),
     ),
@@ -423,7 +423,7 @@ MUTANTS: Final = (
     Mutant(
         "a-forged-answer-is-acted-on",
         "src/holdfast/worker/gate/governor.py",
-        "if unwitnessed := gate.unwitnessed(promise):",
+        "if unwitnessed := call.unwitnessed:",
         "if unwitnessed := []:",
         (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
     ),

@@ -144,7 +144,7 @@ def _asked(simulation: Simulation, run: p.Run, call: e.InvokeScheduled) -> tuple
     assert isinstance(action, Action)
     data = simulation.store.plain(run.key.tenant, call.input)
     arguments = action.arguments(Payload(data, call.input.codec))
-    proposal = action.propose(arguments, Pending(call, None, 0).request().name)
+    proposal = action.proposal_of(arguments, Pending(call, None, 0).request().name)
     return action.name, proposal.request, proposal.key
 
 

@@ -68,7 +68,7 @@ class Outside:
     ) -> Deed:
         """Begin an act, if it may begin."""
         promise = performance.promise
-        proposal = action.propose(arguments, performance.name)
+        proposal = action.proposal_of(arguments, performance.name)
         place = (performance.key.tenant, proposal.key)
         about = f"act {proposal.key} of run {performance.key.run}"
         if performance.info.key != proposal.key:

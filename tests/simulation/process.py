@@ -115,7 +115,7 @@ class Body(World):
         """A probe: what was done under this name?"""
         if self.process.store.dead:
             await self.simulation.graves.rest()
-        key = action.propose({"name": name, "lane": "", "manner": ""}, _current("a probe").name).key
+        key = action.proposal_of({"name": name, "lane": "", "manner": ""}, _current("a probe").name).key
         await asyncio.sleep(self.simulation.source.choice((0.001, 0.1, 2.0)))
         self.simulation.reached["probed"] += 1
         if self.simulation.faults.happens(0.1):

@@ -16,6 +16,8 @@ from typing import Final
 
 import pytest
 
+from holdfast.gate import run_calls
+from holdfast.gate.call import TRANSITIONS, CallEvent, CallState, next_state
 from holdfast.journal.events import EVENTS
 from tests.simulation.gated import MANNERS
 from tests.simulation.simulate import simulate
@@ -25,6 +27,27 @@ SEEDS: Final = 1000
 CHUNK: Final = 50
 REACHING: Final = range(300)
 REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, STEERED + 1, STEERED + 2, STEERED + 3)
+MOVED_BY_HAND: Final = frozenset(
+    {
+        ("abandoned", "news"),
+        ("acting", "news"),
+        ("blocked", "news"),
+        ("checking", "abandoned"),
+        ("checking", "news"),
+        ("committing", "doubted"),
+        ("committing", "found"),
+        ("committing", "news"),
+        ("concluding", "abandoned"),
+        ("concluding", "doubted"),
+        ("concluding", "news"),
+        ("due", "news"),
+        ("due", "unasked"),
+        ("over", "abandoned"),
+        ("over", "news"),
+        ("probing", "news"),
+    }
+)
+"""Transitions of calls that are rare here: tests/unit/gate/test_call.py and the gate's own tests make them."""
 STEERED_SEEDS: Final = range(STEERED, STEERED + 60)
 
 SAID: Final = (
@@ -165,12 +188,24 @@ def test_longer_plans_keep_the_laws_too(seed: int) -> None:
     simulate(seed, 10)
 
 
-def test_the_simulation_reaches_what_it_must() -> None:
-    """Every event, every kind of death and every refusal happens: a simulator that has gone tame fails here."""
+def test_the_simulation_reaches_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every event, every kind of death and every refusal happens: a simulator that has gone tame fails here.
+
+    So do the transitions of calls at the gate. One that the table does not have would have parked a run.
+    """
     total: Counter[str] = Counter()
+    moves: set[tuple[str, str]] = set()
+
+    def recorded(state: CallState, event: CallEvent) -> CallState:
+        moves.add((state, event))
+        return next_state(state, event)
+
+    monkeypatch.setattr(run_calls, "next_state", recorded)
     for seed in REACHING:
         total += simulate(seed)
     assert [what for what in REACHED if not total[what]] == []
+    table = {(state, event) for state, row in TRANSITIONS.items() for event in row}
+    assert table - moves <= MOVED_BY_HAND
 
 
 def test_a_seed_gives_the_same_simulation_every_time_in_one_process() -> None:

@@ -102,18 +102,18 @@ async def engine(store: str | p.Store) -> AsyncIterator[Holdfast]:
 def wakes_counted(app: Holdfast, counts: Counts) -> Iterator[None]:
     """How often a run's end wakes the claimer, which then asks the store for more work."""
     assert app.worker is not None
-    advancer = app.worker.advancer
-    wake = advancer.wake_claimer
+    worker = app.worker
+    wake = worker.wake_claimer
 
     def counted() -> None:
         counts.wakes += 1
         wake()
 
-    advancer.wake_claimer = counted
+    worker.wake_claimer = counted  # type: ignore[method-assign]
     try:
         yield
     finally:
-        advancer.wake_claimer = wake
+        worker.wake_claimer = wake  # type: ignore[method-assign]
 
 
 async def on_sqlite(path: Path, runs: int, flow: Workflow[[int], int] = sequence) -> tuple[Counts, list[e.Event]]:

@@ -330,7 +330,7 @@ class Holdfast:
     def wake_sealer(self) -> None:
         """The audit has a new entry."""
         if self.worker is not None and self.worker.running:
-            self.worker.advancer.wake_sealer()
+            self.worker.wake_sealer()
 
     def hint(self) -> None:
         """Something may have changed in the store."""

@@ -111,8 +111,8 @@ def judge(
     counts = proposal.writes and attempt == 1 and not known.own  # all attempts of a call are one write
     most = policy.max_writes(run.tenant, run.workflow) if counts else None
     if most is not None and run.writes >= most:
-        told = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
-        return Refuse("ActionDenied", "caps", told)
+        reason = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
+        return Refuse("ActionDenied", "caps", reason)
     ruling = ruling or policy.decide(proposal, run, now)
     match ruling.effect:
         case "allow":
@@ -137,8 +137,8 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Judgement
         if verdict == HAPPENED:
             return Recall(receipt, task)
         if verdict == GIVEN_UP:
-            told = f"{task.answers[-1].who} gave it up: {task.answers[-1].reason or 'no reason was given'}"
-            return Refuse("ApprovalRejected", "outcome", told)
+            reason = f"{task.answers[-1].who} gave it up: {task.answers[-1].reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "outcome", reason)
         if verdict == DID_NOT_HAPPEN:
             return None
     if has_probe and not known.probed:
@@ -157,16 +157,16 @@ def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: TaskRow |
     if task.proposal != proposal.digest() or not _is_enough(task, wanted):
         return Ask(ruling, task if task.status == "requested" else None)
     if is_expired(task, now) or task.status == "expired":
-        told = f"nobody answered approval {task.id} in time"
+        reason = f"nobody answered approval {task.id} in time"
         expired = task if task.status == "requested" else None
-        return Refuse("ApprovalExpired", "approval", told, ruling.rule, ruling.policy, expired)
+        return Refuse("ApprovalExpired", "approval", reason, ruling.rule, ruling.policy, expired)
     match task.status:
         case "approved":
             return None
         case "rejected":
             said = task.answers[-1]
-            told = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
-            return Refuse("ApprovalRejected", "approval", told, ruling.rule, ruling.policy)
+            reason = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
+            return Refuse("ApprovalRejected", "approval", reason, ruling.rule, ruling.policy)
         case "cancelled":
             return Ask(ruling)
         case _:

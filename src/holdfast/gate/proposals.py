@@ -44,8 +44,8 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
             repr(self.cost_estimate),
         )
         # Each with its length before it: no two proposals are written alike.
-        told = "".join([f"{len(text)}:{text}" for text in texts])
-        return hashlib.sha256(told.encode() + self.request).digest()
+        written = "".join([f"{len(text)}:{text}" for text in texts])
+        return hashlib.sha256(written.encode() + self.request).digest()
 
 
 class RunFacts(msgspec.Struct, frozen=True, gc=False):

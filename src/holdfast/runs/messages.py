@@ -41,7 +41,7 @@ def settled(
     return Message("settled", _write(body), at, id)
 
 
-class Stirred(msgspec.Struct, frozen=True, gc=False):
+class CallChanged(msgspec.Struct, frozen=True, gc=False):
     """Something changed for a call at the gate, no matter of the kernel's: a task was answered, a receipt closed."""
 
     promise_id: PromiseId
@@ -54,7 +54,7 @@ def answered(task: TaskRow, at: int) -> Message:
     return Message("answered", _write(body), at, f"task:{task.id}:{task.version}")
 
 
-def stirred(receipt: ReceiptRow, at: int) -> Message:
+def receipt_closed(receipt: ReceiptRow, at: int) -> Message:
     """A receipt of the run was closed after its worker had lost the run."""
     return Message("stirred", _write([receipt.root, receipt.position]), at)
 
@@ -66,7 +66,7 @@ def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
     return Message("failed", _write(body), at)
 
 
-def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
+def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
     """The message as the kernel's arrival; None where it is about a promise of an earlier lineage of the run.
 
     Raises StoreCorrupt where it is no message.
@@ -88,9 +88,9 @@ def read(message: Message, run: PromiseId) -> Arrival | Stirred | None:
                 _, position, attempt, started_at, after, failure, *begun_before = fields
                 return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *begun_before)
             case "answered":
-                return Stirred(run.child(fields[1]), msgspec.json.decode(fields[2], type=TaskRow))
+                return CallChanged(run.child(fields[1]), msgspec.json.decode(fields[2], type=TaskRow))
             case "stirred":
-                return Stirred(run.child(fields[1]))
+                return CallChanged(run.child(fields[1]))
             case other:
                 raise ValueError(f"unknown kind {other!r}")
     except (cbor2.CBORError, msgspec.MsgspecError, ValueError, TypeError, IndexError) as error:

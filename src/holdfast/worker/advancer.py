@@ -14,39 +14,40 @@ from functools import partial
 from typing import Any
 
 from holdfast.errors import AuthorError, StoreCorrupt
+from holdfast.gate.call import Call
+from holdfast.gate.effects import Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.checkpoint import CheckpointUnusable
-from holdfast.programs.function.decorators import Step
-from holdfast.runs import children
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
 from holdfast.store.patience import patiently
 from holdfast.worker.dispatcher import Dispatcher
-from holdfast.worker.errands import outcome_of
 from holdfast.worker.executions import Executions
-from holdfast.worker.gate.calls import Clearance
 from holdfast.worker.gate.governor import Governor
+from holdfast.worker.gate.settler import Floor
 from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
+from holdfast.worker.held_runs import HeldRuns
 from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
-from holdfast.worker.parker import Parker, told
+from holdfast.worker.parker import Parker, describe
 from holdfast.worker.performer import Performer
 from holdfast.worker.pump import Pump
 from holdfast.worker.turn_plan import Plan
-from holdfast.worker.warm_cache import WarmCache
 
 log = logging.getLogger("holdfast.worker")
 
 Ended = Callable[[p.Key, str, e.Event], None]
-"""Told of a run that ended here: its key, its workflow and its last event."""
+"""Called for a run that ended here: its key, its workflow and its last event."""
 
 
 class Advancer:
-    """Takes turns of the runs that this worker leases. ``ended`` is told of every run that ends here."""
+    """Takes turns of the runs that this worker leases. ``ended`` is called for every run that ends here; ``make_gate``
+    makes the governor that stands on this."""
 
     def __init__(
         self,
@@ -54,64 +55,54 @@ class Advancer:
         committer: Committer,
         performer: Performer,
         executions: Executions,
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         ended: Ended,
         lease: LocalLease,
-        governor: Governor,
+        make_gate: Callable[[Floor], Governor],
+        roles: Roles,
         *,
         warm_limit: int,
         crash_limit: int,
     ) -> None:
-        self.held: dict[p.Key, Held] = {}
-        self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
-        self.wake_claimer: Callable[[], None] = lambda: None
-        self.wakes_at: Callable[[int], None] = lambda _: None  # told when a run that was handed back is to be woken
-        self.wake_taker: Callable[[], None] = lambda: None
-        self.wake_sealer: Callable[[], None] = lambda: None
-        self.doubt: Callable[[], None] = lambda: None
         self._store = store
         self._committer = committer
         self._executions = executions
         self._clock = executions.clock
         self._ended = ended
         self._lease = lease
-        self._governor = governor
-        governor.stand_on(self)
-        executions.gate = governor
+        self._roles = roles
+        self._governor = make_gate(self)
+        self._runs = HeldRuns(self._governor.acts, roles.doubt, warm_limit)
+        self.held = self._runs.by_key
+        self.freed = self._runs.freed
         self._crash_limit = crash_limit
-        self._undertakings = Dispatcher(performer, committer, executions.clock, steps, governor.acts, self.arrive)
-        self._warm = WarmCache(warm_limit)
+        self._dispatcher = Dispatcher(performer, committer, executions.clock, steps, self._governor.acts, self.arrive)
         self._pump = Pump()
         self._push = self._pump.push
-        self._parker = Parker(store, committer, executions, self._push, self._let_go)
-        self._handovers = Handovers(store, executions.clock, steps, self._let_go)
+        self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
+        self._handovers = Handovers(store, executions.clock, steps, self._runs.let_go)
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
-        self._nursery = Opener(executions, committer, self._push, self._born, lambda: self.wake_claimer())
+        self._messenger = Messenger(
+            store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
+        )
+        self._opener = Opener(executions, self._governor, committer, self._push, self._born, roles.wake_claimer)
         self._loads: set[asyncio.Task[None]] = set()
-        self._closed = False
 
     # -- what others tell it -------------------------------------------------------------------------------------
 
     def take(self, run: p.Run) -> bool:
         """Hold a run that was just claimed; True where its journal must be loaded and given to ``loaded``."""
-        held = Held(run)
-        self.held[run.key] = held
-        self._warm.give(held, run)
-        return held.warm is None
+        return self._runs.take(run).warm is None
 
     def holds(self, run: p.Run) -> bool:
         """Whether this very lease of the run is held here: an older one may be on its way out."""
-        return self._of_lease(run) is not None
-
-    def _of_lease(self, run: p.Run) -> Held | None:
-        held = self.held.get(run.key)
-        return held if held is not None and held.epoch == run.epoch else None
+        return self._runs.of_lease(run) is not None
 
     def loaded(
         self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
     ) -> None:
         """Give a taken run its journal (None where it was warm), its inbox and what it has at the gate; it goes on."""
-        held = self._of_lease(run)
+        held = self._runs.of_lease(run)
         if held is None or held.dropped:
             return
         if governed is not None:
@@ -128,12 +119,12 @@ class Advancer:
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
         """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
-        if (held := self._of_lease(run)) is not None and not held.dropped:
+        if (held := self._runs.of_lease(run)) is not None and not held.dropped:
             self._parker.unreadable(held, what, error)
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
-        self._nursery.begin(birth, owner, done)
+        self._opener.begin(birth, owner, done)
 
     def arrive(self, held: Held, arrival: Arrival) -> None:
         """Something happened to a held run."""
@@ -153,7 +144,7 @@ class Advancer:
             held.pause = reason
             self._schedule(held)
 
-    def stir(self, held: Held) -> None:
+    def give_turn(self, held: Held) -> None:
         """Something about a held run must be judged again."""
         if not held.dropped:
             self._schedule(held)
@@ -176,15 +167,14 @@ class Advancer:
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
-        for held in [*self.held.values(), *self._nursery.unborn]:
-            self._let_go(held)
-        self._nursery.unborn.clear()
+        for held in [*self.held.values(), *self._opener.unborn]:
+            self._runs.let_go(held)
+        self._opener.unborn.clear()
 
     def close(self) -> None:
         """Forget everything, running none of it."""
-        self._closed = True
         self.lose_all()
-        self._warm.clear()
+        self._runs.close()
         for task in self._loads:
             task.cancel()
 
@@ -202,13 +192,13 @@ class Advancer:
         try:
             if loaded is not None:
                 self._executions.resume(held, loaded)
-                self._undertakings.inherit(held)
+                self._dispatcher.inherit(held)
             else:
                 held.warm_up()
         except CheckpointUnusable:
             self._background(self._load_whole(held, inbox))
         except AuthorError as error:
-            self._background(self._handovers.offer(held, told(error), partial(self._parker.unbuilt, held, error)))
+            self._background(self._handovers.offer(held, describe(error), partial(self._parker.unbuilt, held, error)))
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:
@@ -247,20 +237,20 @@ class Advancer:
         try:
             turn = self._executions.advance(held, arrivals, resume=held.pause is None)
         except AuthorError as error:
-            self._park_at_fault(held, arrivals, told(error))
+            self._park_at_fault(held, arrivals, describe(error))
             return
         except Exception as error:
             self._fail(held, "cannot be advanced", error, arrivals)
             return
-        closings, writes = ([], 0) if held.gate is None else (list(held.gate.closings), held.gate.writes)
+        before = None if held.gate is None else held.gate.before_turn()
         try:
             if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
-                self._commit(held, self._executions.plan(held, turn))
+                self._commit(held, self._executions.plan(held, turn, self._governor))
             else:
                 self._set_alarm(held)
         except Exception as error:
-            if held.gate is not None:  # what the turn did to it is forgotten with the turn; what happened before is not
-                held.gate.closings, held.gate.writes = closings, writes
+            if held.gate is not None:
+                held.gate.undo_turn(before or ((), 0))
             self._fail(held, "cannot be planned", error, arrivals)
 
     def _fail(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:
@@ -269,23 +259,23 @@ class Advancer:
         if held.dropped:
             return
         if held.committing:  # where a commit is under way, whoever takes the run anew finds the same, and parks it
-            self._relinquish(held)
+            self._runs.relinquish(held)
         else:
-            self._park_at_fault(held, arrivals, told(error, "engine"))
+            self._park_at_fault(held, arrivals, describe(error, "engine"))
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
         gate = held.gate
-        if gate is not None and (gate.restless or gate.is_expired(self._clock.now())):
+        if gate is not None and (gate.wants_turn or gate.is_expired(self._clock.now())):
             return False
-        if held.steps or (gate is not None and gate.busy):
+        if held.steps or (gate is not None and gate.is_moving):
             return True
         return held.pause is None and self._executions.is_due_soon(held)
 
     def _commit(self, held: Held, work: Plan) -> None:
         held.committing = True
         for promise in work.abandon:
-            self._undertakings.call_off(held, promise)
+            self._dispatcher.call_off(held, promise)
         self._committer.submit(work.change, partial(self._answered, held, work))
 
     def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
@@ -298,7 +288,7 @@ class Advancer:
 
     def _heed(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         if work.closings and not isinstance(answer, p.Advanced):
-            self._governor.acts.salvage(held, work.closings)
+            self._governor.acts.let_go(held, work.closings)
         if held.dropped:
             if isinstance(answer, p.Advanced):  # acts that were cleared meanwhile are closed as not begun
                 work.follow(answer.also)
@@ -309,7 +299,7 @@ class Advancer:
             if isinstance(answer, Exception):
                 self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
-                self._relinquish(held)
+                self._runs.relinquish(held)
                 work.forsake()
             return
         change = work.change
@@ -317,15 +307,15 @@ class Advancer:
             held.version = change.segment.first + change.segment.count
             held.head = change.segment.head
         held.consumed = change.consumed
-        if work.passages or work.closings:
-            self.wake_sealer()
+        if work.is_gated:
+            self._roles.wake_sealer()
         if answer.pause is not None:
             held.pause = answer.pause
         if work.ending is not None:
-            self._let_go(held)
+            self._runs.let_go(held)
             work.follow(answer.also)
             self._ended(held.key, held.workflow, work.ending)
-            self._wake_others(work)
+            self._messenger.wake_others(work)
             return
         self._carry_on(held, work, answer)
 
@@ -333,61 +323,39 @@ class Advancer:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
             work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
-            self._wake_others(work)
+            self._messenger.wake_others(work)
             return
         held.fresh = False
-        for errand, reply in zip(work.errands, answer.also, strict=False):
-            if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
-                held.arrivals.append(settled)
-            elif isinstance(errand.change, p.Start) and (
-                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
-            ):
-                self._background(self._meet_again(held, errand.change, reply))
-        if work.errands:
-            self._wake_others(work)
-        if work.passages:
+        if work.attached:
+            self._messenger.settle_errands(held, work, answer)
+            self._messenger.wake_others(work)
             work.follow(answer.also)
             if held.dropped:  # its lease has lapsed
                 return
         if answer.released and not held.arrivals:
-            self._give_back(held)
+            self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
-                self.wakes_at(due)
+                self._roles.wake_claimer_at(due)
             return
         if answer.released:  # an arrival came in while the lease was given up: take the run again, with all it has
-            self._let_go(held)
-            self.wake_claimer()
+            self._runs.let_go(held)
+            self._roles.wake_claimer()
             return
         if work.invoke and not self._lease.alive():
-            self._relinquish(held)
+            self._runs.relinquish(held)
             return
         for request in work.invoke:
-            self._undertakings.begin(held, request)
+            self._dispatcher.begin(held, request)
         if answer.arrived > held.through and held.pause is None:
             self._inboxes.fetch(held)
-        if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.restless):
+        if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.wants_turn):
             self._schedule(held)
         else:
             self._set_alarm(held)
 
-    def _wake_others(self, work: Plan) -> None:
-        """What came also may concern others: runs held here are told, the rest is claimed, work is the taker's."""
-        for errand in work.errands:
-            if isinstance(errand.change, p.Deliver):
-                self.delivered(errand.change.key)
-            elif isinstance(errand.change, p.Start):
-                self.wake_claimer()
-            else:  # work was offered, or withdrawn while it may be under way here
-                self.wake_taker()
-
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""
-        held = self.held.get(key)
-        if held is not None and not held.dropped:
-            if not held.committing and held.execution is not None:
-                self._inboxes.fetch(held)
-        else:
-            self.wake_claimer()
+        self._messenger.delivered(key)
 
     def _next_generation(self, held: Held, renewal: p.Renewal) -> None:
         if held.dropped or held.execution is None:
@@ -412,7 +380,7 @@ class Advancer:
             elif not isinstance(answer, p.Exists | p.Retired):  # it may have been made all the same, and leased to us
                 work.forsake()
             if not isinstance(answer, p.Exists | p.Retired):
-                self.doubt()
+                self._roles.doubt()
             done(answer)
             return
         if start.owner is not None:
@@ -422,38 +390,18 @@ class Advancer:
 
     # -- acts ------------------------------------------------------------------------------------------------------
 
-    def perform_action(self, held: Held, clearance: Clearance) -> None:
+    def perform_effect(self, held: Held, call: Call) -> None:
         """Begin an act whose receipt is open, or its probe; where the lease has lapsed, nothing is begun."""
         if held.dropped:
             return
-        if self._lease.alive():
-            self._undertakings.act(held, clearance)
+        if not self._lease.alive():
+            self._runs.relinquish(held)
+        elif call.state == "probing":
+            self._dispatcher.probe(held, call)
         else:
-            self._relinquish(held)
+            self._dispatcher.act(held, call)
 
-    # -- giving up -------------------------------------------------------------------------------------------------
-
-    def _give_back(self, held: Held) -> None:
-        """The lease was released with the turn: keep the execution warm for a while."""
-        if self.held.get(held.key) is held:  # it may be leased again here before this is answered
-            del self.held[held.key]
-        self.freed.set()
-        if held.pause is None and not self._closed:
-            self._warm.keep(held)
-        else:
-            held.drop()
-
-    def _let_go(self, held: Held) -> None:
-        if self.held.get(held.key) is held:
-            del self.held[held.key]
-        held.drop()
-        self._governor.acts.salvage(held)
-        self.freed.set()
-
-    def _relinquish(self, held: Held) -> None:
-        """Another worker may have the run by now: begin nothing. If none has, the claimer finds it again."""
-        self._let_go(held)
-        self.doubt()
+    # -- faults ----------------------------------------------------------------------------------------------------
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -463,15 +411,6 @@ class Advancer:
     def _park_at_fault(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         self._parker.forget_turn(held, arrivals)
         self._background(self._parker.record(held, reason))
-
-    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists | p.Retired) -> None:
-        """A run has come to a place at which it, or another of its name, had a child before: this one, or another."""
-        key, generation = held.key, held.generation
-        told = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
-        if told is not None:
-            await patiently(partial(self._committer.commit, p.Deliver(key, told)))
-            self.delivered(key)
-        self.stir(held)  # a retried run keeps its lease for this: who dies before it is told has its next holder ask
 
     # -- time ------------------------------------------------------------------------------------------------------
 

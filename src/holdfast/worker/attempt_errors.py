@@ -53,22 +53,22 @@ def is_unknown(error: BaseException, *, writes: bool) -> bool:
             return True
         if writes and _leaves_open(one):
             return True
-        found += [one.__cause__, one.__context__, _told(one, "reason"), *one.args]
+        found += [one.__cause__, one.__context__, _attribute(one, "reason"), *one.args]
     return False
 
 
 def _leaves_open(error: BaseException) -> bool:
-    status = _status(error) or _told(error, "code")  # urllib's calls it so
+    status = _status(error) or _attribute(error, "code")  # urllib's calls it so
     return isinstance(status, int) and status in _OPEN_STATUSES
 
 
 def _status(error: BaseException) -> int | None:
     """The HTTP status behind an error of httpx, requests or aiohttp."""
-    status = _told(_told(error, "response"), "status_code") or _told(error, "status")
+    status = _attribute(_attribute(error, "response"), "status_code") or _attribute(error, "status")
     return status if isinstance(status, int) else None
 
 
-def _told(error: object, name: str) -> Any:
+def _attribute(error: object, name: str) -> Any:
     """What an error of a library says of itself. Asking must not fail: the attempt would end without any arrival."""
     try:
         return getattr(error, name, None)

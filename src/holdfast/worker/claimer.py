@@ -51,9 +51,6 @@ class Claimer(Role):
         self._capacity = capacity
         self._lease = lease
         self._doubts = 0
-        advancer.wake_claimer = self.wake
-        advancer.wakes_at = self.expect
-        advancer.doubt = self.doubt
 
     @property
     def room(self) -> int:
@@ -159,11 +156,11 @@ class Claimer(Role):
         """Tell held runs of messages and pauses that came through other processes."""
         if not self._advancer.held:
             return
-        stirred = await self._store.arrivals(self._worker)
-        for run in stirred:
+        changed = await self._store.arrivals(self._worker)
+        for run in changed:
             if run.pause is not None:
                 self._advancer.paused(run.key, run.pause)
-        keys = [run.key for run in stirred if run.pause is None and run.key in self._advancer.held]
+        keys = [run.key for run in changed if run.pause is None and run.key in self._advancer.held]
         if keys:
             for key, inbox in (await self._store.messages(keys)).items():
                 self._advancer.receive(key, inbox)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from holdfast.errors import EngineError
+from holdfast.gate.call import Call, is_unaccounted
+from holdfast.gate.effects import Performable
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, Begun, Settled
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.decorators import Step
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
-from holdfast.worker.gate.calls import Clearance
-from holdfast.worker.gate.entries import is_unaccounted
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome, Performance, Performer
 from holdfast.worker.turn_plan import is_local
@@ -29,7 +28,7 @@ class Dispatcher:
         performer: Performer,
         committer: Committer,
         clock: Clock,
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         acts: Acts,
         arrive: Callable[[Held, Arrival], None],
     ) -> None:
@@ -93,30 +92,52 @@ class Dispatcher:
         if performance is not None:
             performance.cancel()
 
-    def act(self, held: Held, clearance: Clearance) -> None:
-        """Begin an act whose receipt is open, or its probe."""
-        case = clearance.case
-        probe = case.action.probe if clearance.probing else None
-        clearance.performance = self._performer.perform(
-            case.action if probe is None else probe,
+    def act(self, held: Held, call: Call) -> None:
+        """Begin an act whose receipt is open."""
+        call.attempt = self._performer.perform(
+            call.effect,
             held.key,
-            case.promise,
-            case.request.attempt,
-            case.request.input,
+            call.promise,
+            call.request.attempt,
+            call.request.input,
             self._acted,
             lambda *_: None,
-            (held, clearance),
-            call=case.call if probe is None else None,
-            act=case.proposal.key,
-            mark=case.request.mark,
-            uncut=probe is None,
-            begun_before=held.gate is not None and is_unaccounted(held.gate.receipts.get(case.promise), case.promise),
+            (held, call),
+            given=call.given,
+            act=call.proposal.key,
+            mark=call.request.mark,
+            uncut=True,
+            begun_before=call.repeats,
         )
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:
-        held, clearance = performance.owner
-        self._acts.finish(held, clearance, outcome)
-        clearance.performance = None  # the two hold each other: only the garbage collector could part them
+        held, call = performance.owner
+        self._acts.finish(held, call, outcome)
+        call.attempt = None  # breaks a reference cycle: the attempt holds the call
+
+    def probe(self, held: Held, call: Call) -> None:
+        """Begin the probe of an attempt whose outcome is unknown."""
+        probe = call.effect.probe
+        if probe is None:
+            raise EngineError(f"{call.effect.name} has no probe")
+        call.attempt = self._performer.perform(
+            probe,
+            held.key,
+            call.promise,
+            call.request.attempt,
+            call.request.input,
+            self._probed,
+            lambda *_: None,
+            (held, call),
+            act=call.proposal.key,
+            mark=call.request.mark,
+            begun_before=is_unaccounted(call.earlier, call.promise),
+        )
+
+    def _probed(self, performance: Performance, outcome: Outcome) -> None:
+        held, call = performance.owner
+        call.attempt = None  # breaks a reference cycle: the attempt holds the call
+        self._acts.finish_probe(held, call, outcome)
 
 
 def _is_inherited(held: Held, promise: PromiseId) -> bool:

@@ -41,7 +41,6 @@ class Executions:
         self._workflows = workflows
         self._entropy = entropy
         self._watchdog = watchdog
-        self.gate: Gate | None = None
         self._checkpoint_events = checkpoint_events
         self._complaints: set[str] = set()
         self._digests = {name: workflow.digest for name, workflow in workflows.items()}
@@ -100,10 +99,9 @@ class Executions:
         finally:
             self._watchdog.end()
 
-    def plan(self, held: Held, turn: Turn, *, judged: bool = True) -> Plan:
-        """What to commit of a turn, and what to do then. Where it is not ``judged``, no action is begun by it."""
+    def plan(self, held: Held, turn: Turn, gate: Gate | None) -> Plan:
+        """What to commit of a turn, and what to do then. Without a ``gate`` nothing is judged, and no effect begins."""
         now = self.clock.now()
-        gate = self.gate if judged else None
         return plan(
             held,
             held.live,

@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
+from holdfast.gate.effects import Performable
 from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.decorators import Step
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
@@ -28,7 +27,7 @@ class Handovers:
     """Declines runs. ``has_declined`` is whether it ever did: until then a claim need not look for what it declined."""
 
     def __init__(
-        self, store: p.Store, clock: Clock, steps: Mapping[str, Step[..., Any]], let_go: Callable[[Held], None]
+        self, store: p.Store, clock: Clock, steps: Mapping[str, Performable], let_go: Callable[[Held], None]
     ) -> None:
         self.has_declined = False
         self._store = store

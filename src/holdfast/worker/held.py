@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 from holdfast.errors import EngineError
+from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
@@ -14,7 +15,6 @@ from holdfast.programs.function.program import FunctionProgram
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
-from holdfast.worker.gate.calls import Gatehouse
 from holdfast.worker.performer import Performance
 
 
@@ -82,7 +82,7 @@ class Held:
         self.through = run.consumed
         self.execution: Execution | None = None
         self.warm: Execution | None = None  # what it goes on with, as soon as all is known that it must know
-        self.gate = Gatehouse(run.writes) if run.governed else None
+        self.gate = RunCalls(run.writes) if run.governed else None
         self.lineage = 0
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
         self.inherited: set[PromiseId] | None = None  # the steps that whoever held it before may have begun
@@ -100,10 +100,10 @@ class Held:
             raise EngineError(f"run {self.key.run} is not in memory")
         return self.execution
 
-    def gate_of_run(self) -> Gatehouse:
+    def gate_of_run(self) -> RunCalls:
         """Its side of the gate, from its first action on."""
         if self.gate is None:
-            self.gate = Gatehouse(0)
+            self.gate = RunCalls(0)
         return self.gate
 
     def learn(self, governed: Governed) -> None:
@@ -143,20 +143,21 @@ class Held:
         for position, message in inbox:
             if position > self.through:
                 arrival = messages.read(message, self.id)
-                if isinstance(arrival, messages.Stirred):
-                    self._stir(arrival)
+                if isinstance(arrival, messages.CallChanged):
+                    self._hear(arrival)
                 elif arrival is not None:
                     self.arrivals.append(arrival)
                 self.through = position
 
-    def _stir(self, stirred: messages.Stirred) -> None:
-        gate = self.gate_of_run()
-        if stirred.task is not None:
-            gate.learn([], [stirred.task])
-        else:
-            gate.unsure.add(stirred.promise_id)
-        if (request := self.live.request_of(stirred.promise_id)) is not None:
-            gate.again[stirred.promise_id] = request
+    def _hear(self, change: messages.CallChanged) -> None:
+        """Take in news of a call at the gate; the next turn judges it, if the run asks for it now."""
+        calls = self.gate_of_run()
+        if change.task is not None:
+            calls.learn([], [change.task])
+        if self.live.request_of(change.promise_id) is not None:
+            call = calls.call(change.promise_id)
+            call.stale = call.stale or change.task is None
+            calls.move(call, "news")
 
     def inline_step(self, promise: PromiseId) -> Step[..., Any] | None:
         """The step of this call, where the body brought it along. A run that is rebuilt has reached the call again."""

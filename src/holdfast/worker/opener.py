@@ -13,7 +13,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import CALLER_PATIENCE_SECONDS, Committer, Done
 from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held
-from holdfast.worker.turn_plan import Plan
+from holdfast.worker.turn_plan import Gate, Plan
 
 log = logging.getLogger("holdfast.worker")
 
@@ -30,6 +30,7 @@ class Opener:
     def __init__(
         self,
         executions: Executions,
+        gate: Gate,
         committer: Committer,
         push: Callable[[Callable[[], None]], None],
         born: Born,
@@ -37,6 +38,7 @@ class Opener:
     ) -> None:
         self.unborn: set[Held] = set()
         self._executions = executions
+        self._gate = gate
         self._committer = committer
         self._clock = executions.clock
         self._push = push
@@ -59,7 +61,7 @@ class Opener:
         """Take a new run's first turn before it exists; it exists only if the commit says so."""
         held = Held(birth.row(owner, self._clock.now()))
         try:
-            work = self._executions.plan(held, self._executions.begin(held, birth))
+            work = self._executions.plan(held, self._executions.begin(held, birth), self._gate)
         except Exception as error:  # it starts all the same, and is parked where that can be seen
             log.debug("the first turn of %s failed: %s", birth.key, error)
             work = None

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from holdfast.errors import HoldfastError, StoreCorrupt
+from holdfast.gate.run_calls import Closing
 from holdfast.kernel.arrivals import Arrival
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
@@ -19,7 +20,7 @@ from holdfast.worker.held import Held
 log = logging.getLogger("holdfast.worker")
 
 
-def told(error: Exception, otherwise: str = "") -> str:
+def describe(error: Exception, otherwise: str = "") -> str:
     """Why a run is parked: by its code where the error is one of ours, else by what went wrong and how."""
     if isinstance(error, HoldfastError):
         return f"{error.code}: {error}"
@@ -51,7 +52,7 @@ class Parker:
         """Park a run that cannot be made from its journal."""
         if not isinstance(error, HoldfastError):
             log.error("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant, exc_info=error)
-        self.park(held, told(error, "the run cannot be rebuilt"))
+        self.park(held, describe(error, "the run cannot be rebuilt"))
 
     def unreadable(self, held: Held, what: str, error: Exception) -> None:
         """Park a run of which the store has something that cannot be read."""
@@ -81,15 +82,15 @@ class Parker:
             self._push(partial(self._record, held, loaded, reason))
 
     def _record(self, held: Held, loaded: p.Loaded, reason: str) -> None:
-        closings = [] if held.gate is None else list(held.gate.closings)
+        before = None if held.gate is None else held.gate.before_turn()
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
             turn = self._executions.advance(held, held.arrivals, resume=False)
-            work = self._executions.plan(held, turn, judged=False)
+            work = self._executions.plan(held, turn, None)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
-            if held.gate is not None:
-                held.gate.closings = closings
+            if held.gate is not None and before is not None:
+                held.gate.undo_turn(before)
             self.park(held, reason)
             return
         held.arrivals.clear()
@@ -102,7 +103,7 @@ class Parker:
         segment: p.Segment | None,
         consumed: int,
         blobs: p.Blobs | None = None,
-        closings: tuple[p.CloseReceipt | p.Note, ...] = (),
+        closings: tuple[Closing, ...] = (),
     ) -> None:
         held.pause = reason
         log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
@@ -125,9 +126,7 @@ class Parker:
         held.committing = True
         self._committer.submit(change, partial(self._answered, held, closings))
 
-    def _answered(
-        self, held: Held, closings: tuple[p.CloseReceipt | p.Note, ...], answer: p.Answer | Exception
-    ) -> None:
+    def _answered(self, held: Held, closings: tuple[Closing, ...], answer: p.Answer | Exception) -> None:
         if closings and held.gate is not None and not isinstance(answer, p.Advanced):
-            held.gate.closings[:0] = closings  # refused: they go alone when the run is let go
+            held.gate.put_back(closings)  # they go alone when the run is let go
         self._let_go(held)

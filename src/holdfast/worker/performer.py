@@ -18,11 +18,10 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
+from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.actions import Action
-from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
@@ -33,8 +32,6 @@ from holdfast.worker.attempt_errors import is_terminal, is_unknown, retry_after
 from holdfast.worker.containment import Escaped
 
 Outcome = Settled | AttemptFailed
-Call = tuple[list[Any], dict[str, Any]]
-"""What a function is called with."""
 Report = Callable[["Performance", Outcome], None]
 Beats = Callable[["Performance", bytes], None]
 
@@ -59,7 +56,7 @@ class StepInfo(msgspec.Struct, frozen=True, gc=False):
 class Performance(msgspec.Struct):
     """One attempt. ``owner`` is whatever its caller wants to find again when it hears of it."""
 
-    step: Step[..., Any]
+    step: Performable
     key: Key
     promise: PromiseId
     attempt: int
@@ -68,7 +65,7 @@ class Performance(msgspec.Struct):
     beats: Beats
     owner: Any
     loop: asyncio.AbstractEventLoop
-    call: Call | None = None  # the arguments, where they were read before
+    given: Arguments | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
     mark: str = ""  # tells it from other calls that had its place
     uncut: bool = False  # once begun, it is never called off
@@ -105,7 +102,7 @@ class Performance(msgspec.Struct):
     @property
     def writes(self) -> bool:
         """Whether it does something outside that must not be done twice: an act that writes, and not its probe."""
-        return isinstance(self.step, Action) and self.step.writes
+        return self.step.writes
 
     def cancel(self) -> None:
         """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
@@ -174,7 +171,7 @@ class Performer:
 
     def perform(
         self,
-        step: Step[..., Any],
+        step: Performable,
         key: Key,
         promise: PromiseId,
         attempt: int,
@@ -182,7 +179,7 @@ class Performer:
         report: Report,
         beats: Beats,
         owner: Any = None,
-        call: Call | None = None,
+        given: Arguments | None = None,
         act: str | None = None,
         uncut: bool = False,
         mark: str = "",
@@ -195,7 +192,7 @@ class Performer:
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
-            step, key, promise, attempt, input, report, beats, owner, loop, call, act, mark, uncut, begun_before
+            step, key, promise, attempt, input, report, beats, owner, loop, given, act, mark, uncut, begun_before
         )
         if self._closed:
             return performance
@@ -222,14 +219,14 @@ class Performer:
         step, promise, attempt = performance.step, performance.promise, performance.attempt
         outcome: Outcome | None = None
         try:
-            args, kwargs = performance.call or step.signature.read(performance.input)
+            args, kwargs = performance.given or step.read(performance.input)
             _performance.set(performance)
             if step.is_plain:
                 value = await step.function(*args, **kwargs)
             else:
                 value = await self._call(performance, args, kwargs)
             performance.done = True
-            outcome = Settled(promise, Ok(step.signature.write_result(value)), attempt, started_at)
+            outcome = Settled(promise, Ok(step.write_result(value)), attempt, started_at)
         except asyncio.CancelledError as error:
             if not performance.called_off:
                 performance.unknown = True
@@ -274,7 +271,7 @@ class Performer:
                 return decode(Payload(said.details))
         return None
 
-    async def _awaitable(self, step: Step[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    async def _awaitable(self, step: Performable, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if step.is_async:
             try:
                 return await step.function(*args, **kwargs)
@@ -289,7 +286,7 @@ class Performer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, _contained, call)
 
 
-async def _listened(call: Any, performance: Performance, step: Step[..., Any]) -> Any:
+async def _listened(call: Any, performance: Performance, step: Performable) -> Any:
     """Await the call, and fail it when it falls silent."""
     limit = step.heartbeat_timeout or 0.0
     performance.last_beat = performance.loop.time()

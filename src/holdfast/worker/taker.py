@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import cbor2
 import msgspec
 
+from holdfast.gate.effects import Performable
 from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.decorators import Step
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -43,7 +43,7 @@ class Taker(Role):
         clock: Clock,
         worker: str,
         queues: Mapping[str, int],
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         delivered: Callable[[p.Key], None],
         lease: LocalLease,
     ) -> None:
@@ -130,8 +130,10 @@ class Taker(Role):
         """Work that cannot be read must not keep the rest: its run is parked, and offers it anew when it goes on."""
         name, of = work.name, f"of run {work.key.run}, tenant {work.key.tenant},"
         log.error("the queued step %s %s cannot be read", name, of, exc_info=error)
-        told = f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
-        reason = f"{told}: resume the run to have it offered anew."
+        problem = (
+            f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
+        )
+        reason = f"{problem}: resume the run to have it offered anew."
         await patiently(partial(self._store.pause, work.key, reason, self._clock.now()))
         self._committer.submit(p.Withdraw(work.key, work.position), lambda _: self._delivered(work.key))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import cbor2
@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.audit.notes import named
 from holdfast.errors import EngineError
+from holdfast.gate.run_calls import Closing
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
@@ -29,7 +30,6 @@ from holdfast.store.protocol import (
     Advance,
     Also,
     Answer,
-    CloseReceipt,
     Deliver,
     Enqueue,
     Key,
@@ -45,7 +45,7 @@ from holdfast.store.protocol import (
     Withdraw,
     Work,
 )
-from holdfast.worker.gate.calls import Passage
+from holdfast.worker.attached import Attached
 from holdfast.worker.gate.entries import ended
 from holdfast.worker.held import Held
 
@@ -68,41 +68,52 @@ class Errand(msgspec.Struct, gc=False):
 
 
 class Plan(msgspec.Struct, gc=False):
-    """What to do with a turn: a change to commit, then steps to begin or call off here, errands and passages to settle.
+    """What to do with a turn: a change to commit, then steps to begin or call off here.
 
-    The change carries what the errands ask, then the closings, then the passages.
+    ``attached`` is what is committed with it, in the order of the change's ``also``: errands, and what the gate adds.
+    ``closings`` are those of the gate's changes that must be made even where the turn is refused; ``is_gated`` is
+    whether a call has passed the gate in this turn, so that the audit has something to seal.
     """
 
     change: Advance
     invoke: list[Invoke]
     abandon: list[PromiseId]
-    errands: list[Errand]
-    passages: list[Passage]
-    closings: tuple[CloseReceipt | Note, ...]
+    attached: Sequence[Errand | Attached]
+    closings: tuple[Closing, ...]
+    is_gated: bool
     ending: e.Event | None
 
+    def paired(self, also: Sequence[Answer]) -> Iterator[tuple[Errand | Attached, Answer | None]]:
+        """Each attached change with the store's answer to it; None where there was no change to answer."""
+        answers = iter(also)
+        for each in self.attached:
+            yield each, None if each.change is None else next(answers)
+
     def follow(self, also: Sequence[Answer]) -> None:
-        """Tell each passage how the first of its changes was answered."""
-        index = len(self.errands) + len(self.closings)
-        for passage in self.passages:
-            if passage.then is not None:
-                passage.then(also[index] if passage.changes else None)
-            index += len(passage.changes)
+        """Go on from the answers to what the gate attached."""
+        for each, answer in self.paired(also):
+            if type(each) is Attached and each.then is not None:
+                each.then(answer)
 
     def forsake(self) -> None:
         """The turn was refused, and its run is let go. An earlier try may have come through, its answer lost: then
         receipts are open of acts that will never begin, and only who opened them knows that."""
-        for passage in self.passages:
-            if passage.then is not None and passage.changes and isinstance(passage.changes[0], OpenReceipt):
-                passage.then(Opened())
+        for each in self.attached:
+            if type(each) is Attached and each.then is not None and type(each.change) is OpenReceipt:
+                each.then(Opened())
+
+    @property
+    def errands(self) -> list[Errand]:
+        """Those of the attached changes that the commit carries out for the program."""
+        return [each for each in self.attached if type(each) is Errand]
 
 
 class Gate(Protocol):
     """What a plan asks of the gate. See ``governor``."""
 
     def due(self, held: Held, now: int) -> list[Request]: ...
-    def judge(self, held: Held, request: Invoke, now: int) -> Passage | None: ...
-    def abandon(self, held: Held, promise: PromiseId, now: int) -> Passage | None: ...
+    def judge(self, held: Held, request: Invoke, now: int) -> Sequence[Attached]: ...
+    def abandon(self, held: Held, promise: PromiseId, now: int) -> Sequence[Attached]: ...
 
 
 def terminal_of(turn: Turn) -> e.Event | None:
@@ -123,7 +134,7 @@ class _Sorting:
         self.invoke: list[Invoke] = []
         self.abandon: list[PromiseId] = []
         self.errands: list[Errand] = []
-        self.passages: list[Passage] = []
+        self.gated: list[Attached] = []
         self._held = held
         self._now = now
         self._digest_of = digest_of
@@ -156,11 +167,9 @@ class _Sorting:
         if self._gate is None:
             return
         if type(request) is Invoke:
-            passage = self._gate.judge(self._held, request, self._now)
+            self.gated.extend(self._gate.judge(self._held, request, self._now))
         else:
-            passage = self._gate.abandon(self._held, request.promise_id, self._now)
-        if passage is not None:
-            self.passages.append(passage)
+            self.gated.extend(self._gate.abandon(self._held, request.promise_id, self._now))
 
     @property
     def busy(self) -> bool:
@@ -172,8 +181,7 @@ class _Sorting:
             held.steps.keys() - set(self.abandon)
             or any(errand.promise_id is not None for errand in self.errands)
             or (held.generation and any(type(errand.change) is Start for errand in self.errands))  # see met_again
-            or any(passage.then is not None for passage in self.passages)
-            or (held.gate is not None and held.gate.busy)
+            or (held.gate is not None and held.gate.is_moving)
         )
 
 
@@ -208,14 +216,13 @@ def plan(
     ):
         checkpoint = _checkpoint(held, execution, segment, ending, digest_of)
     projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
-    also: tuple[Also, ...] = tuple(errand.change for errand in sorting.errands)
-    closings: tuple[CloseReceipt | Note, ...] = ()
+    attached: list[Errand | Attached] = list(sorting.errands)
+    closings: tuple[Closing, ...] = ()
     if held.gate is not None:
-        closings, held.gate.closings = tuple(held.gate.closings), []
-        passed = [change for passage in sorting.passages for change in passage.changes]
-        if segment is None:  # the change has no hash that tells it from itself committed again, so its entries have ids
-            passed = [named(change) if isinstance(change, Note) else change for change in passed]
-        also = (*also, *closings, *passed, *_ended(held, execution, ending, segment, renewal, projection))
+        closings = held.gate.take_closings()
+        attached.extend(map(Attached, closings))
+        attached.extend(sorting.gated if segment is not None else map(_named, sorting.gated))
+        attached.extend(map(Attached, _ended(held, execution, ending, segment, renewal, projection)))
         projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
         held.key,
@@ -227,12 +234,19 @@ def plan(
         held.through,
         release,
         blobs,
-        also,
+        tuple(each.change for each in attached if each.change is not None),
         renewal,
         checkpoint,
     )
     carried_on = None if renewal is not None else ending
-    return Plan(change, sorting.invoke, sorting.abandon, sorting.errands, sorting.passages, closings, carried_on)
+    is_gated = bool(sorting.gated or closings)
+    return Plan(change, sorting.invoke, sorting.abandon, attached, closings, is_gated, carried_on)
+
+
+def _named(attached: Attached) -> Attached:
+    """A change without a segment has no hash that tells it from itself committed again, so its entries have ids."""
+    change = attached.change
+    return Attached(named(change), attached.then) if isinstance(change, Note) else attached
 
 
 def _checkpoint(
@@ -286,16 +300,17 @@ def _projection(
         pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"
     if due is not None and due <= hold_until and pause is None and held.pause is None:
         return Projection("waiting", due, cancelling=cancelling), False
-    waiting = msgspec.json.encode([_told(held, wait) for wait in execution.waits()[:20]]).decode()
+    waiting = msgspec.json.encode([_described(held, wait) for wait in execution.waits()[:20]]).decode()
     return Projection("waiting", due, waiting, cancelling, pause=pause), True
 
 
-def _told(held: Held, wait: Wait) -> Wait:
+def _described(held: Held, wait: Wait) -> Wait:
+    """The wait with what people are shown of it: the task that it waits for, or the child run."""
     if wait.kind == ACTION and held.gate is not None:
-        task = held.gate.task_of(held.id.child(wait.position))
-        return (
-            wait if task is None else msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
-        )
+        call = held.gate.calls.get(held.id.child(wait.position))
+        for task in () if call is None else call.open_tasks:
+            return msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
+        return wait
     if wait.kind != WORKFLOW:
         return wait
     return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))

@@ -17,11 +17,12 @@ import msgspec
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.sealer import Sealer
 from holdfast.errors import InvalidRequest
+from holdfast.gate.effects import Performable
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.decorators import Step, Workflow
+from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -109,7 +110,7 @@ class Worker:
         clock: Clock,
         entropy: Entropy,
         workflows: Mapping[str, Workflow[..., Any]],
-        steps: Mapping[str, Step[..., Any]],
+        steps: Mapping[str, Performable],
         ended: Ended,
         options: WorkerOptions,
         keeper: PolicyKeeper,
@@ -148,9 +149,8 @@ class Worker:
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
         self.performer = Performer(self._store, self._clock, self._threads, options.step_limit)
-        governor = Governor(
-            self._store, self.committer, self._clock, self.id, lambda: self._keeper.current, self._steps
-        )
+        policy = partial(getattr, self._keeper, "current")
+        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, self._steps)
         executions = Executions(
             self._workflows,
             self._clock,
@@ -166,7 +166,8 @@ class Worker:
             self._steps,
             self._over,
             self.lease,
-            governor,
+            make_gate,
+            self,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
         )
@@ -203,18 +204,38 @@ class Worker:
             self.advancer.delivered,
             self.lease,
         )
-        self.advancer.wake_taker = self.taker.wake
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
         archivists = [Archivist(self._store, self._clock)] if options.evidence else []
         self._sealer = Sealer(self._store, self._clock, archivists)
-        self.advancer.wake_sealer = self._sealer.wake
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         retention = None if options.retention_days is None else options.retention_days * 86400
         roles.append(Pruner(self._store, self._clock, retention))
         return roles
+
+    # -- what the advancer tells the other roles -------------------------------------------------------------------
+
+    def wake_claimer(self) -> None:
+        """A run may be ready to be claimed."""
+        self.claimer.wake()
+
+    def wake_claimer_at(self, due: int) -> None:
+        """A run will be ready then."""
+        self.claimer.expect(due)
+
+    def wake_taker(self) -> None:
+        """Queued work was offered or withdrawn."""
+        self.taker.wake()
+
+    def wake_sealer(self) -> None:
+        """The audit has a new entry."""
+        self._sealer.wake()
+
+    def doubt(self) -> None:
+        """A run may be leased to this worker without its knowledge."""
+        self.claimer.doubt()
 
     def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:
         """A run has ended here: where caps hold, its place is another's now."""

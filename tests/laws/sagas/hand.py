@@ -271,7 +271,7 @@ class Hand:
 
     def _meet_again(self, held: Held, plan: Plan, answer: p.Advanced) -> None:
         """A retried run that comes to a child of before hears of its end once more."""
-        for errand, reply in zip(plan.errands, answer.also, strict=False):
+        for errand, reply in plan.paired(answer.also):
             start = errand.change
             if isinstance(start, p.Start) and held.generation and isinstance(reply, p.Exists):
                 met = children.met_again(self.store, start, reply, held.id, held.generation, self.clock.now())

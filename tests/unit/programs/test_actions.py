@@ -33,7 +33,7 @@ def declared(function: Callable[..., Any] | None = None, **options: Any) -> Acti
 
 
 def proposed(definition: Action[..., Any], *args: Any, **kwargs: Any) -> Proposal:
-    return definition.propose(definition.arguments(definition.signature.write(args, kwargs)), PROMISE)
+    return definition.proposal_of(definition.arguments(definition.signature.write(args, kwargs)), PROMISE)
 
 
 ORDER = {"id": "o-7", "lines": [1, 2], "to": {"name": "Ann", "zip": None}}
@@ -168,7 +168,7 @@ def test_the_default_key_is_over_what_was_given_alone() -> None:
     """Newer code may have other defaults, and must find the receipt of an attempt of older code."""
     definition = declared()
     given = {"order": ORDER}
-    key = definition.propose(definition.with_defaults(given), PROMISE, given).key
+    key = definition.proposal_of(definition.with_defaults(given), PROMISE, given).key
     asked = cbor2.dumps(given, canonical=True)
     assert key == f"bank:pay:{PROMISE}:{hashlib.sha256(asked).hexdigest()[:12]}"
 
@@ -256,9 +256,9 @@ def test_what_an_older_version_did_under_its_key_is_known_by_what_it_recorded() 
     definition = declared(idempotency_key="order:{order}")
     found = proposed(definition, "1")
     assert found.former == "order:1"
-    assert definition.is_under(found.key, {"order": "1"}, PROMISE)
-    assert not definition.is_under(found.key, {"order": 1}, PROMISE)
-    assert definition.is_under(found.key, {"another": 1}, PROMISE)  # nobody can tell: it must not be done twice
+    assert definition.has_key(found.key, {"order": "1"}, PROMISE)
+    assert not definition.has_key(found.key, {"order": 1}, PROMISE)
+    assert definition.has_key(found.key, {"another": 1}, PROMISE)  # nobody can tell: it must not be done twice
 
 
 # -- declarations ------------------------------------------------------------------------------------------------------

@@ -191,7 +191,8 @@ async def until(app: Holdfast, holds: Callable[[], bool]) -> None:
 def meets(app: Holdfast) -> bool:
     """Whether a call waits in this engine for another's act under the same key."""
     assert app.worker is not None
-    return any(held.gate is not None and held.gate.meeting for held in app.worker.advancer.held.values())
+    gates = [held.gate for held in app.worker.advancer.held.values() if held.gate is not None]
+    return any(call.state == "blocked" for gate in gates for call in gate.calls.values())
 
 
 async def rested(app: Holdfast, run: str) -> p.Run:

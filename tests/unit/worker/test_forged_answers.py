@@ -85,7 +85,7 @@ async def stir(app: Holdfast, task: p.TaskRow) -> None:
     """Have the run's call judged once more."""
     root, position = task.root, task.position
     key = p.Key(task.tenant, task.run)
-    message = messages.stirred(_Place(root, position), 1)  # type: ignore[arg-type]  # only its place is read
+    message = messages.receipt_closed(_Place(root, position), 1)  # type: ignore[arg-type]  # only its place is read
     await line_of(app)._store.commit([p.Deliver(key, message)])
     app.delivered(key)
 

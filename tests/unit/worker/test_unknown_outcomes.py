@@ -705,3 +705,33 @@ def test_a_late_end_of_an_act_answers_the_question_about_it(virtual: Ground) -> 
 
     assert virtual.play(main) == "o-1 in the end"
     assert DONE == ["o-1"]
+
+
+SAW: list[bool] = []
+
+
+@action(**COMMON, name="unknown.looks", safe_to_retry=True)
+async def looks(order: str) -> str:
+    SAW.append(step_info().begun_before)
+    return await act(order)
+
+
+@workflow(name="unknown.run_looks")
+async def run_looks(order: str) -> str:
+    return await looks(order)
+
+
+def test_an_act_that_repeats_an_attempt_of_unknown_outcome_can_tell(virtual: Ground) -> None:
+    """``step_info().begun_before`` says so, and only then."""
+    SAW.clear()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(run_looks) as first:
+            DEADLY.append(lambda: kill(first))
+            await first.start(run_looks, "7", id="one")
+            await until(first, lambda: bool(DONE))
+        async with ground.engine(run_looks) as second:
+            assert await second.run("one").result(60) == "7 #2"
+        assert SAW == [False, True]
+
+    virtual.play(main)

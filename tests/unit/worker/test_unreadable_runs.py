@@ -149,7 +149,7 @@ def test_a_warm_run_whose_inbox_cannot_be_read_is_parked(virtual: Ground, monkey
     async def main(ground: Ground) -> None:
         async with ground.engine(waits) as app:
             assert app.worker is not None
-            app.worker.advancer._warm._limit = 10
+            app.worker.advancer._runs._warm._limit = 10
             for name in ("bad", *NAMES):
                 await app.start(waits, id=name)
                 await rested(app, name)
@@ -229,15 +229,15 @@ def test_an_answer_that_cannot_be_followed_parks_its_run_and_no_other(
     """What follows a commit is the matter of one run, and the group has others in it."""
     begin = Governor._act
 
-    def stumbles(self: Governor, case: Any, verdict: Any) -> Any:
-        passage = begin(self, case, verdict)
-        if case.held.key.run != "bad":
-            return passage
+    def stumbles(self: Governor, held: Any, call: Any, verdict: Any, now: int) -> Any:
+        opening, *others = begin(self, held, call, verdict, now)
+        if held.key.run != "bad":
+            return [opening, *others]
 
         def then(_: object) -> None:
             raise KeyError("nobody foresaw this")
 
-        return replace(passage, then=then)
+        return [replace(opening, then=then), *others]
 
     monkeypatch.setattr(Governor, "_act", stumbles)
 

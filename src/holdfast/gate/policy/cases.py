@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.gate.policy.file import Tier, read_as
 from holdfast.gate.policy.place import Path
-from holdfast.gate.policy.policy import Effect, Policy, Ruling
+from holdfast.gate.policy.policy import Policy, RuleEffect, Ruling
 from holdfast.gate.policy.shape import nearest
 from holdfast.gate.proposals import Proposal, Risk, RunFacts
 from holdfast.journal.cbor import canonical
@@ -64,7 +64,7 @@ class PolicyCase(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An action and what is expected of the policy."""
 
     name: Annotated[str, Meta(min_length=1, description="what the case shows")]
-    expect: Annotated[Effect, Meta(description="what the policy must say: allow, deny or needs_approval")]
+    expect: Annotated[RuleEffect, Meta(description="what the policy must say: allow, deny or needs_approval")]
     action: CaseAction = CaseAction()
     run: CaseRun = CaseRun()
     actor: str | None = None

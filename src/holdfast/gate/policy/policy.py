@@ -30,7 +30,7 @@ from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.journal.quoting import without
 from holdfast.store.admission import Limits, WriteLimits
 
-Effect = Literal["allow", "deny", "needs_approval"]
+RuleEffect = Literal["allow", "deny", "needs_approval"]
 
 SLOWEST_NANOSECONDS: Final = 50_000_000
 REMEMBERED: Final = 4096
@@ -54,7 +54,7 @@ class Approval(msgspec.Struct, frozen=True, gc=False):
 class Ruling(msgspec.Struct, frozen=True, gc=False):
     """What a policy says of an action. ``rule`` decided, or failed; ``policy`` is the hash of the file."""
 
-    effect: Effect
+    effect: RuleEffect
     stage: Literal["allowlist", "policy"]
     rule: str | None
     reason: str
@@ -66,7 +66,7 @@ class RuleTrace(msgspec.Struct, frozen=True, gc=False):
     """What came of one rule: whether it holds, or why it could not be told."""
 
     rule: str
-    effect: Effect
+    effect: RuleEffect
     when: str
     outcome: Literal["matched", "not matched", "error"]
     detail: str = ""
@@ -334,7 +334,7 @@ def content(path: str | Path) -> bytes:
 
 def _ruling(rule: Any, hash: str) -> Ruling:
     """What is ruled where the rule holds."""
-    effect: Effect = rule.__struct_config__.tag
+    effect: RuleEffect = rule.__struct_config__.tag
     if not isinstance(rule, NeedsApproval):
         verb = "allows" if effect == "allow" else "denies"
         return Ruling(effect, "policy", rule.name, f"rule {rule.name!r} {verb} it", hash)

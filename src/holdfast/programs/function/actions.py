@@ -14,6 +14,7 @@ import cbor2
 import msgspec
 
 from holdfast.errors import InvalidFunction, NotInWorkflow
+from holdfast.gate.effects import Cost, Intent, Performable
 from holdfast.gate.proposals import Proposal, Risk
 from holdfast.gate.receipts import Receipt
 from holdfast.journal.cbor import DEEPEST, canonical
@@ -29,25 +30,6 @@ from holdfast.programs.function.values import encode
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-
-class Cost(msgspec.Struct, frozen=True):
-    """What an act cost, as its provider bills it."""
-
-    provider: str
-    amount: float
-    model: str = ""
-    currency: str = "USD"
-
-
-class Happened(msgspec.Struct, frozen=True, tag=True):
-    """A probe's answer: the act was done, and gave this."""
-
-    value: Any = None
-
-
-class DidNotHappen(msgspec.Struct, frozen=True, tag=True):
-    """A probe's answer: the act was not done, and may be done now."""
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +50,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(Step[P, R_co], Generic[P, R_co]):
-    """A step that goes through the gate: judged, perhaps approved, done once, receipted."""
+    """A step that goes through the gate: judged, perhaps approved, done once, receipted. It is an ``Effect``."""
 
     kind = ACTION
 
@@ -106,8 +88,11 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             if parameter.kind is parameter.VAR_KEYWORD:  # its annotation is that of each
                 kinds[parameter.name] = dict[str, kinds.get(parameter.name, Any)]  # type: ignore[misc]
         self.secrets = Secrets(declaration.secret, arguments, self.name, kinds)
+        self.secret_names = self.secrets.names
+        self.scrub = self.secrets.scrub
+        self.scrub_text = self.secrets.scrub_text
         secrets = [*declaration.secret, *self.secrets.written]
-        self.probe = None if declaration.probe is None else self._probing(declaration.probe)
+        self.probe: Performable | None = None if declaration.probe is None else self._probing(declaration.probe)
         told = f"action {self.name}:"
         self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
         key = declaration.idempotency_key
@@ -141,8 +126,27 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         """Arguments by name, with the defaults of those not given."""
         return {**self._defaults, **given}
 
-    def propose(self, arguments: dict[str, Any], promise: str, given: dict[str, Any] | None = None) -> Proposal:
-        """What the call of this promise would do.
+    def propose(self, input: Payload, name: str) -> Intent:
+        """What the call of this name would do. See ``Effect``."""
+        by_name, given = self.signature.read_twice(input)
+        arguments = self.with_defaults(by_name)
+        reverses = None
+        if self.takes_receipt:
+            taken = arguments.get(self.first_argument)
+            reverses = taken.get("id") if isinstance(taken, dict) else None
+        return Intent(self.proposal_of(arguments, name, by_name), arguments, given, reverses)
+
+    def cost_of(self, result: Payload) -> Cost | None:
+        """What the author's ``cost=`` says of this result; None where there is none. It may raise."""
+        if self.cost is None:
+            return None
+        cost: object = self.cost(self.read_result(result))
+        if not isinstance(cost, Cost):
+            raise TypeError(f"it gave {type(cost).__name__} instead of a Cost")
+        return cost
+
+    def proposal_of(self, arguments: dict[str, Any], promise: str, given: dict[str, Any] | None = None) -> Proposal:
+        """What a call with these arguments would do.
 
         The default key is over the arguments that were ``given``: newer code may have other defaults, and an attempt of
         newer code must find the receipt of the attempt before. They are part of it because a retried run may come to
@@ -174,12 +178,12 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             former,
         )
 
-    def is_under(self, key: str, arguments: Mapping[str, Any], promise: str) -> bool:
+    def has_key(self, key: str, arguments: Mapping[str, Any], name: str) -> bool:
         """Whether a call with these arguments, which a receipt recorded, would have this key; also where it cannot be
         told, because they are those of another action."""
         if self._key is None or not self._key.is_told_by(arguments):
             return True
-        return self._key.render_key(arguments, promise)[0] == key
+        return self._key.render_key(arguments, name)[0] == key
 
     def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
         """The probe as something that the performer can run; no workflow can call it, and no journal names it."""

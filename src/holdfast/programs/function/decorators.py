@@ -86,6 +86,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
     """A function whose result is kept: once it has completed, it is never run again for that call."""
 
     kind = STEP
+    writes = False  # what it does outside is its author's matter: no gate knows of it
 
     def __init__(
         self,
@@ -108,6 +109,8 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.undo = undo
         self.is_async = inspect.iscoroutinefunction(function)
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
+        self.read = self.signature.read
+        self.write_result = self.signature.write_result
         self._undo_takes = 0 if undo is None else _positional(undo.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R_co]:

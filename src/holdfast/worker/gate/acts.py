@@ -6,289 +6,226 @@ its own, and whoever holds the run finds it there.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import cbor2
 import msgspec
 
-from holdfast.audit.notes import named
-from holdfast.gate.judgement import Refuse
-from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.gate.call import Call
+from holdfast.gate.effects import DidNotHappen, Happened
+from holdfast.gate.run_calls import Closing
+from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.kernel.requests import Invoke
+from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
-from holdfast.store.patience import patiently
-from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries
-from holdfast.worker.gate.calls import Clearance, Gatehouse, is_of
-from holdfast.worker.gate.settler import Settler
+from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome
 
 log = logging.getLogger("holdfast.gate")
 
-MEETING_SECONDS: Final = (0.05, 5.0)
-"""How soon, and at most how late, to look again after another run's act under the same key."""
-
-FORLORN_LIMIT: Final = 1000
-
 
 class Acts:
     """The acts of this worker's runs, and their receipts."""
 
-    def __init__(self, store: p.Store, committer: Committer, clock: Clock, settler: Settler) -> None:
-        self._store = store
+    def __init__(self, committer: Committer, clock: Clock, settler: Settler, floor: Floor) -> None:
         self._committer = committer
         self._clock = clock
         self._settler = settler
+        self._floor = floor
 
-    def opened(self, held: Held, clearance: Clearance, answer: p.Answer | Exception | None) -> None:
-        """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
-        gate, promise = held.gate_of_run(), clearance.promise
-        if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
-            gate.writes -= clearance.counts
-        match answer:
-            case p.Opened() if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
-                self._send(held.key, self.never_begun(clearance))
-            case p.Opened() if held.live.ended or held.live.request_of(promise) is None:  # nobody waits for it any more
-                self._ride(held, self.never_begun(clearance))
-                self._settler.floor.stir(held)
-            case p.Opened():
-                self.begin(held, clearance)
-            case _ if held.dropped:
-                return
-            case p.Capped():
-                self._refuse_capped(held, clearance, answer)
-            case p.Taken(receipt=found) if (found.connector, found.operation) != clearance.case.operation:
-                self._conflict(held, clearance, found)
-            case p.Taken(receipt=found) if found.state == "succeeded":
-                self._reuse(held, clearance, found)
-            case p.Taken(receipt=found) if is_of(found, promise):
-                gate.learn([found], [])
-                self._settler.reconsider(held, clearance.request)
-            case p.Taken(receipt=found):
-                gate.meeting.add(promise)
-                self._settler.background(self._meet(held, clearance.request, found, MEETING_SECONDS[0]))
-            case other:
-                told = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
-                self._settler.settle(held, clearance.request, Err(told))
+    # -- beginning ---------------------------------------------------------------------------------------------------
 
-    def _refuse_capped(self, held: Held, clearance: Clearance, full: p.Capped) -> None:
-        """The run, or one above it, has no write left: another of the family was faster."""
-        told = (
-            f"run {full.run} has written {full.writes} times with its children, and its cap max_writes_per_run is "
-            f"{full.most}"
-        )
-        held.gate_of_run().carry(named(entries.refused(clearance.case, Refuse("ActionDenied", "caps", told))))
-        self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
-
-    def _conflict(self, held: Held, clearance: Clearance, found: p.ReceiptRow) -> None:
-        """The key stands for another act: its result is not this one's, and this one cannot be told from it."""
-        case, gate = clearance.case, held.gate_of_run()
-        told = (
-            f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
-            f"receipt {found.id}: let the key say which act it is for"
-        )
-        gate.carry(named(entries.refused(case, Refuse("ActionDenied", "key", told))))
-        self._settler.settle(held, clearance.request, Err(Failure("holdfast.errors:ActionDenied", told)))
-
-    async def _meet(self, held: Held, request: Invoke, found: p.ReceiptRow, wait: float) -> None:
-        """Another call has the key: wait for its outcome, or take that up where nobody is about to tell it.
-
-        Then the call is judged once more, by the policy of that moment. What was allowed before the wait may be denied.
-        """
-        present = await patiently(partial(self._store.receipt, found.tenant, found.id))
-        known = present is None or present.token != found.token or present.state in ("succeeded", "failed")
-        forlorn = present is not None and not known and await patiently(partial(self._is_forlorn, present))
-        gate, promise = held.gate_of_run(), request.promise_id
-        if held.dropped or promise not in gate.meeting:
-            return
-        if not known and not forlorn:
-            again = partial(self._meet_again, held, request, found, wait)
-            asyncio.get_running_loop().call_later(wait, again)
-            return
-        gate.meeting.discard(promise)
-        if forlorn and present is not None:
-            gate.receipts[promise] = present
-            self._settler.reconsider(held, request)
+    def begin(self, held: Held, call: Call) -> None:
+        """The receipt is open: let the act be done, unless nobody waits for it any more."""
+        calls = held.gate_of_run()
+        if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
+            calls.move(call, "abandoned")
+            self._send(held.key, entries.never_begun(held, call, self._clock.now()))
+        elif held.live.ended or held.live.request_of(call.promise) is None:
+            calls.move(call, "abandoned")
+            self._attach(held, entries.never_begun(held, call, self._clock.now()))
+            self._floor.give_turn(held)
         else:
-            gate.again[promise] = request
-            self._settler.floor.stir(held)
+            calls.move(call, "opened")
+            self._floor.perform_effect(held, call)
 
-    def _meet_again(self, held: Held, request: Invoke, found: p.ReceiptRow, waited: float) -> None:
-        if not held.dropped and request.promise_id in held.gate_of_run().meeting:
-            self._settler.background(self._meet(held, request, found, min(waited * 2, MEETING_SECONDS[1])))
-
-    async def _is_forlorn(self, receipt: p.ReceiptRow) -> bool:
-        """Whether nobody will tell by itself what became of an attempt: no act is under way, and its call is over.
-
-        While its own call waits, that one probes, tries again or has people asked: two that did would both record it.
-        """
-        if receipt.closed_at is None:
-            worker = receipt.token.rpartition("~")[0]
-            if any(each.id == worker for each in await self._store.workers()):
-                return False
-        rows = await self._store.get([p.Key(receipt.tenant, receipt.run)])
-        if not rows or rows[0].standing in p.ENDED or receipt.abandoned:
-            return True
-        asked = await self._store.tasks(p.TaskQuery(receipt.tenant, None, receipt.run), FORLORN_LIMIT)
-        statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
-        return bool(statuses) and statuses <= {"rejected", "cancelled"}  # it was given up
-
-    def begin(self, held: Held, clearance: Clearance) -> None:
-        """Let the act, or its probe, be done."""
-        if held.dropped:
-            return
-        held.gate_of_run().cleared[clearance.promise] = clearance
-        self._settler.floor.perform_action(held, clearance)
-
-    def _reuse(self, held: Held, clearance: Clearance, found: p.ReceiptRow) -> None:
-        """It was done before, under this key: the recorded result is the result."""
-        gate = held.gate_of_run()
-        gate.carry(entries.reused(clearance.case, found, self._clock.now()))
-        if found.error is not None:
-            failure = Failure("holdfast.errors:Unencodable", found.error)
-            self._settler.settle(held, clearance.request, Err(failure))
-        elif found.result_blob is None:
-            self._settler.settle(held, clearance.request, Ok(Payload(found.result or cbor2.dumps(None))))
-        else:
-            gate.meeting.add(clearance.promise)
-            self._settler.background(self._reuse_large(held, clearance.request, found.result_blob))
-
-    async def _reuse_large(self, held: Held, request: Invoke, digest: bytes) -> None:
-        data = await patiently(partial(self._store.blob, held.key.tenant, digest))
-        held.gate_of_run().meeting.discard(request.promise_id)
-        if data is not None:
-            self._settler.settle(held, request, Ok(Payload(data)))
-        else:
-            lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
-            self._settler.settle(held, request, Err(lost))
-
-    def finish(self, held: Held, clearance: Clearance, outcome: Outcome) -> None:
-        """An attempt, or a probe, has ended: keep what came of it."""
-        gate = held.gate_of_run()
-        gate.cleared.pop(clearance.promise, None)
-        if clearance.probing:
-            self._probed(held, clearance, outcome)
-            return
-        outcome = self._scrubbed(clearance, outcome)
-        closing = entries.outcome(clearance, outcome, self._clock.now())
-        unknown = closing.receipt.state == "unknown"
-        if unknown and not clearance.case.action.safe_to_retry:
-            gate.receipts[clearance.promise] = closing.receipt
-            self._ride(held, closing)
-            self._settler.reconsider(held, clearance.request)
-            return
-        if unknown:
-            gate.receipts[clearance.promise] = closing.receipt
-        self._ride(held, closing)
+    def begin_probe(self, held: Held, call: Call) -> None:
+        """Let the probe look what became of an attempt."""
         if not held.dropped:
-            self._settler.floor.arrive(held, outcome)
+            held.gate_of_run().move(call, "probed")
+            self._floor.perform_effect(held, call)
 
-    def _probed(self, held: Held, clearance: Clearance, outcome: Outcome) -> None:
-        gate, now = held.gate_of_run(), self._clock.now()
-        gate.probed.add(clearance.promise)
-        found: Any = None
-        if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
-            found = cbor2.loads(outcome.outcome.value.data)
-        told = found.get("type") if isinstance(found, dict) else None
-        name = clearance.case.action.name
-        if told == "Happened":
-            result = Payload(cbor2.dumps(found.get("value"), canonical=True))
-            misfit = clearance.case.misfit(result)
-            if misfit is None:
-                settled = Settled(clearance.promise, Ok(result), clearance.request.attempt, clearance.receipt.opened_at)
-                gate.receipts.pop(clearance.promise, None)
-                self._tell(held, clearance, settled, entries.outcome(clearance, settled, now))
-                return
-            log.warning("what the probe of %s found cannot be read: %s", name, misfit)
-        elif told == "DidNotHappen":
-            closing = entries.failed(clearance, "the probe found that it did not happen", now)
-            self._ride(held, closing)
-            gate.receipts[clearance.promise] = closing.receipt  # the store does not know yet: it would say pending
-            gate.again[clearance.promise] = clearance.request
-            self._settler.floor.stir(held)
+    # -- ending ------------------------------------------------------------------------------------------------------
+
+    def finish(self, held: Held, call: Call, outcome: Outcome) -> None:
+        """An attempt has ended: keep what came of it."""
+        calls = held.gate_of_run()
+        outcome = _scrubbed(call, outcome)
+        closing = entries.outcome(held, call, outcome, self._clock.now())
+        is_unknown = closing.receipt.state == "unknown"
+        if call.state == "abandoned":
+            self._finish_abandoned(held, call, closing)
             return
+        if is_unknown:
+            call.earlier = closing.receipt
+        self._attach(held, closing)
+        if is_unknown and not call.effect.safe_to_retry:
+            self._settler.check(held, call)
+            return
+        if isinstance(outcome, AttemptFailed):
+            calls.move(call, "failed")
+            if not call.is_worth_keeping:
+                calls.drop(call)
         else:
-            log.warning("the probe of %s could not tell what became of it", name)
-        self._settler.reconsider(held, clearance.request)
+            calls.move(call, "settled")
+        self._floor.arrive(held, outcome)
 
-    def _tell(self, held: Held, clearance: Clearance, settled: Settled, closing: p.CloseReceipt) -> None:
+    def _finish_abandoned(self, held: Held, call: Call, closing: p.CloseReceipt) -> None:
+        """Nobody waits for what came of it. Where that is unknown, nobody will find it out either."""
+        held.gate_of_run().move(call, "ended")
+        if closing.receipt.state == "unknown" and not held.dropped:
+            closing = entries.abandoned(held, call, closing.receipt, self._clock.now())
+        self._attach(held, closing)
+        self._floor.give_turn(held)
+
+    def finish_probe(self, held: Held, call: Call, outcome: Outcome) -> None:
+        """A probe has ended: close the receipt with what it found, or judge the call once more."""
+        call.probed = True
+        found = _finding(outcome)
+        result = self._result_of(call, found) if isinstance(found, Happened) else None
+        if call.state == "abandoned":
+            self._finish_abandoned_probe(held, call, found, result)
+        elif result is not None:
+            call.earlier = None
+            held.gate_of_run().move(call, "found")
+            self._record(held, call, result)
+        elif isinstance(found, DidNotHappen):
+            closing = entries.failed(held, call, _NOT_DONE, self._clock.now())
+            self._attach(held, closing)
+            call.earlier = closing.receipt  # the store does not know yet: it would say pending
+            held.gate_of_run().move(call, "missed")
+            self._floor.give_turn(held)
+        else:
+            if found is None:
+                log.warning("the probe of %s could not tell what became of it", call.effect.name)
+            self._settler.check(held, call)
+
+    def _finish_abandoned_probe(
+        self, held: Held, call: Call, found: Happened | DidNotHappen | None, result: Settled | None
+    ) -> None:
+        held.gate_of_run().move(call, "ended")
+        if result is not None:
+            self._attach(held, entries.outcome(held, call, result, self._clock.now()))
+        elif isinstance(found, DidNotHappen):
+            self._attach(held, entries.failed(held, call, _NOT_DONE, self._clock.now()))
+        self._floor.give_turn(held)
+
+    def _result_of(self, call: Call, found: Happened) -> Settled | None:
+        """What a probe found, as the outcome of the call; None where the effect cannot have given it."""
+        result = Payload(cbor2.dumps(found.value, canonical=True))
+        if (misfit := misfit_of(call, result)) is not None:
+            log.warning("what the probe of %s found cannot be read: %s", call.effect.name, misfit)
+            return None
+        return Settled(call.promise, Ok(result), call.request.attempt, call.receipt.opened_at)
+
+    def _record(self, held: Held, call: Call, settled: Settled) -> None:
         """Close the receipt with what a probe found, and only then tell the run.
 
-        Another call under the same key may have asked, too, and be told first: then this one takes what is recorded.
+        Another call under the same key may have asked, too, and have closed it first: then this one takes what is
+        recorded.
         """
-        if held.dropped:
-            self._send(held.key, closing)
-            return
-        meeting, promise = held.gate_of_run().meeting, clearance.promise
-        meeting.add(promise)
 
         def closed(answer: p.Answer | Exception) -> None:
-            meeting.discard(promise)
-            if held.dropped:
+            if held.dropped or call.state != "concluding":
                 return
             if isinstance(answer, p.Closed):
-                self._settler.floor.arrive(held, settled)
+                held.gate_of_run().move(call, "settled")
+                self._floor.arrive(held, settled)
             else:
-                self._settler.reconsider(held, clearance.request)
+                self._settler.check(held, call)
 
-        self._committer.submit(closing, closed)
+        self._committer.submit(entries.outcome(held, call, settled, self._clock.now()), closed)
 
-    def _scrubbed(self, clearance: Clearance, outcome: Outcome) -> Outcome:
-        """The outcome without the secrets that its error may quote."""
-        secrets = clearance.case.action.secrets
-        if not secrets:
-            return outcome
-        if isinstance(outcome, AttemptFailed):
-            return msgspec.structs.replace(outcome, failure=secrets.scrub(outcome.failure, clearance.case.arguments))
-        if isinstance(outcome.outcome, Err):
-            failure = secrets.scrub(outcome.outcome.failure, clearance.case.arguments)
-            return msgspec.structs.replace(outcome, outcome=Err(failure))
-        return outcome
+    # -- receipts ----------------------------------------------------------------------------------------------------
 
-    def _ride(self, held: Held, closing: p.CloseReceipt) -> None:
+    def _attach(self, held: Held, closing: p.CloseReceipt) -> None:
         """Let the next commit of the run carry it; a run that is gone has none, so it goes alone."""
         if held.dropped:
             self._send(held.key, closing)
         else:
             held.gate_of_run().carry(closing)
 
-    def _send(self, key: p.Key, closing: p.CloseReceipt | p.Note) -> None:
+    def _send(self, key: p.Key, closing: Closing) -> None:
+        """Commit it alone, and tell the run's next holder."""
+
         def closed(answer: p.Answer | Exception) -> None:
             if isinstance(answer, p.Closed) and isinstance(closing, p.CloseReceipt):
-                stir = p.Deliver(key, messages.stirred(closing.receipt, self._clock.now()))
-                self._committer.submit(stir, lambda _: self._settler.floor.delivered(key))
+                message = p.Deliver(key, messages.receipt_closed(closing.receipt, self._clock.now()))
+                self._committer.submit(message, lambda _: self._floor.delivered(key))
 
         self._committer.submit(closing, closed)
 
-    def salvage(self, held: Held, carried: tuple[p.CloseReceipt | p.Note, ...] = ()) -> None:
+    def let_go(self, held: Held, carried: tuple[Closing, ...] = ()) -> None:
         """The run is let go: what its next commit should have carried goes alone, and acts not begun are closed."""
-        gate = held.gate
         for closing in carried:
             self._send(held.key, closing)
-        if gate is None:
+        calls = held.gate
+        if calls is None:
             return
-        closings, gate.closings = gate.closings, []
-        for closing in closings:
+        for closing in calls.take_closings():
             self._send(held.key, closing)
-        for clearance in list(gate.cleared.values()):
-            if not clearance.begun and not clearance.probing:
-                self.call_off(gate, clearance)
-                self._send(held.key, self.never_begun(clearance))
+        for call in list(calls.calls.values()):
+            if call.state == "acting" and not call.begun:
+                self.call_off(held, call)
+                self._send(held.key, entries.never_begun(held, call, self._clock.now()))
+            elif call.state in ("acting", "probing"):
+                calls.move(call, "abandoned")
 
-    def call_off(self, gate: Gatehouse, clearance: Clearance) -> None:
+    def call_off(self, held: Held, call: Call) -> None:
         """Let an act that has not begun never begin."""
-        gate.cleared.pop(clearance.promise, None)
-        if clearance.performance is not None:
-            clearance.performance.cancel()
+        held.gate_of_run().move(call, "called_off")
+        if call.attempt is not None:
+            call.attempt.cancel()
 
-    def never_begun(self, clearance: Clearance) -> p.CloseReceipt:
-        """What closes the receipt of an act that was cleared and not begun."""
-        return entries.failed(clearance, "the worker let it go before it began", self._clock.now())
+
+_NOT_DONE = "the probe found that it did not happen"
+
+
+def misfit_of(call: Call, result: Payload) -> BaseException | None:
+    """Why the act cannot have given this result, with which its run could never go on; None where it can."""
+    try:
+        call.effect.read_result(result)
+    except BaseException as error:  # a class of the author's own may refuse it in its own way
+        if is_interrupt(error):
+            raise
+        return error
+    return None
+
+
+def _finding(outcome: Outcome) -> Happened | DidNotHappen | None:
+    """What a probe said; None where it could not tell."""
+    found: Any = None
+    if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
+        found = cbor2.loads(outcome.outcome.value.data)
+    said = found.get("type") if isinstance(found, dict) else None
+    if said == "Happened":
+        return Happened(found.get("value"))
+    return DidNotHappen() if said == "DidNotHappen" else None
+
+
+def _scrubbed(call: Call, outcome: Outcome) -> Outcome:
+    """The outcome without the secrets that its error may quote."""
+    if not call.effect.secret_names:
+        return outcome
+    if isinstance(outcome, AttemptFailed):
+        return msgspec.structs.replace(outcome, failure=call.effect.scrub(outcome.failure, call.arguments))
+    if isinstance(outcome.outcome, Err):
+        failure = call.effect.scrub(outcome.outcome.failure, call.arguments)
+        return msgspec.structs.replace(outcome, outcome=Err(failure))
+    return outcome

@@ -3,57 +3,66 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
 
 from holdfast.audit import records as r
 from holdfast.audit.notes import named, note
+from holdfast.gate.call import Call, is_of
+from holdfast.gate.effects import Effect
 from holdfast.gate.judgement import Refuse
 from holdfast.gate.policy.policy import Ruling
 from holdfast.journal import events as e
 from holdfast.journal.blobs import THRESHOLD_BYTES, digest_of
 from holdfast.journal.payload import Err, Ok, Payload
-from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.actions import Action, Cost
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
-from holdfast.worker.gate.calls import Case, Clearance, is_of
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-def decided(
-    case: Case, effect: Literal["allow", "needs_approval"], ruling: Ruling, *, task: p.TaskRow | None = None
-) -> p.Note:
-    stage = "approval" if task is not None and effect == "allow" else ruling.stage
-    return _decision(case, effect, stage, ruling.rule, ruling.policy, ruling.reason, None if task is None else task.id)
+def allowed(held: Held, call: Call, ruling: Ruling, task: p.TaskRow | None, now: int) -> p.Note:
+    """The decision that an act may be done, because policy lets it or people have approved it."""
+    stage = ruling.stage if task is None else "approval"
+    task_id = None if task is None else task.id
+    return _decision(held, call, "allow", stage, ruling.rule, ruling.policy, ruling.reason, task_id, now)
 
 
-def refused(case: Case, verdict: Refuse) -> p.Note:
-    return _decision(case, "deny", verdict.stage, verdict.rule, verdict.policy, verdict.reason, None)
+def referred(held: Held, call: Call, ruling: Ruling, task: p.TaskRow, now: int) -> p.Note:
+    """The decision that people must approve an act first."""
+    rule, policy, reason = ruling.rule, ruling.policy, ruling.reason
+    return _decision(held, call, "needs_approval", ruling.stage, rule, policy, reason, task.id, now)
+
+
+def refused(held: Held, call: Call, verdict: Refuse, now: int) -> p.Note:
+    """The decision that an act must not be done."""
+    rule, policy, reason = verdict.rule, verdict.policy, verdict.reason
+    return _decision(held, call, "deny", verdict.stage, rule, policy, reason, None, now)
 
 
 def _decision(
-    case: Case,
-    effect: Literal["allow", "deny", "needs_approval"],
+    held: Held,
+    call: Call,
+    decision: Literal["allow", "deny", "needs_approval"],
     stage: str,
     rule: str | None,
     policy: str | None,
     reason: str,
     task: str | None,
+    now: int,
 ) -> p.Note:
-    proposal, row = case.proposal, case.held.row
+    proposal, row = call.proposal, held.row
     record = r.Decided(
-        case.now,
+        now,
         row.key.run,
-        case.name,
+        call.name,
         row.workflow,
         proposal.name,
         proposal.connector,
@@ -61,9 +70,9 @@ def _decision(
         proposal.target,
         proposal.writes,
         proposal.risk,
-        case.told,
-        case.fields,
-        effect,
+        call.digest_hex,
+        _types(call),
+        decision,
         stage,
         rule,
         policy,
@@ -74,10 +83,16 @@ def _decision(
     return note(row.key.tenant, row.key.run, record)
 
 
-def unread(held: Held, request: Invoke, action: Action[..., Any] | None, reason: str, now: int) -> p.Note:
-    """The decision about a call that nothing can be proposed of: its arguments do not fit, or its action is gone.
+def _types(call: Call) -> dict[str, str]:
+    """The types of the arguments; "secret" where one is, or holds, a secret."""
+    secrets = call.effect.secret_names
+    return {name: "secret" if name in secrets else r.type_of(value) for name, value in call.proposal.fields.items()}
 
-    It tells no more than the names of its secrets, and with them that its input must not be shown by its hash.
+
+def unread(held: Held, request: Invoke, effect: Effect | None, reason: str, now: int) -> p.Note:
+    """The decision about a call that nothing can be proposed of: its arguments do not fit, or its effect is gone.
+
+    It records no more than the names of its secrets, and with them that its input must not be shown by its hash.
     """
     row = held.row
     record = r.Decided(
@@ -86,13 +101,13 @@ def unread(held: Held, request: Invoke, action: Action[..., Any] | None, reason:
         str(request.promise_id),
         row.workflow,
         request.function_name,
-        "" if action is None else action.connector,
-        "" if action is None else action.operation,
+        "" if effect is None else effect.connector,
+        "" if effect is None else effect.operation,
         "",
-        True if action is None else action.writes,
-        "high" if action is None else action.risk,
+        True if effect is None else effect.writes,
+        "high" if effect is None else effect.risk,
         "",
-        {} if action is None else dict.fromkeys(sorted(action.secrets.names), "secret"),
+        {} if effect is None else dict.fromkeys(sorted(effect.secret_names), "secret"),
         "deny",
         "schema",
         None,
@@ -106,13 +121,9 @@ def unread(held: Held, request: Invoke, action: Action[..., Any] | None, reason:
 # -- receipts ----------------------------------------------------------------------------------------------------------
 
 
-def opened(case: Case, token: str, task: p.TaskRow | None) -> p.ReceiptRow:
+def opened(held: Held, call: Call, token: str, task: p.TaskRow | None, now: int) -> p.ReceiptRow:
     """The receipt of an act that is about to be done."""
-    proposal, row, promise = case.proposal, case.held.row, case.promise
-    reverses = None
-    if case.action.takes_receipt:
-        taken = case.arguments.get(case.action.first_argument)
-        reverses = taken.get("id") if isinstance(taken, dict) else None
+    proposal, row, promise = call.proposal, held.row, call.promise
     return p.ReceiptRow(
         tenant=row.key.tenant,
         key=proposal.key,
@@ -121,7 +132,7 @@ def opened(case: Case, token: str, task: p.TaskRow | None) -> p.ReceiptRow:
         run=row.key.run,
         root=promise.root,
         position=promise.path[-1],
-        attempt=case.request.attempt,
+        attempt=call.request.attempt,
         token=token,
         state="pending",
         action=proposal.name,
@@ -130,21 +141,19 @@ def opened(case: Case, token: str, task: p.TaskRow | None) -> p.ReceiptRow:
         target=proposal.target,
         writes=proposal.writes,
         risk=proposal.risk,
-        proposal=case.digest,
-        request=case.proposal.request,
-        opened_at=case.now,
+        proposal=call.digest,
+        request=proposal.request,
+        opened_at=now,
         actor=row.actor,
         reverse=proposal.reverse,
-        reverses=reverses,
+        reverses=call.reverses,
         task=None if task is None else task.id,
     )
 
 
-def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
-    """The receipt of an attempt that has ended."""
-    receipt, case = clearance.receipt, clearance.case
-    performance = clearance.performance
-    done = not clearance.probing and performance is not None and performance.done
+def outcome(held: Held, call: Call, outcome: Outcome, now: int) -> p.CloseReceipt:
+    """The receipt of an attempt that has ended, or of which a probe has found what came of it."""
+    attempt = call.attempt
     blobs: dict[bytes, bytes] = {}
     result: bytes | None = None
     blob: bytes | None = None
@@ -153,7 +162,7 @@ def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
     state: p.ReceiptState
     if not isinstance(outcome, AttemptFailed) and isinstance(outcome.outcome, Ok):
         state, result = "succeeded", outcome.outcome.value.data
-        cost = _cost(case, outcome.outcome.value)
+        cost = _cost(call, outcome.outcome.value)
         if len(result) > THRESHOLD_BYTES:
             blob = digest_of(result)
             blobs[blob], result = result, None
@@ -161,23 +170,37 @@ def outcome(clearance: Clearance, outcome: Outcome, now: int) -> p.CloseReceipt:
         failure = outcome.failure if isinstance(outcome, AttemptFailed) else _failure(outcome.outcome)
         error = str(failure)
         # Done, and its result cannot be kept: repeating it would do it twice.
-        state = "succeeded" if done else "unknown" if performance is not None and performance.unknown else "failed"
+        state = (
+            "failed" if attempt is None else "succeeded" if attempt.done else "unknown" if attempt.unknown else "failed"
+        )
     closed = msgspec.structs.replace(
-        receipt, state=state, result=result, result_blob=blob, cost=cost, error=error, closed_at=now, abandoned=False
+        call.receipt,
+        state=state,
+        result=result,
+        result_blob=blob,
+        cost=cost,
+        error=error,
+        closed_at=now,
+        abandoned=False,
     )
-    return close(case, closed, now, blobs)
+    return close(held, call, closed, now, blobs)
 
 
-def unknown(case: Case, receipt: p.ReceiptRow) -> p.CloseReceipt:
+def unknown(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
     """The receipt of this call's attempt that nothing is known of: whoever had begun it is gone."""
-    told = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
-    return close(case, told, case.now)
+    closed = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
+    return close(held, call, closed, now)
 
 
-def failed(clearance: Clearance, why: str, now: int) -> p.CloseReceipt:
+def failed(held: Held, call: Call, why: str, now: int) -> p.CloseReceipt:
     """The receipt of an act that was not done."""
-    receipt = msgspec.structs.replace(clearance.receipt, state="failed", error=why, closed_at=now, abandoned=False)
-    return close(clearance.case, receipt, now)
+    receipt = msgspec.structs.replace(call.receipt, state="failed", error=why, closed_at=now, abandoned=False)
+    return close(held, call, receipt, now)
+
+
+def never_begun(held: Held, call: Call, now: int) -> p.CloseReceipt:
+    """The receipt of an act that was allowed and not begun."""
+    return failed(held, call, "the worker let it go before it began", now)
 
 
 def _failure(outcome: Ok | Err) -> Any:
@@ -185,16 +208,14 @@ def _failure(outcome: Ok | Err) -> Any:
     return outcome.failure
 
 
-def _cost(case: Case, result: Payload) -> dict[str, float | str] | None:
+def _cost(call: Call, result: Payload) -> dict[str, float | str] | None:
     """What the act cost, by its own word. Whatever is wrong with that must not lose the receipt of an act."""
-    action = case.action
-    if action.cost is None:
-        return None
+    effect = call.effect
     try:
-        cost = action.cost(action.read_result(result))
-        if not isinstance(cost, Cost):
-            raise TypeError(f"it gave {type(cost).__name__} instead of a Cost")
-        told: dict[str, float | str] = {
+        cost = effect.cost_of(result)
+        if cost is None:
+            return None
+        return {
             "provider": _text(cost.provider),
             "model": _text(cost.model),
             "amount": _amount(cost.amount),
@@ -203,9 +224,8 @@ def _cost(case: Case, result: Payload) -> dict[str, float | str] | None:
     except BaseException as error:
         if is_interrupt(error):
             raise
-        why = f"cost= failed: {action.secrets.scrub_text(describe(error).message, case.arguments)}"
+        why = f"cost= failed: {effect.scrub_text(describe(error).message, call.arguments)}"
         return {"provider": "unknown", "model": "", "amount": 0.0, "currency": "", "error": why}
-    return told
 
 
 def _text(value: str) -> str:
@@ -223,50 +243,48 @@ def _amount(value: float) -> float:
 
 
 def close(
-    case: Case, receipt: p.ReceiptRow, now: int, blobs: p.Blobs | None = None, proposal: bytes | None = None
+    held: Held,
+    call: Call,
+    receipt: p.ReceiptRow,
+    now: int,
+    blobs: p.Blobs | None = None,
+    proposal: bytes | None = None,
 ) -> p.CloseReceipt:
     """A receipt's end, with its note. The note is about what was allowed: the code may propose something else by now.
 
     The receipt may be another call's; then it is about this call's ``proposal``, its present one unless it is given.
     """
-    if is_of(receipt, case.promise):
+    if is_of(receipt, call.promise):
         proposal = receipt.proposal
-    told = case.told if proposal is None else proposal.hex()
-    record = _told(case.held.key.run, case.name, told, receipt, receipt.state, now, blobs or {})
-    return _closing(receipt, case.held.key.run, record, blobs or {})
+    digest_hex = call.digest_hex if proposal is None else proposal.hex()
+    record = _receipted(held.key.run, call.name, digest_hex, receipt, receipt.state, now, blobs or {})
+    return _closing(receipt, held.key.run, record, blobs or {})
 
 
-def is_unaccounted(receipt: p.ReceiptRow | None, promise: PromiseId) -> TypeGuard[p.ReceiptRow]:
-    """Whether this is the call's own attempt, of which nobody knows or has said that it is left at that."""
-    if receipt is None or not is_of(receipt, promise):
-        return False
-    return receipt.state == "pending" or (receipt.state == "unknown" and not receipt.abandoned)
-
-
-def abandoned(held: Held, promise: PromiseId, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
+def abandoned(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
     """The receipt of an attempt that nobody waits for any more and whose outcome nothing here can tell."""
     error = r.ABANDONED if receipt.error is None else f"{receipt.error}; {r.ABANDONED}"
     unknown = msgspec.structs.replace(receipt, state="unknown", error=error, abandoned=True)
-    record = _told(held.key.run, str(promise), receipt.proposal.hex(), unknown, "unknown", now, {})
+    record = _receipted(held.key.run, call.name, receipt.proposal.hex(), unknown, "unknown", now, {})
     return _closing(unknown, held.key.run, record, {})
 
 
 def _closing(receipt: p.ReceiptRow, run: str, record: r.Receipted, blobs: p.Blobs) -> p.CloseReceipt:
-    told = note(receipt.tenant, run, record)
-    # What is unknown may be told again, in other words: then the receipt does not show which of the two came through.
-    return p.CloseReceipt(receipt, blobs, (named(told) if receipt.state == "unknown" else told,))
+    entry = note(receipt.tenant, run, record)
+    # What is unknown may be closed again, in other words: then the receipt does not show which of the two was applied.
+    return p.CloseReceipt(receipt, blobs, (named(entry) if receipt.state == "unknown" else entry,))
 
 
-def reused(case: Case, found: p.ReceiptRow, now: int) -> p.Note:
+def reused(held: Held, call: Call, found: p.ReceiptRow, now: int) -> p.Note:
     """The note that an act was not repeated, because a receipt of another call has its success.
 
     It has an id: where the turn that carries it is refused, it goes alone, and that turn may have come through.
     """
-    record = _told(case.held.key.run, case.name, case.told, found, "reused", now, {})
-    return named(note(found.tenant, case.held.key.run, record))
+    record = _receipted(held.key.run, call.name, call.digest_hex, found, "reused", now, {})
+    return named(note(found.tenant, held.key.run, record))
 
 
-def _told(
+def _receipted(
     run: str, promise: str, proposal: str, receipt: p.ReceiptRow, state: str, now: int, blobs: p.Blobs
 ) -> r.Receipted:
     response = None

@@ -6,24 +6,25 @@ import datetime
 from typing import Any, Literal
 
 from holdfast.audit.task_changes import cancelled
+from holdfast.gate.call import Call
 from holdfast.gate.policy.policy import Ruling
 from holdfast.journal.cbor import canonical
-from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.tasks import answers as tasks
-from holdfast.worker.gate.calls import Case, Gatehouse
+from holdfast.worker.held import Held
 
 
-def approval(case: Case, ruling: Ruling, before: p.TaskRow | None) -> p.TaskRow:
+def approval(held: Held, call: Call, ruling: Ruling, before: p.TaskRow | None, now: int) -> p.TaskRow:
     """The task that asks people to approve a proposal; ``before`` is the last that this call asked for."""
     wanted = ruling.approval
     assert wanted is not None
     expires_in = wanted.expires_in_seconds
-    proposal = case.proposal
+    proposal = call.proposal
     return _task(
-        case,
+        held,
+        call,
         "approval",
-        tasks.task_id(case.name, case.held.generation, "approval", case.digest, f"{case.held.epoch}.{case.now}"),
+        _task_id(held, call, "approval", now),
         f"{proposal.name}: {proposal.connector} {proposal.operation} on {proposal.target or 'no target'}",
         {"why": ruling.reason},
         tier=wanted.tier,
@@ -31,22 +32,24 @@ def approval(case: Case, ruling: Ruling, before: p.TaskRow | None) -> p.TaskRow:
         candidates=wanted.candidates,
         policy=ruling.policy,
         rule=ruling.rule,
-        expires_at=None if expires_in is None else case.now + expires_in * 1_000_000,
-        created_at=_younger(case, before),
+        expires_at=None if expires_in is None else now + expires_in * 1_000_000,
+        created_at=_younger(before, now),
     )
 
 
 def outcome_task(
-    case: Case, receipt: p.ReceiptRow, before: p.TaskRow | None, approval: p.TaskRow | None, known: str | None
+    held: Held, call: Call, receipt: p.ReceiptRow, before: p.TaskRow | None, known: str | None, now: int
 ) -> p.TaskRow:
     """The task that asks people what became of an attempt: both facts are in view, what was begun and what is known.
 
-    Their word may let it be done once more. So where it needed an ``approval``, it is for the same people to say.
+    Their word may let it be done once more. So where it needed an approval, it is for the same people to say.
     """
+    approval = call.approval
     return _task(
-        case,
+        held,
+        call,
         "outcome",
-        tasks.task_id(case.name, case.held.generation, "outcome", case.digest, f"{case.held.epoch}.{case.now}"),
+        _task_id(held, call, "outcome", now),
         f"did {receipt.connector} {receipt.operation} on {receipt.target or 'no target'} happen? ({receipt.action})",
         {
             "begun": f"attempt {receipt.attempt} was begun at {_moment(receipt.opened_at)} by {_holder(receipt)}",
@@ -56,13 +59,17 @@ def outcome_task(
         },
         tier="med" if approval is None else approval.tier,
         candidates=() if approval is None else approval.candidates,
-        created_at=_younger(case, before),
+        created_at=_younger(before, now),
     )
 
 
-def _younger(case: Case, before: p.TaskRow | None) -> int:
+def _task_id(held: Held, call: Call, kind: Literal["approval", "outcome"], now: int) -> str:
+    return tasks.task_id(call.name, held.generation, kind, call.digest, f"{held.epoch}.{now}")
+
+
+def _younger(before: p.TaskRow | None, now: int) -> int:
     """Of a call's tasks the youngest counts, so it is younger than the last one, whatever this worker's clock says."""
-    return case.now if before is None else max(case.now, before.created_at + 1)
+    return now if before is None else max(now, before.created_at + 1)
 
 
 def _moment(microseconds: int) -> str:
@@ -74,21 +81,22 @@ def _holder(receipt: p.ReceiptRow) -> str:
 
 
 def _task(
-    case: Case,
+    held: Held,
+    call: Call,
     kind: Literal["approval", "outcome"],
     id: str,
     summary: str,
     more: dict[str, Any],
     *,
+    created_at: int,
     tier: str = "med",
     two_person: bool = False,
     candidates: tuple[str, ...] = (),
     policy: str = "",
     rule: str | None = None,
     expires_at: int | None = None,
-    created_at: int | None = None,
 ) -> p.TaskRow:
-    proposal, row = case.proposal, case.held.row
+    proposal, row = call.proposal, held.row
     details = {
         "action": proposal.name,
         "connector": proposal.connector,
@@ -105,13 +113,13 @@ def _task(
         tenant=row.key.tenant,
         id=id,
         run=row.key.run,
-        generation=case.held.generation,
-        root=case.promise.root,
-        position=case.promise.path[-1],
+        generation=held.generation,
+        root=call.promise.root,
+        position=call.promise.path[-1],
         kind=kind,
         status="requested",
         version=1,
-        proposal=case.digest,
+        proposal=call.digest,
         summary=summary,
         details=canonical(details),
         tier=tier,
@@ -120,24 +128,17 @@ def _task(
         starter=row.actor,
         policy=policy,
         rule=rule,
-        created_at=case.now if created_at is None else created_at,
+        created_at=created_at,
         expires_at=expires_at,
     )
 
 
-def open_tasks(gate: Gatehouse, promise: PromiseId) -> list[p.TaskRow]:
-    """All that a call asks people, of either kind."""
-    asked = (gate.outcomes.get(promise), gate.approvals.get(promise))
-    return [task for task in asked if task is not None and task.status == "requested"]
-
-
-def withdrawn(gate: Gatehouse, promise: PromiseId, now: int) -> tuple[p.CancelTask, ...]:
+def withdrawn(call: Call, now: int) -> tuple[p.CancelTask, ...]:
     """What closes all that a call asks, because it needs no answer any more: nobody must be asked in vain.
 
     It is closed here, too: the call may be judged again, and would wait for an answer that nobody can give any more.
     """
-    asked = open_tasks(gate, promise)
-    if not asked:
-        return ()
-    gate.learn([], [tasks.close(task, "cancelled", now) for task in asked])
+    asked = call.open_tasks
+    for task in asked:
+        call.learn_task(tasks.close(task, "cancelled", now))
     return tuple(cancelled(task, now) for task in asked)

@@ -1,0 +1,158 @@
+"""Openings: what follows when the store has answered that a receipt is open, or that its key is another's."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import cbor2
+
+from holdfast.audit.notes import named
+from holdfast.gate.call import Call, is_of
+from holdfast.gate.judgement import Refuse
+from holdfast.journal.payload import Err, Failure, Ok, Payload
+from holdfast.runs.clock import Clock
+from holdfast.store import protocol as p
+from holdfast.store.patience import patiently
+from holdfast.tasks import answers as tasks
+from holdfast.worker.gate import entries
+from holdfast.worker.gate.acts import Acts
+from holdfast.worker.gate.settler import Floor, Settler
+from holdfast.worker.held import Held
+
+LOOK_AGAIN_SECONDS: Final = (0.05, 5.0)
+"""How soon, and at most how late, to look again after another run's act under the same key."""
+
+TASKS_AT_ONCE: Final = 1000
+
+
+class Openings:
+    """Begins acts whose key was free; for the others it takes the recorded result, refuses or waits."""
+
+    def __init__(self, store: p.Store, clock: Clock, settler: Settler, acts: Acts, floor: Floor) -> None:
+        self._store = store
+        self._clock = clock
+        self._settler = settler
+        self._acts = acts
+        self._floor = floor
+
+    def answered(self, held: Held, call: Call, answer: p.Answer | None) -> None:
+        """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
+        calls = held.gate_of_run()
+        if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
+            calls.writes -= call.counts
+        match answer:
+            case p.Opened():
+                self._acts.begin(held, call)
+            case _ if held.dropped:
+                return
+            case p.Capped():
+                self._refuse_capped(held, call, answer)
+            case p.Taken(receipt=found) if (found.connector, found.operation) != _operation(call):
+                self._refuse_key(held, call, found)
+            case p.Taken(receipt=found) if found.state == "succeeded":
+                self._reuse(held, call, found)
+            case p.Taken(receipt=found) if is_of(found, call.promise):
+                call.learn_receipt(found)
+                self._settler.check(held, call)
+            case p.Taken(receipt=found):
+                calls.move(call, "key_taken")
+                self._settler.background(self._wait_for_key(held, call, found, LOOK_AGAIN_SECONDS[0]))
+            case other:
+                failure = Failure("holdfast.errors:EngineError", f"the receipt could not be opened: {other!r}")
+                self._settler.settle(held, call, Err(failure))
+
+    # -- refusing ----------------------------------------------------------------------------------------------------
+
+    def _refuse_capped(self, held: Held, call: Call, full: p.Capped) -> None:
+        """The run, or one above it, has no write left: another of the family was faster."""
+        reason = (
+            f"run {full.run} has written {full.writes} times with its children, and its cap max_writes_per_run is "
+            f"{full.most}"
+        )
+        self._refuse(held, call, "caps", reason)
+
+    def _refuse_key(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
+        """The key stands for another act: its result is not this one's, and this one cannot be told from it."""
+        reason = (
+            f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
+            f"receipt {found.id}: let the key say which act it is for"
+        )
+        self._refuse(held, call, "key", reason)
+
+    def _refuse(self, held: Held, call: Call, stage: str, reason: str) -> None:
+        note = entries.refused(held, call, Refuse("ActionDenied", stage, reason), self._clock.now())
+        held.gate_of_run().carry(named(note))
+        self._settler.settle(held, call, Err(Failure("holdfast.errors:ActionDenied", reason)))
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    async def _wait_for_key(self, held: Held, call: Call, found: p.ReceiptRow, wait: float) -> None:
+        """Another call has the key: wait for its outcome, or take that up where nobody is about to tell it.
+
+        Then the call is judged once more, by the policy of that moment. What was allowed before the wait may be denied.
+        """
+        present = await patiently(partial(self._store.receipt, found.tenant, found.id))
+        known = present is None or present.token != found.token or present.state in ("succeeded", "failed")
+        orphaned = present is not None and not known and await patiently(partial(self._is_orphaned, present))
+        if held.dropped or call.state != "blocked":
+            return
+        if not known and not orphaned:
+            asyncio.get_running_loop().call_later(wait, self._look_again, held, call, found, wait)
+        elif orphaned and present is not None:
+            call.earlier = present
+            self._settler.check(held, call)
+        else:
+            held.gate_of_run().move(call, "key_freed")
+            self._floor.give_turn(held)
+
+    def _look_again(self, held: Held, call: Call, found: p.ReceiptRow, waited: float) -> None:
+        if not held.dropped and call.state == "blocked":
+            wait = min(waited * 2, LOOK_AGAIN_SECONDS[1])
+            self._settler.background(self._wait_for_key(held, call, found, wait))
+
+    async def _is_orphaned(self, receipt: p.ReceiptRow) -> bool:
+        """Whether nobody will tell by itself what became of an attempt: no act is under way, and its call is over.
+
+        While its own call waits, that one probes, tries again or has people asked: two that did would both record it.
+        """
+        if receipt.closed_at is None:
+            worker = receipt.token.rpartition("~")[0]
+            if any(each.id == worker for each in await self._store.workers()):
+                return False
+        rows = await self._store.get([p.Key(receipt.tenant, receipt.run)])
+        if not rows or rows[0].standing in p.ENDED or receipt.abandoned:
+            return True
+        asked = await self._store.tasks(p.TaskQuery(receipt.tenant, None, receipt.run), TASKS_AT_ONCE)
+        statuses = {task.status for task in asked if tasks.is_about(task, receipt)}
+        return bool(statuses) and statuses <= {"rejected", "cancelled"}  # it was given up
+
+    # -- reusing -----------------------------------------------------------------------------------------------------
+
+    def _reuse(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
+        """It was done before, under this key: the recorded result is the result."""
+        calls = held.gate_of_run()
+        calls.carry(entries.reused(held, call, found, self._clock.now()))
+        if found.error is not None:
+            self._settler.settle(held, call, Err(Failure("holdfast.errors:Unencodable", found.error)))
+        elif found.result_blob is None:
+            self._settler.settle(held, call, Ok(Payload(found.result or cbor2.dumps(None))))
+        else:
+            calls.move(call, "found")
+            self._settler.background(self._reuse_large(held, call, found.result_blob))
+
+    async def _reuse_large(self, held: Held, call: Call, digest: bytes) -> None:
+        data = await patiently(partial(self._store.blob, held.key.tenant, digest))
+        if held.dropped or call.state != "concluding":
+            return
+        if data is not None:
+            self._settler.settle(held, call, Ok(Payload(data)))
+        else:
+            lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
+            self._settler.settle(held, call, Err(lost))
+
+
+def _operation(call: Call) -> tuple[str, str]:
+    """What is done to whom, whatever the function is called."""
+    return call.proposal.connector, call.proposal.operation

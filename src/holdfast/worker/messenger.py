@@ -1,0 +1,96 @@
+"""The messenger: what a turn's commit did beside the turn, it brings to whom it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from holdfast.runs import children
+from holdfast.runs.clock import Clock
+from holdfast.store import protocol as p
+from holdfast.store.committer import Committer
+from holdfast.store.patience import patiently
+from holdfast.worker.errands import outcome_of
+from holdfast.worker.held import Held
+from holdfast.worker.inboxes import Inboxes
+from holdfast.worker.turn_plan import Errand, Plan
+
+
+class Roles(Protocol):
+    """What the advancer and its parts need of the worker's other roles."""
+
+    def wake_claimer(self) -> None: ...
+    def wake_claimer_at(self, due: int) -> None:
+        """A run was handed back that is to be woken then."""
+        ...
+
+    def wake_taker(self) -> None: ...
+    def wake_sealer(self) -> None: ...
+    def doubt(self) -> None:
+        """A lease may be this worker's that nobody here knows of."""
+        ...
+
+
+class Messenger:
+    """``held`` are the runs of this worker, ``give_turn`` gives one its turn, ``background`` lets work run beside."""
+
+    def __init__(
+        self,
+        store: p.Store,
+        committer: Committer,
+        clock: Clock,
+        held: Mapping[p.Key, Held],
+        inboxes: Inboxes,
+        roles: Roles,
+        give_turn: Callable[[Held], None],
+        background: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._held = held
+        self._inboxes = inboxes
+        self._roles = roles
+        self._give_turn = give_turn
+        self._background = background
+
+    def settle_errands(self, held: Held, work: Plan, answer: p.Advanced) -> None:
+        """Give the run what its errands came to."""
+        for errand, reply in work.paired(answer.also):
+            if not isinstance(errand, Errand) or reply is None:
+                continue
+            if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
+                held.arrivals.append(settled)
+            elif isinstance(errand.change, p.Start) and (
+                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
+            ):
+                self._background(self._meet_again(held, errand.change, reply))
+
+    async def _meet_again(self, held: Held, start: p.Start, found: p.Exists | p.Retired) -> None:
+        """A run has come to a place at which it, or another of its name, had a child before: this one, or another."""
+        key, generation = held.key, held.generation
+        message = await children.met_again(self._store, start, found, held.id, generation, self._clock.now())
+        if message is not None:
+            await patiently(partial(self._committer.commit, p.Deliver(key, message)))
+            self.delivered(key)
+        self._give_turn(held)  # a retried run keeps its lease for this: if it is lost before, its next holder asks
+
+    def wake_others(self, work: Plan) -> None:
+        """Errands may concern others: runs held here read their inbox, the rest is claimed, work is the taker's."""
+        for errand in work.errands:
+            if isinstance(errand.change, p.Deliver):
+                self.delivered(errand.change.key)
+            elif isinstance(errand.change, p.Start):
+                self._roles.wake_claimer()
+            else:  # work was offered, or withdrawn while it may be under way here
+                self._roles.wake_taker()
+
+    def delivered(self, key: p.Key) -> None:
+        """A message was put into a run's inbox by this process."""
+        held = self._held.get(key)
+        if held is not None and not held.dropped:
+            if not held.committing and held.execution is not None:
+                self._inboxes.fetch(held)
+        else:
+            self._roles.wake_claimer()
