@@ -19,7 +19,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.values import Blobs, Deliver, Key, Message, Origin, Projection, Segment, Work
+from holdfast.store.values import FUNCTION, Blobs, Deliver, Key, Message, Origin, Projection, Segment, Work
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -45,6 +45,8 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     blobs: Blobs = {}
     owner: str | None = None
     also: tuple[Also, ...] = ()
+    program_kind: str = FUNCTION
+    code_digest: bytes | None = None
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):

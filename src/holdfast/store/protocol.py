@@ -95,6 +95,7 @@ from holdfast.store.rows import (
 )
 from holdfast.store.values import (
     ENDED,
+    FUNCTION,
     Blobs,
     Deliver,
     Key,
@@ -111,6 +112,7 @@ from holdfast.store.values import (
 __all__ = [
     "ENDED",
     "EVIDENCE",
+    "FUNCTION",
     "Advance",
     "Advanced",
     "Also",

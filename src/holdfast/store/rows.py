@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.store.values import ENDED, Key, Received, Segment, Standing, Status, Work
+from holdfast.store.values import ENDED, FUNCTION, Key, Received, Segment, Standing, Status, Work
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +46,8 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     governed: bool = False
     writes: int = 0
     evidence: bytes | None = None  # the sha256 of this generation's evidence
+    program_kind: str = FUNCTION
+    code_digest: bytes | None = None  # of its program's code, where the store keeps that
 
     @property
     def status(self) -> Status:

@@ -11,6 +11,9 @@ Status = Literal["queued", "running", "waiting", "paused", "cancelling", "comple
 Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 """What a run's row says of its journal; pausing and cancelling are shown over it."""
 
+FUNCTION: Final = "function"
+"""The kind of program that a Python function is. Its runs are claimed by its name, those of other kinds by the kind."""
+
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 

@@ -320,8 +320,10 @@ class Advancer:
         for errand, reply in zip(work.errands, answer.also, strict=False):
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
-            elif isinstance(errand.change, p.Start) and (
-                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
+            elif (
+                errand.meets
+                and isinstance(errand.change, p.Start)
+                and (isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists)))
             ):
                 self._background(self._meet_again(held, errand.change, reply))
         if work.errands:
@@ -358,8 +360,10 @@ class Advancer:
                 self.delivered(errand.change.key)
             elif isinstance(errand.change, p.Start):
                 self.wake_claimer()
-            else:  # work was offered, or withdrawn while it may be under way here
+            elif isinstance(errand.change, p.Enqueue | p.Withdraw):  # what is withdrawn may be under way here
                 self.wake_taker()
+            else:  # what the gate keeps comes with an entry of the audit
+                self.wake_sealer()
 
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Entropy, Execution, Turn
 from holdfast.programs.function.decorators import Workflow
-from holdfast.runs.birth import Birth
+from holdfast.runs.birth import Birth, Pin
 from holdfast.runs.clock import Clock
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
@@ -31,7 +31,7 @@ class Executions:
         self._entropy = entropy
         self._watchdog = watchdog
         self.gate: Gate | None = None
-        self._digests = {name: workflow.digest for name, workflow in workflows.items()}
+        self._pins = {name: Pin(digest=workflow.digest) for name, workflow in workflows.items()}
 
     def begin(self, held: Held, birth: Birth) -> Turn:
         """A new run's first turn."""
@@ -61,7 +61,10 @@ class Executions:
         """What to commit of a turn, and what to do then. Where it is not ``judged``, no action is begun by it."""
         now = self.clock.now()
         gate = self.gate if judged else None
-        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, digest_of=self._digests, gate=gate)
+        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, pins=self._pin, gate=gate)
+
+    def _pin(self, name: str) -> Pin:
+        return self._pins.get(name, Pin())
 
     def is_due_soon(self, held: Held) -> bool:
         """Whether a timer here will move the run before it is worth handing back."""

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.decorators import Step
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.kind import Place
+from holdfast.runs.kinds.table import kind_of
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
-from holdfast.worker.turn_plan import is_local
 
 log = logging.getLogger("holdfast.worker")
 
@@ -39,8 +39,8 @@ class Handovers:
     def missing(self, held: Held) -> str | None:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
         for request in held.live.outstanding():
-            wanted = type(request) is Invoke and (is_local(request) or request.kind == ACTION)
-            if wanted and type(request) is Invoke and request.function_name not in self._steps:
+            performed = kind_of(request.kind).place(request.queue) is not Place.COMMIT
+            if performed and type(request) is Invoke and request.function_name not in self._steps:
                 return f"no {request.kind} is called {request.function_name!r} here"
         return None
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
-import cbor2
 import msgspec
 
 from holdfast.audit.notes import named
-from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Invoke, Request
-from holdfast.programs.function.calls import DETACHED, SIGNAL
-from holdfast.programs.function.decorators import STEP, WORKFLOW
-from holdfast.runs import children, messages
-from holdfast.runs.birth import Birth, child_id, idempotency_key
+from holdfast.runs import children
+from holdfast.runs.birth import idempotency_key
+from holdfast.runs.kinds.kind import Errand, Pins, Place
+from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
     Advance,
@@ -30,19 +26,14 @@ from holdfast.store.protocol import (
     Answer,
     CloseReceipt,
     Deliver,
-    Enqueue,
     Key,
     Note,
     Opened,
     OpenReceipt,
-    Origin,
     Projection,
     Renewal,
     Segment,
     Standing,
-    Start,
-    Withdraw,
-    Work,
 )
 from holdfast.worker.gate.calls import Passage
 from holdfast.worker.gate.entries import ended
@@ -56,14 +47,8 @@ _STANDINGS: Final[dict[type[e.Event], Standing]] = {
 
 
 _GOING: Final = Projection("running")
-
-
-class Errand(msgspec.Struct, gc=False):
-    """A request that is carried out by the commit itself; its answer settles the promise, or nothing does."""
-
-    change: Also
-    promise_id: PromiseId | None
-    result: str | None = None
+_HERE: Final = Place.HERE  # looked up once: each request of a turn is compared with them
+_GATE: Final = Place.GATE
 
 
 class Plan(msgspec.Struct, gc=False):
@@ -110,22 +95,17 @@ def terminal_of(turn: Turn) -> e.Event | None:
     return last if type(last) in _STANDINGS else None
 
 
-def is_local(request: Request) -> bool:
-    """Whether the request runs in this worker, beside its run."""
-    return request.kind == STEP and request.queue is None
-
-
 class _Sorting:
     """A turn's requests, each where it belongs."""
 
-    def __init__(self, held: Held, now: int, digest_of: Mapping[str, str], gate: Gate | None) -> None:
+    def __init__(self, held: Held, now: int, pins: Pins, gate: Gate | None) -> None:
         self.invoke: list[Invoke] = []
         self.abandon: list[PromiseId] = []
         self.errands: list[Errand] = []
         self.passages: list[Passage] = []
         self._held = held
         self._now = now
-        self._digest_of = digest_of
+        self._pins = pins
         self._gate = gate
 
     def take_in(self, execution: Execution, turn: Turn) -> None:
@@ -141,15 +121,19 @@ class _Sorting:
                 self._add(request)
 
     def _add(self, request: Request) -> None:
-        if is_local(request):
+        kind = kind_of(request.kind)
+        place = kind.place(request.queue)
+        if place is _HERE:
             if type(request) is Abandon:
                 self.abandon.append(request.promise_id)
             elif type(request) is Invoke and request.promise_id not in self._held.steps:
                 self.invoke.append(request)
-        elif request.kind == ACTION:
+        elif place is _GATE:
             self._pass(request)
-        else:
-            self.errands.append(_errand(self._held, request, self._now, self._digest_of))
+        elif type(request) is Invoke:
+            self.errands.append(kind.plan(self._held, request, self._now, self._pins))
+        elif type(request) is Abandon and (errand := kind.give_up(self._held, request, self._now)) is not None:
+            self.errands.append(errand)
 
     def _pass(self, request: Request) -> None:
         if self._gate is None:
@@ -170,7 +154,7 @@ class _Sorting:
         return bool(
             held.steps.keys() - set(self.abandon)
             or any(errand.promise_id is not None for errand in self.errands)
-            or (held.generation and any(type(errand.change) is Start for errand in self.errands))  # see met_again
+            or (held.generation and any(errand.meets for errand in self.errands))
             or any(passage.then is not None for passage in self.passages)
             or (held.gate is not None and held.gate.busy)
         )
@@ -183,21 +167,21 @@ def plan(
     now: int,
     *,
     hold_until: int,
-    digest_of: Mapping[str, str],
+    pins: Pins,
     gate: Gate | None,
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
     Without a ``gate`` nothing is judged: for a turn that only records what has happened.
     """
-    sorting = _Sorting(held, now, digest_of, gate)
+    sorting = _Sorting(held, now, pins, gate)
     sorting.take_in(execution, turn)
     ending = terminal_of(turn)
-    renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
+    renewal = _renewal(held, execution, turn, now, pins) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}"
         message = children.ended(held.row, execution.started.parent_id, ending, now, id)
-        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
+        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
@@ -271,94 +255,23 @@ def _projection(
 
 
 def _told(held: Held, wait: Wait) -> Wait:
-    if wait.kind == ACTION and held.gate is not None:
+    if held.gate is not None and is_gated(wait.kind):
         task = held.gate.task_of(held.id.child(wait.position))
         return (
             wait if task is None else msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
         )
-    if wait.kind != WORKFLOW:
-        return wait
-    return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))
-
-
-def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]) -> Errand:
-    position = request.promise_id.path[-1]
-    if isinstance(request, Abandon):
-        if request.kind == STEP:
-            return Errand(Withdraw(held.key, position), None)
-        child = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
-        return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now)), None)
-    match request.kind:
-        case kind if kind == STEP:
-            return Errand(Enqueue(_work(held, request)), None)
-        case kind if kind == WORKFLOW:
-            return Errand(_child(held, request, now, digest_of), None)
-        case kind if kind == DETACHED:
-            start = _detached(held, request, now, digest_of)
-            return Errand(start, request.promise_id, start.key.run)
-        case kind if kind == SIGNAL:
-            (target, name, value), _ = cbor2.loads(request.input.data)
-            body = Payload(cbor2.dumps(value, canonical=True))
-            # A retried run may send another signal from the same place: it must not pass for the first.
-            id = f"{request.promise_id}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
-            message = messages.signal(name, body, now, id)
-            return Errand(Deliver(Key(held.key.tenant, target), message), request.promise_id)
-        case other:
-            raise EngineError(f"no worker knows the invoke kind {other!r}")
-
-
-def _work(held: Held, request: Invoke) -> Work:
-    return Work(
-        held.key,
-        request.promise_id.path[-1],
-        request.queue or "",
-        request.function_name,
-        request.attempt,
-        cbor2.dumps([held.id.root, request.input.data, request.input.codec, request.mark], canonical=True),
-        held.priority,
-        request.not_before,
-        # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.
-        held.generation * 1_000_000_000 + held.version,
-    )
-
-
-def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
-    position = request.promise_id.path[-1]
-    key = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
-    return Birth(
-        key=key,
-        workflow=request.function_name,
-        digest=digest_of.get(request.function_name, ""),
-        input=request.input,
-        parent=held.key.run,
-        parent_id=request.promise_id,
-        priority=held.priority,
-        origin=Origin(held.row.workspace, held.row.actor),
-    ).start(now)
-
-
-def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
-    (workflow, chosen, arguments), _ = cbor2.loads(request.input.data)
-    run = chosen or child_id(held.key.run, request.promise_id.path[-1], held.lineage)
-    return Birth(
-        key=Key(held.key.tenant, run),
-        workflow=workflow,
-        digest=digest_of.get(workflow, ""),
-        input=Payload(arguments),
-        priority=held.priority,
-        origin=Origin(held.row.workspace, held.row.actor),
-    ).start(now)
+    return readable_kind(wait.kind).waits(held, wait)
 
 
 def _continues(ending: e.Event | None) -> bool:
     return isinstance(ending, e.ExecutionCompleted) and ending.result.codec == CONTINUED
 
 
-def _renewal(held: Held, execution: Execution, turn: Turn, now: int, digest_of: Mapping[str, str]) -> Renewal:
+def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins) -> Renewal:
     """The next generation's first segment: its start, the signals that nobody received, a cancellation not heard."""
     ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
-    digest = digest_of.get(held.workflow, "")
+    digest = pins(held.workflow).digest
     key = idempotency_key(held.key, held.generation + 1)
     parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)
