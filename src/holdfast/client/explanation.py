@@ -12,7 +12,7 @@ from holdfast.kernel.execution import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.times import length, moment, when
-from holdfast.store.protocol import ENDED, Run, Store, TaskRow, WorkerRow
+from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskRow, WorkerRow
 from holdfast.tasks.answers import approvers, is_barred
 
 
@@ -49,11 +49,11 @@ async def _queued(store: Store, run: Run, now: int) -> str:
     workers = _alive(await store.workers(), now)
     if not workers:
         return f"It has been ready for {waited} and no worker is running: start one with `holdfast worker APP`."
-    if not any(run.workflow in worker.workflows for worker in workers):
-        return (
-            f"It has been ready for {waited}, and none of the {len(workers)} running workers knows the workflow "
-            f"{run.workflow!r}: start one whose app imports it."
-        )
+    if not any(worker.serves.takes(run.program_kind, run.workflow) for worker in workers):
+        none = f"It has been ready for {waited}, and none of the {len(workers)} running workers"
+        if run.program_kind != FUNCTION:
+            return f"{none} serves programs of kind {run.program_kind!r}: start one that does."
+        return f"{none} knows the workflow {run.workflow!r}: start one whose app imports it."
     if refusals := await store.declined(run.key):
         last = refusals[-1]
         return (

@@ -101,6 +101,8 @@ class Repairs:
         start = p.Start(
             key=fresh,
             workflow=run.workflow,
+            program_kind=run.program_kind,
+            code_digest=run.code_digest,
             fingerprint=run.fingerprint,
             root=root.root,
             segment=segment,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.store.values import ENDED, FUNCTION, Key, Received, Segment, Standing, Status, Work
+from holdfast.store.values import ENDED, FUNCTION, Key, Received, Segment, Serves, Standing, Status, Work
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +69,11 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     queues: tuple[str, ...]
     started_at: int
     expires_at: int
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def serves(self) -> Serves:
+        return Serves(self.workflows, self.kinds)
 
 
 class ClaimedRuns(msgspec.Struct, frozen=True, gc=False):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from holdfast.errors import StoreCorrupt
+from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Entropy, Execution, Turn
-from holdfast.programs.function.decorators import Workflow
-from holdfast.runs.birth import Birth, Pin
+from holdfast.kernel.program import Program
+from holdfast.programs.catalogue import Catalogue
+from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
@@ -23,31 +26,35 @@ HOLD_MICROSECONDS: Final = 1_000_000
 class Executions:
     """Makes and advances the executions of held runs. Its calls step workflow code: only from a plain callback."""
 
-    def __init__(
-        self, workflows: Mapping[str, Workflow[..., Any]], clock: Clock, entropy: Entropy, watchdog: Watchdog
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, clock: Clock, entropy: Entropy, watchdog: Watchdog) -> None:
         self.clock = clock
-        self._workflows = workflows
+        self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog
         self.gate: Gate | None = None
-        self._pins = {name: Pin(digest=workflow.digest) for name, workflow in workflows.items()}
 
     def begin(self, held: Held, birth: Birth) -> Turn:
         """A new run's first turn."""
-        program = self._workflows[birth.workflow].program()
+        program = self._program(held, birth.pin.digest)
         held.run_as(Execution.begin(held.id, program, birth.started, self.clock.now(), self._entropy))
         return self.advance(held, [])
 
     def rebuild(self, held: Held, segments: Sequence[p.Segment], blobs: Mapping[bytes, bytes]) -> None:
         """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""
         entries = unseal(segments, held.id, blobs)
-        program = self._workflows[held.workflow].program()
+        started = entries[0].event if entries else None
+        if not isinstance(started, e.ExecutionStarted):
+            raise StoreCorrupt(f"the journal of run {held.key.run!r} has no beginning: restore it from a backup.")
+        program = self._program(held, started.component_digest)
         self._watchdog.begin(held.key)
         try:
             held.run_as(Execution.rebuild(held.id, program, entries, self.clock.now(), self._entropy))
         finally:
             self._watchdog.end()
+
+    def _program(self, held: Held, digest: str) -> Program:
+        row = held.row
+        return self._catalogue.program(row.program_kind, row.workflow, digest, row.key.tenant, row.code_digest)
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
         """One turn. Raises AuthorError where the workflow's code is at fault."""
@@ -61,10 +68,7 @@ class Executions:
         """What to commit of a turn, and what to do then. Where it is not ``judged``, no action is begun by it."""
         now = self.clock.now()
         gate = self.gate if judged else None
-        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, pins=self._pin, gate=gate)
-
-    def _pin(self, name: str) -> Pin:
-        return self._pins.get(name, Pin())
+        return plan(held, held.live, turn, now, hold_until=now + HOLD_MICROSECONDS, pins=self._catalogue.pin, gate=gate)
 
     def is_due_soon(self, held: Held) -> bool:
         """Whether a timer here will move the run before it is worth handing back."""

@@ -21,6 +21,7 @@ from holdfast.runs.kinds.kind import Errand, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
+    FUNCTION,
     Advance,
     Also,
     Answer,
@@ -271,7 +272,8 @@ def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins)
     """The next generation's first segment: its start, the signals that nobody received, a cancellation not heard."""
     ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
-    digest = pins(held.workflow).digest
+    is_function = held.row.program_kind == FUNCTION  # the others go on with the code that they pinned
+    digest = pins(held.workflow).digest if is_function else execution.started.component_digest
     key = idempotency_key(held.key, held.generation + 1)
     parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)

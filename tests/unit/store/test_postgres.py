@@ -31,8 +31,8 @@ from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     RUNNING,
+    SERVES,
     TENANT,
-    WORKFLOW,
     begun,
     commit,
     deliver,
@@ -458,7 +458,7 @@ def test_workers_that_claim_together_share_the_runs(url: str) -> None:
 
             async def claim(number: int) -> list[str]:
                 mine: list[str] = []
-                while claimed := (await stores[number % 3].claim(f"worker {number}", [WORKFLOW], 7, NOW)).runs:
+                while claimed := (await stores[number % 3].claim(f"worker {number}", SERVES, 7, NOW)).runs:
                     mine += [run.key.run for run in claimed]
                 return mine
 
@@ -797,7 +797,7 @@ def test_claimers_within_limits_never_exceed_a_cap(url: str) -> None:
             limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=11)))
 
             async def claim(number: int) -> list[str]:
-                claim = await stores[number % 3].claim(f"worker {number}", [WORKFLOW], 3, NOW, limits)
+                claim = await stores[number % 3].claim(f"worker {number}", SERVES, 3, NOW, limits)
                 return [run.key.run for run in claim.runs]
 
             shares = await asyncio.gather(*(claim(number) for number in range(12)))

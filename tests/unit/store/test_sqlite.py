@@ -161,7 +161,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
         run = await row(store)
         assert (run.workspace, run.governed, run.writes, run.evidence) == ("", False, 0, None)
         limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=3)))
-        (claimed,) = (await store.claim("ann", ["greet"], 9, NOW + 5, limits)).runs
+        (claimed,) = (await store.claim("ann", p.Serves(("greet",)), 9, NOW + 5, limits)).runs
         assert (claimed.key, claimed.begun_at) == (key("two"), NOW + 5)
         assert await commit(store, p.Note("acme", "one", "decided", NOW, b"said")) == p.Noted()
 
@@ -194,6 +194,14 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
 
 
 SIXTH_SCHEMA = """
+DROP TABLE code;
+DROP INDEX runs_queued;
+ALTER TABLE runs DROP COLUMN program_kind;
+ALTER TABLE runs DROP COLUMN code_digest;
+ALTER TABLE workers DROP COLUMN kinds;
+CREATE INDEX runs_queued ON runs (tenant, workflow, priority DESC, ready_at)
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+      AND parent IS NULL AND begun_at IS NULL;
 ALTER TABLE work DROP COLUMN claims;
 DROP TABLE declined;
 DROP TABLE write_counts;

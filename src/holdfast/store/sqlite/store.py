@@ -175,6 +175,7 @@ class SqliteStore(SqliteGovernance):
                     encode(worker.queues).decode(),
                     worker.started_at,
                     _expiry(ttl_seconds),
+                    encode(worker.kinds).decode(),
                 ),
             )
 
@@ -213,21 +214,22 @@ class SqliteStore(SqliteGovernance):
     async def claim(
         self,
         worker: str,
-        workflows: Sequence[str],
+        serves: p.Serves,
         limit: int,
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
     ) -> p.ClaimedRuns:
-        names = msgspec.json.encode(list(workflows)).decode()
+        names, kinds = (msgspec.json.encode(each).decode() for each in (serves.functions, serves.kinds))
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
             if limits is None:
-                claimed = connection.execute(handovers.CLAIM[has_declined], (worker, names, limit, now)).fetchall()
+                given = (worker, names, limit, now, kinds)
+                claimed = connection.execute(handovers.CLAIM[has_declined], given).fetchall()
                 next_start_at = None
             else:
                 going = handovers.CLAIM_GOING[has_declined]
-                claimed, next_start_at = admitting.claim(connection, going, worker, workflows, limit, now, limits)
+                claimed, next_start_at = admitting.claim(connection, going, worker, serves, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
         return p.ClaimedRuns([rows.run(row) for row in claimed], min(moments, default=None))
@@ -303,6 +305,10 @@ class SqliteStore(SqliteGovernance):
     async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         found = ((each, await self.blob(tenant, each)) for each in digests)
         return {digest: data async for digest, data in found if data is not None}
+
+    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
+        found = (row for digest in digests for row in self._read(SQL["code"], (tenant, digest)))
+        return {row[0]: p.Code(*row) for row in found}
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)

@@ -21,6 +21,7 @@ from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
 from holdfast.testing.stores.pausing import Pausing
+from holdfast.testing.stores.programs import Programs
 from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reading import Reading
 from holdfast.testing.stores.retention import Retention
@@ -37,6 +38,7 @@ class StoreSuite(
     Timers,
     Leases,
     HandoverTopic,
+    Programs,
     Inbox,
     Pausing,
     QueuedWork,
