@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -24,7 +24,7 @@ from holdfast.store import protocol as p
 from holdfast.store.sqlite import admission as admitting
 from holdfast.store.sqlite import handovers, presence, rows
 from holdfast.store.sqlite.changes import apply
-from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
+from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.sql import SQL
@@ -42,8 +42,6 @@ PRUNED: Final = (
     "prune_write_counts",
     "prune_run",
 )
-
-T = TypeVar("T")
 
 
 class SqliteStore(SqliteGovernance):
@@ -73,7 +71,7 @@ class SqliteStore(SqliteGovernance):
         opening = asyncio.get_running_loop().run_in_executor(None, partial(prepare, self.path, wanted=migrate))
         try:
             # Closing a connection that a thread still uses would end the process: a cancelled caller waits it out.
-            writer, reader = await _uninterrupted(opening)
+            writer, reader = await uninterrupted(opening)
             self._writer, self._reader = writer, reader
         except asyncio.CancelledError:
             if opening.exception() is None:
@@ -119,7 +117,7 @@ class SqliteStore(SqliteGovernance):
             # A cancelled caller must not leave the connection to COMMIT and the next BEGIN at once: wait it out.
             commit = asyncio.get_running_loop().run_in_executor(self._committer, self._commit, connection)
             self._identity.look()  # while the disk is waited for: a look is a system call or two
-            await _uninterrupted(commit)
+            await uninterrupted(commit)
             if self._identity.lost:
                 raise self._identity.error()
 
@@ -392,13 +390,3 @@ def _size(path: str) -> int | None:
     """The file's size; None where there is none."""
     file = Path(path)
     return file.stat().st_size if file.exists() else None
-
-
-async def _uninterrupted(future: asyncio.Future[T]) -> T:
-    """Await to the end even when cancelled meanwhile; the cancellation follows."""
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        if not future.done():
-            await asyncio.wait([future])
-        raise
