@@ -1086,7 +1086,8 @@ def test_claims_find_ready_runs_by_their_indexes(url: str) -> None:
             await raw(
                 url,
                 "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, "
-                f"updated_at, ready_at) SELECT {every}, updated_at, ready_at + n FROM runs, generate_series(1, 5000) AS n",
+                f"updated_at, ready_at) SELECT {every}, updated_at, ready_at + n "
+                "FROM runs, generate_series(1, 5000) AS n",
             )
             await raw(url, "ANALYZE runs")
             connection = await connect(url)
