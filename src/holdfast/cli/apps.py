@@ -18,7 +18,7 @@ import click
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, WorkflowUnknown
-from holdfast.programs.function.decorators import WORKFLOWS, Workflow
+from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.reversal import REVERSE
 
 DEFAULT_ATTRIBUTE: Final = "app"
@@ -47,7 +47,7 @@ def load_app(spec: str) -> Holdfast | None:
 
 def own_workflows() -> list[str]:
     """The names of the workflows that the app defines: all but the engine's own."""
-    return sorted(name for name in WORKFLOWS if name != REVERSE)
+    return sorted(name for name in Functions().names() if name != REVERSE)
 
 
 def _load_module(name: str) -> ModuleType:
@@ -101,10 +101,8 @@ def _is_ours(filename: str) -> bool:
     return filename == __file__ or "importlib" in filename
 
 
-def workflow_named(name: str) -> Workflow[..., object]:
-    """The loaded workflow of that name. Raises WorkflowUnknown, and names those that are."""
-    found = WORKFLOWS.get(name)
-    if found is None:
+def check_workflow(name: str) -> None:
+    """Raises WorkflowUnknown where no workflow of that name is loaded, and names those that are."""
+    if name not in Functions().names():
         known = ", ".join(own_workflows()) or "none"
         raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {known}.")
-    return found

@@ -7,7 +7,6 @@ from typing import Final
 from holdfast.cli.output import Cell, Part
 from holdfast.client.views.timeline import Item
 from holdfast.client.views.times import clock, span
-from holdfast.journal.secrecy import ACTION
 
 SYMBOLS: Final = {
     "done": ("✓", "green"),
@@ -29,8 +28,7 @@ def item_rows(items: list[Item]) -> list[list[Part]]:
         symbol, style = SYMBOLS[item.state]
         duration = "" if item.duration is None else span(item.duration)
         offset = Cell(f"+{span(item.at - start)}", "dim")
-        name = item.name if item.kind not in ("workflow", "detached", ACTION) else f"{item.name} ({item.kind})"
-        rows.append([offset, Cell(symbol, style), name, _tries(item), duration, item.detail])
+        rows.append([offset, Cell(symbol, style), item.label or item.name, _tries(item), duration, item.detail])
         rows += [
             ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]
             for number, why in item.troubles

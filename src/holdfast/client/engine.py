@@ -24,9 +24,12 @@ from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import Policy
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
+from holdfast.kernel.program import Program
 from holdfast.people.names import NAME, is_name
+from holdfast.programs.catalogue import Catalogue
 from holdfast.programs.function.decorators import STEPS, WORKFLOWS, Bound, Step, Workflow
 from holdfast.programs.function.durable_call import ChildCall
+from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.reversal import reverse
 from holdfast.runs.birth import DEFAULT_TENANT, Trigger, check_text
@@ -96,6 +99,7 @@ class Holdfast:
         self._workflows: Mapping[str, Workflow[..., Any]] = (
             WORKFLOWS if workflows is None else Registry("workflow", [*workflows, reverse])
         )
+        self.catalogue = Catalogue([Functions(self._workflows)])
         self._steps: Mapping[str, Step[..., Any]] = STEPS
         self._unwatch: Any = None
         self._change = asyncio.Event()
@@ -127,7 +131,7 @@ class Holdfast:
                 self.committer,
                 self.clock,
                 self.entropy,
-                self._workflows,
+                self.catalogue,
                 self._steps,
                 self._on_end,
                 self.options,
@@ -321,6 +325,13 @@ class Holdfast:
     def workflow_named(self, name: str) -> Workflow[..., Any] | None:
         """The workflow of that name, if it is known here."""
         return self._workflows.get(name) or WORKFLOWS.get(name)
+
+    async def program_of(self, run: p.Run, digest: str) -> Program:
+        """A fresh program for a run whose journal pins this digest. Raises WorkflowUnknown or StoreCorrupt."""
+        tenant, code = run.key.tenant, run.code_digest
+        if code is not None and self.catalogue.lacks(tenant, code):
+            self.catalogue.learn(tenant, (await self.store.code(tenant, [code])).values())
+        return self.catalogue.program(run.program_kind, run.workflow, digest, tenant, code)
 
     @property
     def workflows(self) -> Mapping[str, Workflow[..., Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -10,10 +9,10 @@ import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.kernel.execution import Wait
-from holdfast.programs.function.calls import DETACHED, SIGNAL
-from holdfast.programs.function.decorators import STEP, WORKFLOW
 from holdfast.runs.hints import command
-from holdfast.store.protocol import ENDED, Run, Store, TaskRow, WorkerRow
+from holdfast.runs.kinds.table import readable_kind
+from holdfast.runs.times import length, moment, when
+from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskRow, WorkerRow
 from holdfast.tasks.answers import approvers, is_barred
 
 
@@ -21,10 +20,10 @@ async def explain(store: Store, run: Run, now: int) -> str:
     """What the run waits for, since when, and what would move it."""
     if run.standing in ENDED:
         why = f": {run.error}" if run.error else ""
-        return f"It is {run.standing} since {_time(run.ended_at or run.updated_at)}{why}."
+        return f"It is {run.standing} since {moment(run.ended_at or run.updated_at)}{why}."
     if run.pause is not None:
         resuming = _command(run, "resume", run.key.run)
-        told = f"It has been paused for {_span(now - run.updated_at)}: {run.pause.rstrip('.')}."
+        told = f"It has been paused for {length(now - run.updated_at)}: {run.pause.rstrip('.')}."
         return f"{told} `{resuming}` lets it go on."
     if run.owner is not None:
         return await _held(store, run, now)
@@ -34,32 +33,32 @@ async def explain(store: Store, run: Run, now: int) -> str:
 
 
 async def _held(store: Store, run: Run, now: int) -> str:
-    moved = f"last moved {_span(now - run.updated_at)} ago"
+    moved = f"last moved {length(now - run.updated_at)} ago"
     worker = next((worker for worker in await store.workers() if worker.id == run.owner), None)
     if worker is None:
         return f"It is being worked on by worker {run.owner}, and {moved}."
     where = f"worker {run.owner} (process {worker.pid} on {worker.host})"
     if worker.expires_at < now:
-        silent = f"is silent, its lease ended {_span(now - worker.expires_at)} ago"
+        silent = f"is silent, its lease ended {length(now - worker.expires_at)} ago"
         return f"It {moved}; {where} {silent}. Any other worker takes it over: `holdfast worker APP` starts one."
     return f"It is being worked on by {where}, and {moved}."
 
 
 async def _queued(store: Store, run: Run, now: int) -> str:
-    waited = _span(now - (run.ready_at or now))
+    waited = length(now - (run.ready_at or now))
     workers = _alive(await store.workers(), now)
     if not workers:
         return f"It has been ready for {waited} and no worker is running: start one with `holdfast worker APP`."
-    if not any(run.workflow in worker.workflows for worker in workers):
-        return (
-            f"It has been ready for {waited}, and none of the {len(workers)} running workers knows the workflow "
-            f"{run.workflow!r}: start one whose app imports it."
-        )
+    if not any(worker.serves.takes(run.program_kind, run.workflow) for worker in workers):
+        none = f"It has been ready for {waited}, and none of the {len(workers)} running workers"
+        if run.program_kind != FUNCTION:
+            return f"{none} serves programs of kind {run.program_kind!r}: start one that does."
+        return f"{none} knows the workflow {run.workflow!r}: start one whose app imports it."
     if refusals := await store.declined(run.key):
         last = refusals[-1]
         return (
             f"It has been ready for {waited} and waits for a worker whose code fits its journal: "
-            f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {_span(now - last.at)} ago, "
+            f"{_number(len(refusals), 'worker')} handed it back, the last, {last.worker}, {length(now - last.at)} ago, "
             f"because of {last.reason.splitlines()[0].rstrip(':.')}. Where none is left that has not tried, it parks."
         )
     capped = " or for a place within its tenant's caps" if run.begun_at is None else ""
@@ -69,14 +68,14 @@ async def _queued(store: Store, run: Run, now: int) -> str:
 async def _waiting(store: Store, run: Run, now: int) -> str:
     waits = waits_of(run)
     if not waits:
-        return f"It has been waiting for {_span(now - run.updated_at)}."
+        return f"It has been waiting for {length(now - run.updated_at)}."
     found = {wait.task: await store.task(run.key.tenant, wait.task) for wait in waits[:3] if wait.task}
     tasks = {id: task for id, task in found.items() if task is not None}
     told = [await _tell(store, run, wait, tasks, now) for wait in waits[:3]]
     more = f", and {len(waits) - 3} more" if len(waits) > 3 else ""
     late = any(_is_late(wait, now) for wait in waits) and not _alive(await store.workers(), now)
     remedy = " No worker is running: start one with `holdfast worker APP`." if late else ""
-    return f"For {_span(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}.{remedy}"
+    return f"For {length(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(told)}{more}.{remedy}"
 
 
 def waits_of(run: Run) -> list[Wait]:
@@ -102,29 +101,20 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow]
         case "receive":
             return f"signal {wait.name!r} (`{_command(run, 'signal', run.key.run, wait.name, 'VALUE')}` sends it)"
         case "timer":
-            return f"a timer that {'was due' if _is_late(wait, now) else 'fires'} at {_when(wait.due or now, now)}"
+            return f"a timer that {'was due' if _is_late(wait, now) else 'fires'} at {when(wait.due or now, now)}"
         case "approval":
             return _approval(run, wait, tasks.get(wait.task or ""), now)
         case "outcome":
             task, look = tasks.get(wait.task or ""), _command(run, "tasks", "show", wait.task or "")
             who = "a person" if task is None else _who(task)
             return f"{who} to say what became of {wait.name} (`{look}` tells what is known)"
-        case kind if kind == WORKFLOW:
-            return f"child workflow {wait.name} (run {wait.run})"
-        case kind if kind == STEP and wait.due is not None:
-            due = "which was due" if _is_late(wait, now) else "due"
-            return f"the next attempt of step {wait.name}, {due} at {_when(wait.due, now)}"
-        case kind if kind == STEP:
-            return await _queue(store, run, wait)
-        case kind if kind in (SIGNAL, DETACHED):
-            return f"{wait.kind} {wait.name}"
-        case other:
-            return f"{other} {wait.name}"
+        case kind:
+            return await readable_kind(kind).explain(store, run, wait, now)
 
 
 def _approval(run: Run, wait: Wait, task: TaskRow | None, now: int) -> str:
     who = "a person" if task is None else _who(task)
-    until = "" if wait.due is None else f" before {_when(wait.due, now)}"
+    until = "" if wait.due is None else f" before {when(wait.due, now)}"
     return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
 
 
@@ -147,21 +137,6 @@ def _who(task: TaskRow) -> str:
     return who + (f" ({'; '.join(notes)})" if notes else "")
 
 
-async def _queue(store: Store, run: Run, wait: Wait) -> str:
-    for work, owner in await store.work_of(run.key):
-        if work.position == wait.position:
-            if owner is not None:
-                return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
-            served = any(work.queue in worker.queues for worker in await store.workers())
-            remedy = (
-                "waits for a free place in a worker whose code has it"
-                if served
-                else "no running worker serves: start one that does"
-            )
-            return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
-    return f"step {wait.name}"
-
-
 def _number(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
@@ -170,28 +145,12 @@ def _command(run: Run, *words: str) -> str:
     return command(*words, tenant=run.key.tenant)
 
 
-def _time(microseconds: int) -> str:
-    moment = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _when(due: int, now: int) -> str:
-    """A time, and how far off it is."""
-    return f"{_time(due)} ({f'{_span(now - due)} ago' if due <= now else f'in {_span(due - now)}'})"
-
-
 def _is_late(wait: Wait, now: int) -> bool:
     """Whether its time has come and nobody was there: a worker would have taken the run up."""
-    return wait.due is not None and wait.due <= now and wait.kind in ("timer", STEP)
+    if wait.kind == "timer":
+        return wait.due is not None and wait.due <= now
+    return readable_kind(wait.kind).is_late(wait, now)
 
 
 def _alive(workers: Sequence[WorkerRow], now: int) -> list[WorkerRow]:
     return [worker for worker in workers if worker.expires_at >= now]
-
-
-def _span(microseconds: int) -> str:
-    seconds = max(0, microseconds) / 1e6
-    for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.1f} seconds"

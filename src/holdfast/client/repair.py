@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,11 +15,11 @@ from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.secrecy import ACTION
-from holdfast.programs.function.decorators import WORKFLOW
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs import journals
 from holdfast.runs.birth import check_id, child_id, idempotency_key, lineage_of
+from holdfast.runs.kinds.child import WORKFLOW
+from holdfast.runs.kinds.table import is_gated
 from holdfast.runs.reroot import reroot
 from holdfast.runs.segments import seal
 from holdfast.store import protocol as p
@@ -69,7 +70,7 @@ class Repairs:
         renewal = p.Renewal(run.root, segment, blobs)
         changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
         lineage = lineage_of(_started(entries).idempotency_key)
-        positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW)]
+        positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW.__eq__)]
         children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
         for child in await self._app.store.get(children):
             if child.standing in ("failed", "cancelled"):
@@ -87,7 +88,7 @@ class Repairs:
         if isinstance(entries[-1].event, e.TERMINAL):
             entries.pop()
         # Open calls are acts of another run now, and its caps count first attempts.
-        for promise in _open_calls(entries, ACTION):
+        for promise in _open_calls(entries, is_gated):
             entries = _without_attempts(entries, promise)
         fresh = p.Key(key.tenant, check_id(chosen or f"{key.run.replace('~', '.')}-fork-{self._app.token()}", "the id"))
         root = PromiseId.of_run(_started(entries).component_digest, None, idempotency_key(fresh))
@@ -100,6 +101,8 @@ class Repairs:
         start = p.Start(
             key=fresh,
             workflow=run.workflow,
+            program_kind=run.program_kind,
+            code_digest=run.code_digest,
             fingerprint=run.fingerprint,
             root=root.root,
             segment=segment,
@@ -129,12 +132,12 @@ def _stamped(entries: list[e.Entry], root: PromiseId, key: str) -> list[tuple[in
     return [(entry.timestamp, reroot(entry.event, root, key)) for entry in entries]
 
 
-def _open_calls(entries: list[e.Entry], kind: str) -> list[PromiseId]:
-    """The calls of this kind that have not come to an end."""
+def _open_calls(entries: list[e.Entry], wanted: Callable[[str], bool]) -> list[PromiseId]:
+    """The calls of the wanted kinds that have not come to an end."""
     called: dict[PromiseId, None] = {}
     for entry in entries:
         match entry.event:
-            case e.InvokeScheduled(promise_id=promise, kind=asked) if asked == kind:
+            case e.InvokeScheduled(promise_id=promise, kind=kind) if wanted(kind):
                 called[promise] = None
             case e.InvokeCompleted(promise_id=promise):
                 called.pop(promise, None)

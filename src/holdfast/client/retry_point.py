@@ -19,8 +19,7 @@ from holdfast.errors import RetryRefused
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.secrecy import ACTION
-from holdfast.programs.function.decorators import STEP
+from holdfast.runs.kinds.table import is_gated, readable_kind
 
 Attempt = e.InvokeStarted | e.InvokeRetrying | e.InvokeCompleted
 
@@ -37,7 +36,7 @@ class _RecordedCall(msgspec.Struct):
 
     scheduled_at: int
     event: e.InvokeScheduled
-    repeated: frozenset[str]
+    is_repeated: bool
     ended_at: int | None = None
     failure: Failure | None = None
     undone: bool = False
@@ -50,7 +49,7 @@ class _RecordedCall(msgspec.Struct):
     @property
     def is_lasting(self) -> bool:
         """Whether calling it again would do it again, and that must not be."""
-        return self.stands and self.event.kind in self.repeated and self.event.undoes is None
+        return self.stands and self.is_repeated and self.event.undoes is None
 
 
 def retry_point(run: str, entries: Sequence[e.Entry]) -> RetryPoint:
@@ -68,13 +67,11 @@ def retry_point(run: str, entries: Sequence[e.Entry]) -> RetryPoint:
 def _calls(entries: Sequence[e.Entry]) -> dict[PromiseId, _RecordedCall]:
     calls: dict[PromiseId, _RecordedCall] = {}
     started = entries[0].event
-    old = isinstance(started, e.ExecutionStarted) and started.edition == 0
-    # An old journal does not tell an undo from another call, and an action may be one.
-    repeated = frozenset({STEP, ACTION}) if old else frozenset({STEP})
+    edition = started.edition if isinstance(started, e.ExecutionStarted) else e.EDITION
     for index, entry in enumerate(entries):
         event = entry.event
         if isinstance(event, e.InvokeScheduled):
-            calls[event.promise_id] = _RecordedCall(index, event, repeated)
+            calls[event.promise_id] = _RecordedCall(index, event, readable_kind(event.kind).is_repeated(edition))
         elif isinstance(event, e.InvokeCompleted) and event.promise_id in calls:
             call = calls[event.promise_id]
             call.ended_at = index
@@ -95,7 +92,7 @@ def _check_undone(run: str, calls: dict[PromiseId, _RecordedCall], undone: Seque
                 f"again from here. {fork}"
             )
     for call in undone:
-        if call.event.kind == ACTION:
+        if is_gated(call.event.kind):
             raise RetryRefused(
                 f"run {run} has undone its action {call.event.function_name!r}, whose receipt still stands: called "
                 f"again under its key it would not be done again. {fork}"

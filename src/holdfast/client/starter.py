@@ -10,7 +10,7 @@ from holdfast.client.handle import RunHandle
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.programs.function.decorators import Bound, Workflow
 from holdfast.programs.function.values import encode
-from holdfast.runs.birth import Birth, Trigger, check_id, origin_of
+from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
 from holdfast.store import protocol as p
 from holdfast.store.committer import CALLER_PATIENCE_SECONDS, into
 
@@ -57,7 +57,7 @@ class Starter:
         birth = Birth(
             key=key,
             workflow=name,
-            digest=digest,
+            pin=Pin(digest=digest),
             input=input,
             priority=options["priority"],
             attributes=options["attributes"] or {},

@@ -16,7 +16,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.people.names import NAME, is_name
 from holdfast.runs.segments import seal
-from holdfast.store.protocol import Advance, Also, Blobs, Key, Origin, Projection, Run, Segment, Start
+from holdfast.store.protocol import FUNCTION, Advance, Also, Blobs, Key, Origin, Projection, Run, Segment, Start
 
 DEFAULT_TENANT: Final = "default"
 CHILD_MARK: Final = "~"
@@ -92,13 +92,24 @@ def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Ori
     return Origin(workspace, actor, trigger.type, trigger.ref)
 
 
+class Pin(msgspec.Struct, frozen=True, gc=False):
+    """Which code a run is started with: the kind of its program, and the digest that its journal pins.
+
+    ``code`` is the digest under which the store keeps the code, where it does.
+    """
+
+    kind: str = FUNCTION
+    digest: str = ""
+    code: bytes | None = None
+
+
 class Birth(msgspec.Struct, kw_only=True, dict=True):
     """A run to be started."""
 
     key: Key
     workflow: str
-    digest: str
     input: Payload
+    pin: Pin = Pin()
     parent: str | None = None
     parent_id: PromiseId | None = None
     priority: int = 0
@@ -107,15 +118,17 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def id(self) -> PromiseId:
-        return PromiseId.of_run(self.digest, self.parent_id, idempotency_key(self.key))
+        return PromiseId.of_run(self.pin.digest, self.parent_id, idempotency_key(self.key))
 
     @property
     def started(self) -> e.ExecutionStarted:
-        return e.ExecutionStarted(self.digest, self.input, self.parent_id, idempotency_key(self.key), e.EDITION)
+        return e.ExecutionStarted(self.pin.digest, self.input, self.parent_id, idempotency_key(self.key), e.EDITION)
 
     @cached_property
     def fingerprint(self) -> bytes:
-        return hashlib.sha256(self.workflow.encode() + b"\0" + self.input.data).digest()
+        """Of the program and its arguments. Newer code of the same program is the same start."""
+        name = self.workflow if self.pin.kind == FUNCTION else f"{self.pin.kind}\0{self.workflow}"
+        return hashlib.sha256(name.encode() + b"\0" + self.input.data).digest()
 
     def row(self, owner: str, now: int) -> Run:
         """The row that the run will have when its first turn is taken where it is born."""
@@ -151,6 +164,8 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
             trigger_type=self.origin.trigger_type,
             trigger_ref=self.origin.trigger_ref,
             begun_at=now,
+            program_kind=self.pin.kind,
+            code_digest=self.pin.code,
         )
 
     def start(self, now: int) -> Start:
@@ -189,4 +204,6 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
             blobs=blobs,
             owner=owner,
             also=also,
+            program_kind=self.pin.kind,
+            code_digest=self.pin.code,
         )

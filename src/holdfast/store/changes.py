@@ -19,7 +19,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.values import Blobs, Deliver, Key, Message, Origin, Projection, Segment, Work
+from holdfast.store.values import FUNCTION, Blobs, Code, Deliver, Key, Message, Origin, Projection, Segment, Work
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
@@ -45,6 +45,8 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     blobs: Blobs = {}
     owner: str | None = None
     also: tuple[Also, ...] = ()
+    program_kind: str = FUNCTION
+    code_digest: bytes | None = None
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
@@ -128,9 +130,16 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
+class KeepCode(msgspec.Struct, frozen=True, gc=False):
+    """Keep a program's code for a tenant, for good. Answered ``Kept``, also where it is kept already, or ``Misfit``."""
+
+    tenant: str
+    code: Code
+
+
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
-Also = Start | Deliver | Enqueue | Withdraw | Gating
-Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | Gating
+Also = Start | Deliver | Enqueue | Withdraw | KeepCode | Gating
+Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | KeepCode | Gating
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -182,6 +191,14 @@ class Gone(msgspec.Struct, frozen=True, gc=False):
     """The run has ended."""
 
 
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """The code is there."""
+
+
+class Misfit(msgspec.Struct, frozen=True, gc=False):
+    """Refused: the digest is not that of the bytes."""
+
+
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
     pass
 
@@ -202,6 +219,8 @@ Answer = (
     | Unknown
     | Gone
     | Enqueued
+    | Kept
+    | Misfit
     | Withdrawn
     | Noted
     | Opened

@@ -38,6 +38,9 @@ from holdfast.store.changes import (
     FinishWork,
     Gating,
     Gone,
+    KeepCode,
+    Kept,
+    Misfit,
     Renew,
     Renewal,
     Renewed,
@@ -97,7 +100,9 @@ from holdfast.store.rows import (
 )
 from holdfast.store.values import (
     ENDED,
+    FUNCTION,
     Blobs,
+    Code,
     Deliver,
     Key,
     Message,
@@ -105,6 +110,7 @@ from holdfast.store.values import (
     Projection,
     Received,
     Segment,
+    Serves,
     Standing,
     Status,
     Work,
@@ -113,6 +119,7 @@ from holdfast.store.values import (
 __all__ = [
     "ENDED",
     "EVIDENCE",
+    "FUNCTION",
     "Advance",
     "Advanced",
     "Also",
@@ -132,6 +139,7 @@ __all__ = [
     "ClaimedWork",
     "CloseReceipt",
     "Closed",
+    "Code",
     "Declined",
     "Deliver",
     "Delivered",
@@ -145,12 +153,15 @@ __all__ = [
     "Gating",
     "Gone",
     "Governed",
+    "KeepCode",
+    "Kept",
     "KeptFile",
     "Key",
     "Leased",
     "Limits",
     "Loaded",
     "Message",
+    "Misfit",
     "Note",
     "Noted",
     "OpenReceipt",
@@ -172,6 +183,7 @@ __all__ = [
     "Run",
     "Sealing",
     "Segment",
+    "Serves",
     "SigningKey",
     "Span",
     "Standing",
@@ -239,13 +251,15 @@ class Store(AuditPort, GatePort, Protocol):
     async def claim(
         self,
         worker: str,
-        workflows: Sequence[str],
+        serves: Serves,
         limit: int,
         now: int,
         limits: Limits | None = None,
         has_declined: bool = False,
     ) -> ClaimedRuns:
         """Wake the runs whose timers are due, then lease ready runs: highest priority first, then oldest.
+
+        Only runs that the worker ``serves``: of functions by their name, of other kinds of programs by the kind.
 
         A worker that ``has_declined`` runs is not given them again; one that has not need not be looked up.
 
@@ -258,7 +272,7 @@ class Store(AuditPort, GatePort, Protocol):
         """Hand a leased run back, ready, for workers whose code fits its journal. This one is kept in mind as having
         declined it until the run is resumed or has a new generation, or the worker is forgotten.
 
-        False, and nothing done, where no other living worker serves its workflow and has not declined it; True where
+        False, and nothing done, where no other living worker serves it and has not declined it; True where
         the lease was lost. ``rescue`` offers a run that all who live have declined once more: one is told False then.
         """
         ...
@@ -313,6 +327,10 @@ class Store(AuditPort, GatePort, Protocol):
 
     async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """The bytes of those blobs that exist, by digest."""
+        ...
+
+    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, Code]:
+        """The code that a tenant keeps under those digests, as far as there is any. Nothing ever deletes it."""
         ...
 
     async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from holdfast.store.values import ENDED, Key, Received, Segment, Standing, Status, Work
+from holdfast.store.values import ENDED, FUNCTION, Key, Received, Segment, Serves, Standing, Status, Work
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +47,8 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     governed: bool = False
     writes: int = 0
     evidence: bytes | None = None  # the sha256 of this generation's evidence
+    program_kind: str = FUNCTION
+    code_digest: bytes | None = None  # of its program's code, where the store keeps that
 
     @property
     def status(self) -> Status:
@@ -68,6 +70,11 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
     queues: tuple[str, ...]
     started_at: int
     expires_at: int
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def serves(self) -> Serves:
+        return Serves(self.workflows, self.kinds)
 
 
 class ClaimedRuns(msgspec.Struct, frozen=True, gc=False):

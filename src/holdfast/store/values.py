@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -11,11 +12,39 @@ Status = Literal["queued", "running", "waiting", "paused", "cancelling", "comple
 Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 """What a run's row says of its journal; pausing and cancelling are shown over it."""
 
+FUNCTION: Final = "function"
+"""The kind of program that a Python function is. Its runs are claimed by its name, those of other kinds by the kind."""
+
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 Blobs = Mapping[bytes, bytes]
 """Large payloads by the digest of their bytes."""
+
+
+class Serves(msgspec.Struct, frozen=True, gc=False):
+    """What a worker takes up: runs of these functions, and all runs of these other kinds of programs."""
+
+    functions: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    def takes(self, program_kind: str, name: str) -> bool:
+        """Whether it serves a program of that kind and name."""
+        return name in self.functions if program_kind == FUNCTION else program_kind in self.kinds
+
+
+class Code(msgspec.Struct, frozen=True, gc=False):
+    """A program's code, kept by the sha256 of its bytes."""
+
+    digest: bytes
+    kind: str
+    name: str
+    data: bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether the digest is that of the bytes."""
+        return hashlib.sha256(self.data).digest() == self.digest
 
 
 class Key(NamedTuple):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from holdfast.errors import StoreCorrupt
-from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.catalogue import Catalogue
 from holdfast.runs.checkpoints import load
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -36,7 +36,7 @@ class Claimer(Role):
         advancer: Advancer,
         clock: Clock,
         worker: str,
-        workflows: Mapping[str, Workflow[..., Any]],
+        catalogue: Catalogue,
         capacity: int,
         lease: LocalLease,
         limits: Callable[[], p.Limits | None] = lambda: None,
@@ -47,7 +47,7 @@ class Claimer(Role):
         self._advancer = advancer
         self._clock = clock
         self._worker = worker
-        self._workflows = workflows
+        self._catalogue = catalogue
         self._capacity = capacity
         self._lease = lease
         self._doubts = 0
@@ -71,8 +71,8 @@ class Claimer(Role):
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses = self._lease.losses
         declined = self._advancer.has_declined
-        workflows = list(self._workflows)
-        claim = await self._store.claim(self._worker, workflows, room, now, self._limits(), declined)
+        serves = self._catalogue.serves()
+        claim = await self._store.claim(self._worker, serves, room, now, self._limits(), declined)
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         self._doubts -= 1
@@ -113,6 +113,7 @@ class Claimer(Role):
         lost: set[p.Key] = set()
         gated = [run for run in runs if run.governed]
         governed = await self._read("receipts and tasks", gated, self._keyed(self._store.governed), lost)
+        await self._learn_code(cold)
         loaded = await self._read("journal and inbox", cold, partial(load, self._store), lost)
         for run in cold:
             journal = loaded.get(run.key)
@@ -128,6 +129,16 @@ class Claimer(Role):
         read: Callable[[Sequence[p.Key]], Awaitable[dict[p.Key, T]]],
     ) -> Callable[[Sequence[p.Run]], Awaitable[dict[p.Key, T]]]:
         return lambda runs: read([run.key for run in runs])
+
+    async def _learn_code(self, runs: Sequence[p.Run]) -> None:
+        """Read the code that the store keeps for these runs and that is not known here. Most runs have none."""
+        lacking: dict[str, set[bytes]] = {}
+        for run in runs:
+            if run.code_digest is not None and self._catalogue.lacks(run.key.tenant, run.code_digest):
+                lacking.setdefault(run.key.tenant, set()).add(run.code_digest)
+        for tenant, digests in lacking.items():
+            found = await patiently(partial(self._store.code, tenant, sorted(digests)))
+            self._catalogue.learn(tenant, found.values())
 
     async def _read(
         self,

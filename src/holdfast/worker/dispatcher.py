@@ -12,12 +12,13 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, Begun, Settled
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.kind import Place
+from holdfast.runs.kinds.table import kind_of
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
 from holdfast.worker.performer import Outcome, Performance, Performer
-from holdfast.worker.turn_plan import is_local
 
 
 class Dispatcher:
@@ -48,7 +49,7 @@ class Dispatcher:
         if held.row.standing == "queued":
             return
         for request in held.live.outstanding():
-            if type(request) is Invoke and is_local(request):
+            if type(request) is Invoke and kind_of(request.kind).place(request.queue) is Place.HERE:
                 held.inherited = held.inherited or set()
                 held.inherited.add(request.promise_id)
                 held.arrivals.append(Begun(request.promise_id, request.attempt, self._clock.now()))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from holdfast.errors import StoreCorrupt
+from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.kernel.execution import Entropy, Execution, Turn
-from holdfast.programs.function.decorators import Workflow
+from holdfast.kernel.program import Program
+from holdfast.programs.catalogue import Catalogue
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
-from holdfast.worker.turn_plan import Gate, Plan, plan
+from holdfast.worker.turn_plan import Gate, Plan, code_of, plan
 from holdfast.worker.watchdog import Watchdog
 
 log = logging.getLogger("holdfast.worker")
@@ -30,7 +33,7 @@ class Executions:
 
     def __init__(
         self,
-        workflows: Mapping[str, Workflow[..., Any]],
+        catalogue: Catalogue,
         clock: Clock,
         entropy: Entropy,
         watchdog: Watchdog,
@@ -38,16 +41,15 @@ class Executions:
         checkpoint_events: int = 100,
     ) -> None:
         self.clock = clock
-        self._workflows = workflows
+        self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog
         self._checkpoint_events = checkpoint_events
         self._complaints: set[str] = set()
-        self._digests = {name: workflow.digest for name, workflow in workflows.items()}
 
     def begin(self, held: Held, birth: Birth) -> Turn:
         """A new run's first turn."""
-        program = self._workflows[birth.workflow].program()
+        program = self._program(held, birth.pin.digest)
         held.run_as(Execution.begin(held.id, program, birth.started, self.clock.now(), self._entropy))
         return self.advance(held, [])
 
@@ -68,12 +70,13 @@ class Executions:
             raise CheckpointUnusable(reason) from error
 
     def _restore(self, held: Held, loaded: p.Loaded, row: p.CheckpointRow) -> None:
-        checkpoint = unseal_checkpoint(row, held.id, self._digests.get(held.workflow, ""))
+        code = code_of(held, self._catalogue.pin)
+        checkpoint = unseal_checkpoint(row, held.id, code)
         tail = unseal(loaded.segments, held.id, loaded.blobs, first=row.version, head=row.head)
         reached = loaded.segments[-1].head if loaded.segments else row.head
         if (row.version + len(tail), reached) != (held.version, held.head):
             raise CheckpointUnusable("with its tail it does not reach where the run stands")
-        program = self._workflows[held.workflow].program()
+        program = self._program(held, code)
         now = self.clock.now()
         self._watchdog.begin(held.key)
         try:
@@ -84,12 +87,19 @@ class Executions:
     def rebuild(self, held: Held, segments: Sequence[p.Segment], blobs: Mapping[bytes, bytes]) -> None:
         """A run from its journal. Raises Nondeterminism, LawBroken, StoreCorrupt, or the author's own error."""
         entries = unseal(segments, held.id, blobs)
-        program = self._workflows[held.workflow].program()
+        started = entries[0].event if entries else None
+        if not isinstance(started, e.ExecutionStarted):
+            raise StoreCorrupt(f"the journal of run {held.key.run!r} has no beginning: restore it from a backup.")
+        program = self._program(held, started.component_digest)
         self._watchdog.begin(held.key)
         try:
             held.run_as(Execution.rebuild(held.id, program, entries, self.clock.now(), self._entropy))
         finally:
             self._watchdog.end()
+
+    def _program(self, held: Held, digest: str) -> Program:
+        row = held.row
+        return self._catalogue.program(row.program_kind, row.workflow, digest, row.key.tenant, row.code_digest)
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
         """One turn. Raises AuthorError where the workflow's code is at fault."""
@@ -108,7 +118,7 @@ class Executions:
             turn,
             now,
             hold_until=now + HOLD_MICROSECONDS,
-            digest_of=self._digests,
+            pins=self._catalogue.pin,
             gate=gate,
             checkpoint_events=self._checkpoint_events,
         )

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from holdfast.gate.effects import Performable
-from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.kind import Place
+from holdfast.runs.kinds.table import kind_of
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
-from holdfast.worker.turn_plan import is_local
 
 log = logging.getLogger("holdfast.worker")
 
@@ -38,8 +38,8 @@ class Handovers:
     def missing(self, held: Held) -> str | None:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
         for request in held.live.outstanding():
-            wanted = type(request) is Invoke and (is_local(request) or request.kind == ACTION)
-            if not wanted or type(request) is not Invoke or held.inline_step(request.promise_id) is not None:
+            performed = kind_of(request.kind).place(request.queue) is not Place.COMMIT
+            if not performed or type(request) is not Invoke or held.inline_step(request.promise_id) is not None:
                 continue
             if request.function_name not in self._steps:
                 return f"no {request.kind} is called {request.function_name!r} here"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.errors import EngineError
+from holdfast.gate.effects import Performable
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival
 from holdfast.kernel.execution import Execution
-from holdfast.programs.function.decorators import Step
-from holdfast.programs.function.program import FunctionProgram
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
@@ -159,12 +158,10 @@ class Held:
             call.stale = call.stale or change.task is None
             calls.move(call, "news")
 
-    def inline_step(self, promise: PromiseId) -> Step[..., Any] | None:
+    def inline_step(self, promise: PromiseId) -> Performable | None:
         """The step of this call, where the body brought it along. A run that is rebuilt has reached the call again."""
-        program = self.live.program
-        if type(program) is not FunctionProgram or not program.inline:
-            return None
-        return program.inline.get(promise)
+        inline: Mapping[PromiseId, Performable] | None = getattr(self.live.program, "inline", None)
+        return inline.get(promise) if inline else None
 
     def silence(self) -> None:
         """Forget the alarm."""

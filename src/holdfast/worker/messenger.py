@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from holdfast.runs import children
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.kind import Errand
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.errands import outcome_of
 from holdfast.worker.held import Held
 from holdfast.worker.inboxes import Inboxes
-from holdfast.worker.turn_plan import Errand, Plan
+from holdfast.worker.turn_plan import Plan
 
 
 class Roles(Protocol):
@@ -62,8 +63,10 @@ class Messenger:
                 continue
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
                 held.arrivals.append(settled)
-            elif isinstance(errand.change, p.Start) and (
-                isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists))
+            elif (
+                errand.meets
+                and isinstance(errand.change, p.Start)
+                and (isinstance(reply, p.Retired) or (held.generation and isinstance(reply, p.Exists)))
             ):
                 self._background(self._meet_again(held, errand.change, reply))
 
@@ -83,8 +86,10 @@ class Messenger:
                 self.delivered(errand.change.key)
             elif isinstance(errand.change, p.Start):
                 self._roles.wake_claimer()
-            else:  # work was offered, or withdrawn while it may be under way here
+            elif isinstance(errand.change, p.Enqueue | p.Withdraw):  # what is withdrawn may be under way here
                 self._roles.wake_taker()
+            else:  # what the gate keeps comes with an entry of the audit
+                self._roles.wake_sealer()
 
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""

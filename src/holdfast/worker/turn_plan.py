@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-import cbor2
 import msgspec
 
 from holdfast.audit.notes import named
-from holdfast.errors import EngineError
 from holdfast.gate.run_calls import Closing
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.secrecy import ACTION
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Invoke, Request
-from holdfast.programs.function.calls import DETACHED, SIGNAL
-from holdfast.programs.function.decorators import STEP, WORKFLOW
-from holdfast.runs import children, messages
-from holdfast.runs.birth import Birth, child_id, idempotency_key
+from holdfast.runs import children
+from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint
+from holdfast.runs.kinds.kind import Errand, Pins, Place
+from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
+    FUNCTION,
     Advance,
-    Also,
     Answer,
     Deliver,
-    Enqueue,
     Key,
     Note,
     Opened,
     OpenReceipt,
-    Origin,
     Projection,
     Renewal,
     Segment,
     Standing,
-    Start,
-    Withdraw,
-    Work,
 )
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate.entries import ended
@@ -57,14 +48,8 @@ _STANDINGS: Final[dict[type[e.Event], Standing]] = {
 
 
 _GOING: Final = Projection("running")
-
-
-class Errand(msgspec.Struct, gc=False):
-    """A request that is carried out by the commit itself; its answer settles the promise, or nothing does."""
-
-    change: Also
-    promise_id: PromiseId | None
-    result: str | None = None
+_HERE: Final = Place.HERE  # looked up once: each request of a turn is compared with them
+_GATE: Final = Place.GATE
 
 
 class Plan(msgspec.Struct, gc=False):
@@ -122,22 +107,17 @@ def terminal_of(turn: Turn) -> e.Event | None:
     return last if type(last) in _STANDINGS else None
 
 
-def is_local(request: Request) -> bool:
-    """Whether the request runs in this worker, beside its run."""
-    return request.kind == STEP and request.queue is None
-
-
 class _Sorting:
     """A turn's requests, each where it belongs."""
 
-    def __init__(self, held: Held, now: int, digest_of: Mapping[str, str], gate: Gate | None) -> None:
+    def __init__(self, held: Held, now: int, pins: Pins, gate: Gate | None) -> None:
         self.invoke: list[Invoke] = []
         self.abandon: list[PromiseId] = []
         self.errands: list[Errand] = []
         self.gated: list[Attached] = []
         self._held = held
         self._now = now
-        self._digest_of = digest_of
+        self._pins = pins
         self._gate = gate
 
     def take_in(self, execution: Execution, turn: Turn) -> None:
@@ -153,15 +133,19 @@ class _Sorting:
                 self._add(request)
 
     def _add(self, request: Request) -> None:
-        if is_local(request):
+        kind = kind_of(request.kind)
+        place = kind.place(request.queue)
+        if place is _HERE:
             if type(request) is Abandon:
                 self.abandon.append(request.promise_id)
             elif type(request) is Invoke and request.promise_id not in self._held.steps:
                 self.invoke.append(request)
-        elif request.kind == ACTION:
+        elif place is _GATE:
             self._pass(request)
-        else:
-            self.errands.append(_errand(self._held, request, self._now, self._digest_of))
+        elif type(request) is Invoke:
+            self.errands.append(kind.plan(self._held, request, self._now, self._pins))
+        elif type(request) is Abandon and (errand := kind.give_up(self._held, request, self._now)) is not None:
+            self.errands.append(errand)
 
     def _pass(self, request: Request) -> None:
         if self._gate is None:
@@ -180,7 +164,7 @@ class _Sorting:
         return bool(
             held.steps.keys() - set(self.abandon)
             or any(errand.promise_id is not None for errand in self.errands)
-            or (held.generation and any(type(errand.change) is Start for errand in self.errands))  # see met_again
+            or (held.generation and any(errand.meets for errand in self.errands))
             or (held.gate is not None and held.gate.is_moving)
         )
 
@@ -192,7 +176,7 @@ def plan(
     now: int,
     *,
     hold_until: int,
-    digest_of: Mapping[str, str],
+    pins: Pins,
     gate: Gate | None,
     checkpoint_events: int,
 ) -> Plan:
@@ -200,21 +184,21 @@ def plan(
 
     Without a ``gate`` nothing is judged: for a turn that only records what has happened.
     """
-    sorting = _Sorting(held, now, digest_of, gate)
+    sorting = _Sorting(held, now, pins, gate)
     sorting.take_in(execution, turn)
     ending = terminal_of(turn)
-    renewal = _renewal(held, execution, turn, now, digest_of) if _continues(ending) else None
+    renewal = _renewal(held, execution, turn, now, pins) if _continues(ending) else None
     if ending is not None and renewal is None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}"
         message = children.ended(held.row, execution.started.parent_id, ending, now, id)
-        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message), None))
+        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
     if segment is not None and (
         ending is not None or execution.ledger.version - execution.offered_at >= checkpoint_events
     ):
-        checkpoint = _checkpoint(held, execution, segment, ending, digest_of)
+        checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
     attached: list[Errand | Attached] = list(sorting.errands)
     closings: tuple[Closing, ...] = ()
@@ -249,16 +233,14 @@ def _named(attached: Attached) -> Attached:
     return Attached(named(change), attached.then) if isinstance(change, Note) else attached
 
 
-def _checkpoint(
-    held: Held, execution: Execution, segment: Segment, ending: e.Event | None, digest_of: Mapping[str, str]
-) -> bytes | None:
+def _checkpoint(held: Held, execution: Execution, segment: Segment, ending: e.Event | None, pins: Pins) -> bytes | None:
     """The program's checkpoint with this turn, if it gives one; a run that ends needs none any more."""
     if ending is not None:
         return b"" if execution.has_checkpoint else None
     if not held.version:  # its first turn comes with its start, which has none
         return None
     given = execution.checkpoint()
-    return None if given is None else seal_checkpoint(given, held.id, digest_of.get(held.workflow, ""), segment.head)
+    return None if given is None else seal_checkpoint(given, held.id, code_of(held, pins), segment.head)
 
 
 def _ended(
@@ -306,94 +288,30 @@ def _projection(
 
 def _described(held: Held, wait: Wait) -> Wait:
     """The wait with what people are shown of it: the task that it waits for, or the child run."""
-    if wait.kind == ACTION and held.gate is not None:
+    if held.gate is not None and is_gated(wait.kind):
         call = held.gate.calls.get(held.id.child(wait.position))
         for task in () if call is None else call.open_tasks:
             return msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
         return wait
-    if wait.kind != WORKFLOW:
-        return wait
-    return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))
+    return readable_kind(wait.kind).waits(held, wait)
 
 
-def _errand(held: Held, request: Request, now: int, digest_of: Mapping[str, str]) -> Errand:
-    position = request.promise_id.path[-1]
-    if isinstance(request, Abandon):
-        if request.kind == STEP:
-            return Errand(Withdraw(held.key, position), None)
-        child = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
-        return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now)), None)
-    match request.kind:
-        case kind if kind == STEP:
-            return Errand(Enqueue(_work(held, request)), None)
-        case kind if kind == WORKFLOW:
-            return Errand(_child(held, request, now, digest_of), None)
-        case kind if kind == DETACHED:
-            start = _detached(held, request, now, digest_of)
-            return Errand(start, request.promise_id, start.key.run)
-        case kind if kind == SIGNAL:
-            (target, name, value), _ = cbor2.loads(request.input.data)
-            body = Payload(cbor2.dumps(value, canonical=True))
-            # A retried run may send another signal from the same place: it must not pass for the first.
-            id = f"{request.promise_id}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
-            message = messages.signal(name, body, now, id)
-            return Errand(Deliver(Key(held.key.tenant, target), message), request.promise_id)
-        case other:
-            raise EngineError(f"no worker knows the invoke kind {other!r}")
-
-
-def _work(held: Held, request: Invoke) -> Work:
-    return Work(
-        held.key,
-        request.promise_id.path[-1],
-        request.queue or "",
-        request.function_name,
-        request.attempt,
-        cbor2.dumps([held.id.root, request.input.data, request.input.codec, request.mark], canonical=True),
-        held.priority,
-        request.not_before,
-        # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.
-        held.generation * 1_000_000_000 + held.version,
-    )
-
-
-def _child(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
-    position = request.promise_id.path[-1]
-    key = Key(held.key.tenant, child_id(held.key.run, position, held.lineage))
-    return Birth(
-        key=key,
-        workflow=request.function_name,
-        digest=digest_of.get(request.function_name, ""),
-        input=request.input,
-        parent=held.key.run,
-        parent_id=request.promise_id,
-        priority=held.priority,
-        origin=Origin(held.row.workspace, held.row.actor),
-    ).start(now)
-
-
-def _detached(held: Held, request: Invoke, now: int, digest_of: Mapping[str, str]) -> Start:
-    (workflow, chosen, arguments), _ = cbor2.loads(request.input.data)
-    run = chosen or child_id(held.key.run, request.promise_id.path[-1], held.lineage)
-    return Birth(
-        key=Key(held.key.tenant, run),
-        workflow=workflow,
-        digest=digest_of.get(workflow, ""),
-        input=Payload(arguments),
-        priority=held.priority,
-        origin=Origin(held.row.workspace, held.row.actor),
-    ).start(now)
+def code_of(held: Held, pins: Pins) -> str:
+    """Which code a run goes on with: a function's as it is here, else the one that the run pinned."""
+    row = held.row
+    return pins(held.workflow).digest if row.program_kind == FUNCTION else (row.code_digest or b"").hex()
 
 
 def _continues(ending: e.Event | None) -> bool:
     return isinstance(ending, e.ExecutionCompleted) and ending.result.codec == CONTINUED
 
 
-def _renewal(held: Held, execution: Execution, turn: Turn, now: int, digest_of: Mapping[str, str]) -> Renewal:
+def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins) -> Renewal:
     """The next generation's first segment: its start, the signals that nobody received, a cancellation not heard."""
     ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
-    digest = digest_of.get(held.workflow, "")
+    is_function = held.row.program_kind == FUNCTION  # the others go on with the code that they pinned
+    digest = pins(held.workflow).digest if is_function else execution.started.component_digest
     key = idempotency_key(held.key, held.generation + 1)
     parent = execution.started.parent_id
     root = PromiseId.of_run(digest, parent, key)

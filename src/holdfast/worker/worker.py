@@ -22,7 +22,7 @@ from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
-from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.catalogue import Catalogue
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -109,7 +109,7 @@ class Worker:
         committer: Committer,
         clock: Clock,
         entropy: Entropy,
-        workflows: Mapping[str, Workflow[..., Any]],
+        catalogue: Catalogue,
         steps: Mapping[str, Performable],
         ended: Ended,
         options: WorkerOptions,
@@ -124,7 +124,7 @@ class Worker:
         self._store = store
         self._clock = clock
         self._entropy = entropy
-        self._workflows = workflows
+        self._catalogue = catalogue
         self._steps = steps
         self._ended = ended
         self._keeper = keeper
@@ -152,7 +152,7 @@ class Worker:
         policy = partial(getattr, self._keeper, "current")
         make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, self._steps)
         executions = Executions(
-            self._workflows,
+            self._catalogue,
             self._clock,
             self._entropy,
             self.watchdog,
@@ -187,7 +187,7 @@ class Worker:
             self.advancer,
             self._clock,
             self.id,
-            self._workflows,
+            self._catalogue,
             options.capacity,
             self.lease,
             self._limits,
@@ -257,19 +257,21 @@ class Worker:
         return f"{socket.gethostname()}-{os.getpid()}-{self._entropy.randbytes(4).hex()}"
 
     def _row(self) -> p.WorkerRow:
+        serves = self._catalogue.serves()
         return p.WorkerRow(
             self.id,
             socket.gethostname(),
             os.getpid(),
-            tuple(self._workflows),
+            serves.functions,
             tuple(self._queues()),
             self._clock.now(),
             0,
+            serves.kinds,
         )
 
     def begin(self, birth: Birth, done: Callable[[p.Answer | Exception], None]) -> bool:
         """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
-        if not self.running or self.claimer.room <= 0 or birth.workflow not in self._workflows:
+        if not self.running or self.claimer.room <= 0 or not self._knows(birth):
             return False
         if not self.lease.alive():
             return False
@@ -277,6 +279,10 @@ class Worker:
             return False
         self.advancer.begin(birth, self.id, done)
         return True
+
+    def _knows(self, birth: Birth) -> bool:
+        pin = birth.pin
+        return self._catalogue.knows(pin.kind, birth.workflow) and not self._catalogue.lacks(birth.key.tenant, pin.code)
 
     def hint(self) -> None:
         """Something may have changed in the store."""

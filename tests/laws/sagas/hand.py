@@ -133,7 +133,7 @@ class Hand:
 
     def claim(self, *, warm: bool) -> None:
         """Take every run that is ready, and its first turn here; from memory, or rebuilt from its journal."""
-        for run in self.ask(self.store.claim(WORKER, [play.name], 100, self.clock.now())).runs:
+        for run in self.ask(self.store.claim(WORKER, p.Serves((play.name,)), 100, self.clock.now())).runs:
             held = self.held[run.key] = Held(run)
             self._enter(held, run, warm=warm)
             self.turn(held, ())

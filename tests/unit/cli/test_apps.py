@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.apps import BadApp, load_app, workflow_named
+from holdfast.cli.apps import BadApp, check_workflow, load_app
 from holdfast.client.engine import Holdfast
 from holdfast.errors import InvalidFunction, WorkflowUnknown
 
@@ -40,7 +40,7 @@ def test_a_module_without_an_engine_serves_its_workflows() -> None:
     """Workflows are enough; the store then comes from the command line."""
     source = "from holdfast import workflow\n@workflow(name='apps_plain')\nasync def plain() -> None: ...\n"
     assert load_app(_write("apps_three.py", source)) is None
-    assert workflow_named("apps_plain").name == "apps_plain"
+    check_workflow("apps_plain")
 
 
 def test_a_file_imports_its_neighbours() -> None:
@@ -82,4 +82,4 @@ def test_an_authors_mistake_keeps_its_own_error() -> None:
 def test_an_unknown_workflow_is_refused_with_those_that_are_known() -> None:
     """A typing error is seen at once."""
     with pytest.raises(WorkflowUnknown, match=r"the app has no workflow .apps_no_such_workflow."):
-        workflow_named("apps_no_such_workflow")
+        check_workflow("apps_no_such_workflow")

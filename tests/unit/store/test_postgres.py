@@ -31,8 +31,8 @@ from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     RUNNING,
+    SERVES,
     TENANT,
-    WORKFLOW,
     begun,
     commit,
     deliver,
@@ -302,6 +302,10 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
             (entry,) = await noted(store, "a")
             assert await seal(store, first, [entry.sequence])
         other = await connect(url)
+        await other.execute("DROP TABLE code")
+        await other.execute("ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest")  # and its index
+        await other.execute("CREATE INDEX runs_queued ON runs (tenant, workflow)")
+        await other.execute("ALTER TABLE workers DROP COLUMN kinds")
         await other.execute("DROP INDEX blob_uses_of_holder")
         await other.execute("ALTER TABLE blob_uses DROP COLUMN kind")
         await other.execute("ALTER TABLE blob_uses RENAME COLUMN holder TO run")
@@ -465,7 +469,7 @@ def test_workers_that_claim_together_share_the_runs(url: str) -> None:
 
             async def claim(number: int) -> list[str]:
                 mine: list[str] = []
-                while claimed := (await stores[number % 3].claim(f"worker {number}", [WORKFLOW], 7, NOW)).runs:
+                while claimed := (await stores[number % 3].claim(f"worker {number}", SERVES, 7, NOW)).runs:
                     mine += [run.key.run for run in claimed]
                 return mine
 
@@ -804,7 +808,7 @@ def test_claimers_within_limits_never_exceed_a_cap(url: str) -> None:
             limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=11)))
 
             async def claim(number: int) -> list[str]:
-                claim = await stores[number % 3].claim(f"worker {number}", [WORKFLOW], 3, NOW, limits)
+                claim = await stores[number % 3].claim(f"worker {number}", SERVES, 3, NOW, limits)
                 return [run.key.run for run in claim.runs]
 
             shares = await asyncio.gather(*(claim(number) for number in range(12)))
@@ -1077,3 +1081,31 @@ async def _everything(store: PostgresStore) -> tuple[object, ...]:
 def test_messages_name_host_and_port_and_never_the_password(url: str, place: str) -> None:
     """On one host several servers differ by their port alone. A password that was not quoted stays secret, too."""
     assert shown(url) == place
+
+
+def test_claims_find_ready_runs_by_their_indexes(url: str) -> None:
+    """Among many that are ready, by functions and by kinds of programs, with caps and without: nothing is sorted."""
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await commit(store, start("first"))
+            every = "tenant, 'old ' || n, workflow || n % 50, root, version, head, standing, fingerprint, created_at"
+            await raw(
+                url,
+                "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, "
+                f"updated_at, ready_at) SELECT {every}, updated_at, ready_at + n "
+                "FROM runs, generate_series(1, 5000) AS n",
+            )
+            await raw(url, "ANALYZE runs")
+            connection = await connect(url)
+            explaining = Explaining(connection)
+            for kinds in ([], ["definition"]):
+                await explaining.fetch(SQL["candidates"], list(SERVES.functions), 5, kinds)
+                await explaining.fetch(SQL["claim"], "ann", list(SERVES.functions), 5, NOW, kinds)
+            await connection.close()
+            for plan in explaining.plans[0::2]:
+                assert plan.count("using runs_queued on runs") == 3, plan
+            for plan in explaining.plans[1::2]:
+                assert "Index Scan using runs_ready on runs" in plan, plan
+
+    asyncio.run(judge())

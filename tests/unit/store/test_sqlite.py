@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 import sqlite3
@@ -25,6 +26,7 @@ from holdfast.errors import (
 )
 from holdfast.store import protocol as p
 from holdfast.store.sqlite import store as sqlite_store
+from holdfast.store.sqlite.backup import backup
 from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.sql import GATE, SQL
 from holdfast.store.sqlite.store import SqliteStore
@@ -161,7 +163,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
         run = await row(store)
         assert (run.workspace, run.governed, run.writes, run.evidence) == ("", False, 0, None)
         limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=3)))
-        (claimed,) = (await store.claim("ann", ["greet"], 9, NOW + 5, limits)).runs
+        (claimed,) = (await store.claim("ann", p.Serves(("greet",)), 9, NOW + 5, limits)).runs
         assert (claimed.key, claimed.begun_at) == (key("two"), NOW + 5)
         assert await commit(store, p.Note("acme", "one", "decided", NOW, b"said")) == p.Noted()
 
@@ -194,6 +196,14 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
 
 
 SIXTH_SCHEMA = """
+DROP TABLE code;
+DROP INDEX runs_queued;
+ALTER TABLE runs DROP COLUMN program_kind;
+ALTER TABLE runs DROP COLUMN code_digest;
+ALTER TABLE workers DROP COLUMN kinds;
+CREATE INDEX runs_queued ON runs (tenant, workflow, priority DESC, ready_at)
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+      AND parent IS NULL AND begun_at IS NULL;
 DROP TABLE blob_uses;
 CREATE TABLE blob_uses (tenant TEXT, digest BLOB, run TEXT, PRIMARY KEY (tenant, digest, run)) WITHOUT ROWID;
 DROP INDEX deliveries_by_age;
@@ -608,3 +618,42 @@ def test_a_watch_hears_of_another_handles_commit(path: str) -> None:
         stop()
 
     on_store(path, body)
+
+
+def test_a_backup_has_the_code_that_its_runs_need(path: str, tmp_path: Path) -> None:
+    """A run whose code were missing could not go on from a backup."""
+    data = b"steps: []"
+    code = p.Code(hashlib.sha256(data).digest(), "definition", "settle", data)
+    copy = tmp_path / "copy.db"
+
+    async def judge() -> None:
+        async with opened(path) as store:
+            await store.commit([p.KeepCode(TENANT, code), start(program_kind="definition", code_digest=code.digest)])
+            backup(path, copy)
+        async with opened(str(copy)) as store:
+            run = await row(store)
+            assert run.code_digest is not None
+            assert await store.code(TENANT, [run.code_digest]) == {code.digest: code}
+
+    asyncio.run(judge())
+
+
+def test_claims_find_ready_runs_by_their_index(path: str) -> None:
+    """With kinds of programs and without; lines of queued runs are leapt through."""
+    names = ("ann", '["greet"]', 5, NOW, '["definition"]')
+    asked = (
+        (SQL["claim"], names, "runs_ready"),
+        (GATE["claim_going"], names, "runs_going"),
+        (GATE["next_line"], ("", "", "", ""), "runs_queued ((tenant,workspace,workflow,program_kind)>(?,?,?,?))"),
+        (GATE["line"], ("acme", "", "greet", "function", 5), "runs_queued (tenant=? AND workspace=? AND workflow=?"),
+    )
+
+    async def judge() -> None:
+        async with opened(path):
+            with closing(sqlite3.connect(path)) as connection:
+                for sql, values, index in asked:
+                    plan = "\n".join(line[3] for line in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
+                    assert index in plan, plan
+                    assert "TEMP B-TREE" not in plan, plan
+
+    asyncio.run(judge())

@@ -16,7 +16,6 @@ from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.execution import Execution
-from holdfast.programs.function.decorators import WORKFLOWS
 from holdfast.runs import journals
 from holdfast.store.protocol import ENDED, Run, Status
 
@@ -70,13 +69,14 @@ async def replay_run(app: Holdfast, run: Run) -> Replayed:
     """Rebuild the run from its journal with the code that is imported here."""
     entries = [entry async for entry in journals.read(app.store, run)]
     finding = Replayed(run, len(entries))
-    workflow = WORKFLOWS.get(run.workflow)
-    if workflow is None:
-        finding.problem = f"the app has no workflow {run.workflow!r}: runs of it would wait for ever."
-        return finding
     started = entries[0].event
-    finding.changed = isinstance(started, e.ExecutionStarted) and started.component_digest not in ("", workflow.digest)
-    program = workflow.program()
+    pinned = started.component_digest if isinstance(started, e.ExecutionStarted) else ""
+    try:
+        program = await app.program_of(run, pinned)
+    except HoldfastError as error:
+        finding.problem = str(error)
+        return finding
+    finding.changed = run.code_digest is None and pinned not in ("", app.catalogue.pin(run.workflow).digest)
     try:
         Execution.rebuild(PromiseId(run.root), program, entries, app.clock.now(), app.entropy)
     except Nondeterminism as difference:
@@ -128,11 +128,11 @@ def replay(
     """Replay RUN, or --all live runs, against the current code, without writing; exit 1 where one differs."""
     if (run is None) != everything:
         raise click.UsageError("give a RUN, or --all")
-    from holdfast.cli.apps import load_app, workflow_named
+    from holdfast.cli.apps import check_workflow, load_app
 
     engine = load_app(app)
     if workflow is not None:
-        workflow_named(workflow)
+        check_workflow(workflow)
 
     async def work(opened: Holdfast) -> tuple[int, int]:
         if run is not None:

@@ -15,9 +15,8 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
 from holdfast.client.views import records
 from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
-from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import Trigger
-from holdfast.store.protocol import Key
+from holdfast.store.protocol import FUNCTION, Key
 
 _OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "trigger"}
 
@@ -66,7 +65,7 @@ def start(
     named = {} if kwargs is None else options.object_of(kwargs, "--kwargs")
     if taken := sorted(_OWN & named.keys()):
         raise click.UsageError(f"{taken[0]!r} is an option of start itself: give that argument by position.")
-    known, url = _known(workflow, app, store)
+    url = _url_of(workflow, app, store)
 
     cause = None if trigger is None else Trigger(*trigger)
     chosen = id if id is not None or cause is None else cause.run_id(workflow)
@@ -74,7 +73,7 @@ def start(
     async def work(engine: Holdfast) -> int:
         before = [] if chosen is None else await engine.store.get([Key(tenant, chosen)])
         begun = engine.start(
-            known or workflow,
+            workflow,
             *positional,
             id=id,
             tenant=tenant,
@@ -113,13 +112,14 @@ def _hint(texts: tuple[str, ...], values: list[Any]) -> Iterator[None]:
         ) from error
 
 
-def _known(workflow: str, app: str | None, store: str | None) -> tuple[Workflow[..., Any] | None, str]:
+def _url_of(workflow: str, app: str | None, store: str | None) -> str:
     if app is None:
-        return None, session.url_of(store)
-    from holdfast.cli.apps import load_app, workflow_named
+        return session.url_of(store)
+    from holdfast.cli.apps import check_workflow, load_app
 
     engine = load_app(app)
-    return workflow_named(workflow), session.url_of(store, engine)
+    check_workflow(workflow)
+    return session.url_of(store, engine)
 
 
 async def _remark(engine: Holdfast, workflow: str) -> None:
@@ -127,7 +127,7 @@ async def _remark(engine: Holdfast, workflow: str) -> None:
     workers = await engine.store.workers()
     if not workers:
         output.note("no worker is running: `holdfast worker APP` starts one.")
-    elif not any(workflow in worker.workflows for worker in workers):
+    elif not any(worker.serves.takes(FUNCTION, workflow) for worker in workers):
         output.note(f"none of the {len(workers)} running workers knows a workflow {workflow!r}.")
 
 

@@ -93,6 +93,7 @@ def engine_of(app: Holdfast | None, store: str | None, policy: str | None) -> Ho
     if app is not None and app.url and app.url != url:
         engine = Holdfast(url, workflows=app.workflows.values(), options=app.options)
         engine.policy = app.policy
+        engine.catalogue = app.catalogue
     source = click.get_current_context().get_parameter_source("policy")
     own = engine.policy.current is not NO_POLICY
     if policy is not None and (not own or source is click.core.ParameterSource.COMMANDLINE):
@@ -171,7 +172,7 @@ class _Shift:
     def _tell_ready(self) -> None:
         worker = self._engine.worker
         assert isinstance(worker, Worker)
-        names = sorted(self._engine.workflows.keys() - {REVERSE})  # the engine's own goes without saying
+        names = sorted({*self._engine.catalogue.serves().functions} - {REVERSE})  # the engine's own goes without saying
         known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no workflows"
         sentence = f"worker {worker.id} is ready, serving {known}{_from(self._engine.url)}"
         self._tell("ready", sentence, worker=worker.id, workflows=names)

@@ -165,9 +165,13 @@ async def _runs(app: Holdfast) -> Check:
     """How many there are, and whether some are ready that no running worker knows how to run."""
     counts = (await app.store.facts()).runs
     detail = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
-    served = {name for worker in await app.store.workers() for name in worker.workflows}
+    serving = [worker.serves for worker in await app.store.workers()]
     stranded = Counter(
-        [run.workflow async for run in app.list(status="queued", limit=1000) if run.workflow not in served]
+        [
+            run.workflow
+            async for run in app.list(status="queued", limit=1000)
+            if not any(serves.takes(run.program_kind, run.workflow) for serves in serving)
+        ]
     )
     if stranded:
         names = ", ".join(f"{count} of {name}" for name, count in stranded.most_common(SHOWN))

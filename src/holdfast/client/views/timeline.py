@@ -16,8 +16,9 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments, cut, outcome, payload
-from holdfast.journal.secrecy import ACTION, visible
+from holdfast.journal.secrecy import visible
 from holdfast.kernel.commands import PATCH
+from holdfast.runs.kinds.table import is_gated, readable_kind
 
 
 class Mark(NamedTuple):
@@ -42,6 +43,7 @@ class Item(msgspec.Struct):
     troubles: list[tuple[int, str]] = []
     repeats: list[tuple[int, int]] = []  # attempts that whoever took the run over began again, and when
     marks: list[Mark] = []
+    label: str = ""  # what it is called in a list, where that is not its name alone
 
     @property
     def duration(self) -> int | None:
@@ -54,7 +56,7 @@ def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = No
     for entry in entries:
         folding.take(entry)
     for item in folding.items:
-        if item.kind == ACTION and item.position is not None:
+        if item.position is not None and is_gated(item.kind):
             item.marks = (marks or {}).get(item.position, [])
     return folding.items
 
@@ -71,8 +73,9 @@ class _Folding:
         match event:
             case e.ExecutionStarted(input=input):
                 self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
-            case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input):
-                item = Item(kind, name, at, "open", f"({arguments(input)})", position=promise.path[-1])
+            case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name):
+                shown = readable_kind(kind).show(event)
+                item = Item(kind, name, at, "open", shown.detail, position=promise.path[-1], label=shown.label)
                 self._open[promise] = self._add(item)
             case e.InvokeStarted(promise_id=promise, attempt=attempt, begun_before=before):
                 self._attempt(promise, attempt, at if before else None)

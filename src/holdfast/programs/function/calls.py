@@ -12,11 +12,9 @@ from holdfast.programs.function.decorators import Workflow, current
 from holdfast.programs.function.failures import ContinueAsNew
 from holdfast.programs.function.joinset import JoinSet
 from holdfast.programs.function.values import decode, encode
+from holdfast.runs.kinds import detached, signal
 
 T = TypeVar("T")
-
-SIGNAL: Final = "signal"
-DETACHED: Final = "detached"
 
 _PATIENT: Final = RetryPolicy(max_attempts=1_000, initial=0.2, maximum=30.0)
 
@@ -45,16 +43,17 @@ async def receive(name: str, kind: Any = Any) -> Any:
 async def send(run: str, name: str, value: object = None) -> None:
     """Send a signal to another run of the same tenant, exactly once. Raises where that run is unknown or has ended."""
     loop, program = current("send()")
-    payload = encode([[run, name, value], {}], f"signal {name!r}")
-    await program.value(loop.scribe.invoke(SIGNAL, name, payload, _PATIENT), f"sending signal {name!r} to {run}")
+    payload = encode(signal.written(run, name, value), f"signal {name!r}")
+    promise = loop.scribe.invoke(signal.SIGNAL, name, payload, _PATIENT)
+    await program.value(promise, f"sending signal {name!r} to {run}")
 
 
 async def spawn(workflow: Workflow[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> str:
     """Start a run that lives on its own, exactly once, and give its id. Nothing that happens to it comes back here."""
     loop, program = current("spawn()")
     arguments = workflow.signature.write(args, kwargs)
-    payload = encode([[workflow.name, id, arguments.data], {}], f"the start of {workflow.name}")
-    promise = loop.scribe.invoke(DETACHED, workflow.name, payload, _PATIENT)
+    payload = encode(detached.written(workflow.name, id, arguments.data), f"the start of {workflow.name}")
+    promise = loop.scribe.invoke(detached.DETACHED, workflow.name, payload, _PATIENT)
     started: str = decode(await program.value(promise, f"starting {workflow.name}"), str)
     return started
 

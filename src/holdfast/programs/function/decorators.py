@@ -17,13 +17,12 @@ from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import Signature
+from holdfast.runs.kinds.child import WORKFLOW
+from holdfast.runs.kinds.step import STEP
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-STEP: Final = "step"
-WORKFLOW: Final = "workflow"
 
 
 def current(what: str) -> tuple[DurableLoop, FunctionProgram]:

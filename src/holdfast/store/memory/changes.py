@@ -31,6 +31,11 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.Beat(key=key, position=position, details=details, at=at):
             tables.progress.setdefault(key, {})[position] = p.Progress(position, details, at)
             return p.Enqueued()
+        case p.KeepCode(tenant=tenant, code=code):
+            if not code.fits:
+                return p.Misfit()
+            tables.code.setdefault((tenant, code.digest), code)
+            return p.Kept()
         case p.Renew():
             return _renew(tables, change)
         case p.Note():
@@ -102,6 +107,8 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             begun_at=None if projection.standing == "queued" else segment.at,
             governed=projection.governed,
             writes=projection.writes,
+            program_kind=change.program_kind,
+            code_digest=change.code_digest,
         )
     )
     _write(tables, change.key, 0, segment, change.blobs)

@@ -25,7 +25,7 @@ def fitting(tables: Tables, run: p.Run, alive_after: int) -> set[str]:
     return {
         worker.id
         for worker in tables.workers.values()
-        if run.workflow in worker.workflows
+        if worker.serves.takes(run.program_kind, run.workflow)
         and worker.expires_at >= alive_after
         and not has_declined(tables, run, worker.id)
     }

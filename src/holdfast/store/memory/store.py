@@ -111,17 +111,16 @@ class MemoryStore(MemoryGovernance):
     async def claim(
         self,
         worker: str,
-        workflows: Sequence[str],
+        serves: p.Serves,
         limit: int,
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
     ) -> p.ClaimedRuns:
-        known = frozenset(workflows)
         with self._transaction() as tables:
             _wake(tables, now)
             ready = [tables.runs[key] for key in tables.ready]
-            wanted = [run for run in ready if run.pause is None and run.workflow in known]
+            wanted = [run for run in ready if run.pause is None and serves.takes(run.program_kind, run.workflow)]
             if has_declined:
                 wanted = [run for run in wanted if not handovers.has_declined(tables, run, worker)]
             wanted.sort(key=lambda run: (-run.priority, run.ready_at or 0, run.key))
@@ -303,6 +302,10 @@ class MemoryStore(MemoryGovernance):
         return stop
 
     # Last, because in the class behind it the word ``list`` means this method.
+    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
+        with self._transaction() as tables:
+            return {digest: tables.code[tenant, digest] for digest in digests if (tenant, digest) in tables.code}
+
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         with self._transaction() as tables:
             found = [run for run in tables.runs.values() if _fits(run, query)]

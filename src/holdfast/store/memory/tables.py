@@ -18,6 +18,7 @@ from holdfast.store.protocol import (
     Block,
     ChainEnd,
     CheckpointRow,
+    Code,
     Declined,
     File,
     Key,
@@ -72,6 +73,7 @@ class Tables:
     blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     blob_users: dict[tuple[str, bytes], set[Holder]] = field(default_factory=dict)
     blob_uses: dict[Holder, set[bytes]] = field(default_factory=dict)
+    code: dict[tuple[str, bytes], Code] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id

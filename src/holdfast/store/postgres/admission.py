@@ -16,17 +16,17 @@ from holdfast.store.postgres.writer import columns
 
 
 async def claim_within(
-    connection: Any, begun: str, worker: str, workflows: Sequence[str], limit: int, now: int, limits: p.Limits
+    connection: Any, begun: str, worker: str, serves: p.Serves, limit: int, now: int, limits: p.Limits
 ) -> p.ClaimedRuns:
     """Lease ready runs, inside a transaction. ``begun`` claims those that need no place."""
     await connection.execute(SQL["lock_admission"])
     await connection.execute(SQL["wake"], now)
-    found = await connection.fetch(begun, worker, list(workflows), limit, now)
+    found = await connection.fetch(begun, worker, serves.functions, limit, now, serves.kinds)
     claimed = [rows.run(row) for row in found if row["tenant"] is not None]
     wakes = [found[0]["next_wake_at"]]
     room = limit - len(claimed)
     if room > 0:
-        line = await connection.fetch(SQL["candidates"], list(workflows), limit)
+        line = await connection.fetch(SQL["candidates"], serves.functions, limit, serves.kinds)
         candidates = [Candidate(p.Key(tenant, id_), *rest) for tenant, id_, *rest in line]
         if candidates:
             admitted = admit(candidates, await _loads(connection, candidates, limits, now), limits, room, now)

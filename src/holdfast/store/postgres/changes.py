@@ -91,7 +91,7 @@ async def _also(
 
 async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Place]) -> list[p.Answer]:
     rows = [_start_row(change) for change in changes]
-    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=31)}
+    started = {(row[0], row[1]) for row in await writer.fetch_hinting("start", rows, width=33)}
     before, existing = await _started_before(writer, [change for change in changes if change.key not in started])
     applied = [(index, change) for index, change in enumerate(changes) if change.key in started]
     await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
@@ -166,6 +166,8 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
         None if projection.standing == "queued" else segment.at,
         projection.governed,
         projection.writes,
+        change.program_kind,
+        change.code_digest,
     )
 
 
@@ -351,6 +353,13 @@ async def _beat(writer: Writer, changes: Sequence[p.Beat]) -> list[p.Answer]:
     return [p.Enqueued() for _ in changes]
 
 
+async def _keep_code(writer: Writer, changes: Sequence[p.KeepCode]) -> list[p.Answer]:
+    kept = {(change.tenant, change.code.digest): change.code for change in changes if change.code.fits}
+    rows = [(tenant, code.digest, code.kind, code.name, code.data) for (tenant, _), code in sorted(kept.items())]
+    await writer.fetch_columns("keep_code", rows, width=5)
+    return [p.Kept() if change.code.fits else p.Misfit() for change in changes]
+
+
 # -- the gate ------------------------------------------------------------------------------------------------------
 
 
@@ -372,6 +381,7 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Enqueue: _enqueue,
     p.Withdraw: _withdraw,
     p.Beat: _beat,
+    p.KeepCode: _keep_code,
 }
 
 # Those for which the order of the batch counts, most because they bring entries of the audit along: by their places.

@@ -372,7 +372,9 @@ SELECT pg_advisory_xact_lock(hashtextextended('holdfast admission ' || current_s
 WITH ready AS (
     SELECT tenant, id, ready_at FROM runs
     WHERE (begun_at IS NOT NULL OR parent IS NOT NULL)
-      AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND workflow = ANY ($2::text[])
+      AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND (
+          program_kind = 'function' AND workflow = ANY ($2::text[]) OR program_kind = ANY ($5::text[])
+      )
     ORDER BY priority DESC, ready_at, tenant, id
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED
@@ -390,31 +392,34 @@ FROM (SELECT) AS always LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
 
 -- name: candidates
--- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workspace and workflow:
--- a workflow at its cap must not hide the others behind it, nor a full workspace another. Lines are found by leaps through the index, whatever their length.
+-- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workspace and program:
+-- one that is at its cap must not hide the others behind it, nor a full workspace another. Lines are found by leaps
+-- through the index, whatever their length.
 WITH RECURSIVE lines AS (
     (
-        SELECT tenant, workspace, workflow FROM runs
+        SELECT tenant, workspace, workflow, program_kind FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
           AND ended_at IS NULL
-        ORDER BY tenant, workspace, workflow LIMIT 1
+        ORDER BY tenant, workspace, workflow, program_kind LIMIT 1
     )
     UNION ALL
     SELECT following.* FROM lines CROSS JOIN LATERAL (
-        SELECT tenant, workspace, workflow FROM runs
+        SELECT tenant, workspace, workflow, program_kind FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
-          AND ended_at IS NULL AND (tenant, workspace, workflow) > (lines.tenant, lines.workspace, lines.workflow)
-        ORDER BY tenant, workspace, workflow LIMIT 1
+          AND ended_at IS NULL AND (tenant, workspace, workflow, program_kind)
+              > (lines.tenant, lines.workspace, lines.workflow, lines.program_kind)
+        ORDER BY tenant, workspace, workflow, program_kind LIMIT 1
     ) AS following
 )
 SELECT waiting.tenant, waiting.id, lines.workflow, lines.workspace, waiting.priority FROM lines CROSS JOIN LATERAL (
     SELECT tenant, id, priority, ready_at FROM runs
     WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
       AND ended_at IS NULL AND tenant = lines.tenant AND workspace = lines.workspace
-      AND workflow = lines.workflow
+      AND workflow = lines.workflow AND program_kind = lines.program_kind
     ORDER BY priority DESC, ready_at, id LIMIT $2
 ) AS waiting
-WHERE lines.workflow = ANY ($1::text[])
+WHERE CASE lines.program_kind WHEN 'function' THEN lines.workflow = ANY ($1::text[])
+      ELSE lines.program_kind = ANY ($3::text[]) END
 ORDER BY waiting.tenant, waiting.priority DESC, waiting.ready_at, waiting.id;
 
 -- name: loads

@@ -30,8 +30,8 @@ async def decline(connection: Any, key: p.Key, epoch: int, declined: p.Declined)
     lease = await connection.fetchrow(SQL["lease"], *key, declined.worker, epoch)
     if lease is None:
         return True
-    workflow, generation = lease
-    if await connection.fetchrow(SQL["fitting"], workflow, *key, generation, declined.worker) is None:
+    program_kind, workflow, generation = lease
+    if await connection.fetchrow(SQL["fitting"], workflow, *key, generation, declined.worker, program_kind) is None:
         return False
     await connection.execute(SQL["decline"], *key, declined.worker, generation, declined.at, declined.reason)
     await connection.execute(SQL["hand_over"], *key, declined.at)

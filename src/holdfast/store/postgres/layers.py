@@ -47,7 +47,7 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
                 yield from rows_of(also)
         case p.CancelTask(tenant=tenant, id=id_):
             yield "tasks", tenant, id_
-        case p.Note():
+        case p.Note() | p.KeepCode():
             return
         case _ as never:
             assert_never(never)
@@ -155,7 +155,7 @@ def concerns_others(change: p.Change) -> bool:
             return any(concerns_others(also) for also in change.also)
         case p.Start():
             return change.owner is None or any(concerns_others(also) for also in change.also)
-        case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note():
+        case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note() | p.KeepCode():
             return False
         case _:
             return True

@@ -35,7 +35,7 @@ def run(row: Sequence[Any]) -> Run:
     ]
     (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
     (consumed, error, created_at, updated_at, ended_at, workspace, actor, trigger_type, trigger_ref) = row[22:31]
-    (begun_at, governed, writes, evidence) = row[31:35]
+    (begun_at, governed, writes, evidence, program_kind, code_digest) = row[31:37]
     return Run(
         key=Key(tenant, id_),
         workflow=workflow,
@@ -71,6 +71,8 @@ def run(row: Sequence[Any]) -> Run:
         governed=governed,
         writes=writes,
         evidence=evidence,
+        program_kind=program_kind,
+        code_digest=code_digest,
     )
 
 
@@ -89,8 +91,8 @@ def work(row: Sequence[Any]) -> Work:
 
 
 def worker(row: Sequence[Any]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at = row
-    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at)
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds = row
+    return WorkerRow(id_, host, pid, tuple(workflows), tuple(queues), started_at, expires_at, tuple(kinds))
 
 
 def receipt(row: Mapping[str, Any]) -> ReceiptRow:

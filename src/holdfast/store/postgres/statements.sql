@@ -21,19 +21,22 @@ WITH given AS (
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
         $9::text[], $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bytea[], $15::text[], $16::bigint[],
         $17::bigint[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bytea[],
-        $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[], $30::boolean[], $31::integer[]
+        $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[], $30::boolean[], $31::integer[],
+        $32::text[], $33::bytea[]
     ) AS given (
         tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
         parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, ended_at, first, count, events,
-        workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes
+        workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind,
+        code_digest
     )
 ), started AS (
     INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                       parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
-                      ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes)
+                      ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes,
+                      program_kind, code_digest)
     SELECT tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes::jsonb, parent,
            parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, at, at, ended_at,
-           workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes
+           workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest
     FROM given
     WHERE (
         SELECT true FROM artefacts
@@ -49,7 +52,7 @@ WITH given AS (
     INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
     SELECT tenant, id, 0, first, count, events, head, at FROM started JOIN given USING (tenant, id)
 )
-SELECT tenant, id, (SELECT pg_notify($32, $33) WHERE $33::text IS NOT NULL) FROM started;
+SELECT tenant, id, (SELECT pg_notify($34, $35) WHERE $35::text IS NOT NULL) FROM started;
 
 -- name: exists
 -- With ``same`` where the same start is committed again: recognised by its hash and its lease. One without a workflow is
@@ -269,9 +272,17 @@ INSERT INTO blob_uses (tenant, digest, kind, holder)
 SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[])
 ON CONFLICT DO NOTHING;
 
+-- name: keep_code
+INSERT INTO code (tenant, digest, kind, name, data)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::bytea[])
+ON CONFLICT DO NOTHING;
+
+-- name: code
+SELECT digest, kind, name, data FROM code WHERE tenant = $1 AND digest = ANY ($2::bytea[]);
+
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at)
-SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds)
+SELECT $1, $2, $3, $4, $5, $6, clock.now + $7, clock.now, $8
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at, beat_at = excluded.beat_at;
 
@@ -282,7 +293,7 @@ WHERE id = $1
 RETURNING id;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds FROM workers ORDER BY started_at, id;
 
 -- name: attend
 -- A worker is present while a session holds its lock. Several handles of one process may hold it, so it is shared.
@@ -314,12 +325,12 @@ WITH forgotten AS (DELETE FROM declined WHERE worker = ANY ($1::text[]))
 DELETE FROM workers WHERE id = ANY ($1::text[]);
 
 -- name: lease
-SELECT workflow, generation FROM runs WHERE tenant = $1 AND id = $2 AND owner = $3 AND epoch = $4 FOR NO KEY UPDATE;
+SELECT program_kind, workflow, generation FROM runs WHERE tenant = $1 AND id = $2 AND owner = $3 AND epoch = $4 FOR NO KEY UPDATE;
 
 -- name: fitting
--- Another worker that serves a run's workflow and has not declined it.
+-- Another worker that serves a run's program and has not declined it.
 SELECT workers.id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
-WHERE $1 = ANY (workers.workflows) AND workers.expires_at >= clock.now AND workers.id <> $5 AND NOT EXISTS (
+WHERE CASE $6 WHEN 'function' THEN $1 = ANY (workers.workflows) ELSE $6 = ANY (workers.kinds) END AND workers.expires_at >= clock.now AND workers.id <> $5 AND NOT EXISTS (
     SELECT FROM declined WHERE tenant = $2 AND run = $3 AND worker = workers.id AND generation = $4
 ) LIMIT 1;
 
@@ -341,7 +352,8 @@ WHERE declined.tenant = $1 AND declined.run = $2 ORDER BY declined.at, declined.
 DELETE FROM declined USING runs, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE runs.tenant = declined.tenant AND runs.id = declined.run AND NOT EXISTS (
     SELECT FROM workers
-    WHERE runs.workflow = ANY (workers.workflows) AND workers.expires_at >= clock.now AND NOT EXISTS (
+    WHERE CASE runs.program_kind WHEN 'function' THEN runs.workflow = ANY (workers.workflows)
+          ELSE runs.program_kind = ANY (workers.kinds) END AND workers.expires_at >= clock.now AND NOT EXISTS (
         SELECT FROM declined AS before
         WHERE before.tenant = runs.tenant AND before.run = runs.id
           AND before.worker = workers.id AND before.generation = runs.generation
@@ -381,7 +393,9 @@ FROM due WHERE runs.tenant = due.tenant AND runs.id = due.id;
 -- The first row always comes, for the sake of its next timer; it has no run where nothing was ready.
 WITH ready AS (
     SELECT tenant, id, ready_at FROM runs
-    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND workflow = ANY ($2::text[])
+    WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND (
+          program_kind = 'function' AND workflow = ANY ($2::text[]) OR program_kind = ANY ($5::text[])
+      )
     ORDER BY priority DESC, ready_at, tenant, id
     LIMIT $3
     FOR NO KEY UPDATE SKIP LOCKED
@@ -573,7 +587,7 @@ SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
            'runs', 'segments', 'checkpoints', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
-           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts'
+           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts', 'code'
        ]) AS name)::bigint;
 
 -- name: surroundings

@@ -73,6 +73,7 @@ class PostgresStore(PostgresGovernance):
             list(worker.queues),
             worker.started_at,
             round(ttl_seconds * 1e6),
+            list(worker.kinds),
         )
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:
@@ -119,7 +120,7 @@ class PostgresStore(PostgresGovernance):
     async def claim(
         self,
         worker: str,
-        workflows: Sequence[str],
+        serves: p.Serves,
         limit: int,
         now: int,
         limits: p.Limits | None = None,
@@ -128,10 +129,11 @@ class PostgresStore(PostgresGovernance):
         if limits is not None:
             async with self._transaction() as connection:
                 begun = handovers.CLAIM_BEGUN[has_declined]
-                return await claim_within(connection, begun, worker, workflows, limit, now, limits)
+                return await claim_within(connection, begun, worker, serves, limit, now, limits)
         async with self._connection() as connection:
             await connection.execute(SQL["wake"], now)
-            found = await connection.fetch(handovers.CLAIM[has_declined], worker, list(workflows), limit, now)
+            given = (worker, serves.functions, limit, now, serves.kinds)
+            found = await connection.fetch(handovers.CLAIM[has_declined], *given)
         claimed = [rows.run(row) for row in found if row["tenant"] is not None]
         return p.ClaimedRuns(claimed, found[0]["next_wake_at"])
 
@@ -209,6 +211,9 @@ class PostgresStore(PostgresGovernance):
 
     async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return {row["digest"]: row["data"] for row in await self._read("blobs", tenant, list(digests))}
+
+    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
+        return {row["digest"]: p.Code(*row) for row in await self._read("code", tenant, list(digests))}
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         clauses = rows.run_clauses(query, after)

@@ -8,7 +8,7 @@ of each are enough, however many of a workflow at its cap stand in front of the 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -22,18 +22,18 @@ def claim(
     connection: sqlite3.Connection,
     going: str,
     worker: str,
-    workflows: Sequence[str],
+    serves: p.Serves,
     limit: int,
     now: int,
     limits: p.Limits,
 ) -> tuple[list[tuple[Any, ...]], int | None]:
     """The rows leased, and when a rate lets the next run begin. ``going`` claims what needs no place."""
-    names = msgspec.json.encode(list(workflows)).decode()
-    claimed = connection.execute(going, (worker, names, limit, now)).fetchall()
+    names, kinds = (msgspec.json.encode(each).decode() for each in (serves.functions, serves.kinds))
+    claimed = connection.execute(going, (worker, names, limit, now, kinds)).fetchall()
     room = limit - len(claimed)
     if room <= 0:
         return claimed, None
-    line = _line(connection, frozenset(workflows), room)
+    line = _line(connection, serves, room)
     loads: dict[tuple[str, str], Load] = {}
     for tenant in {candidate.key.tenant for candidate in line}:
         loads |= _loads(connection, tenant, limits.of(tenant), now)
@@ -43,18 +43,18 @@ def claim(
     return claimed, admitted.next_at
 
 
-def _line(connection: sqlite3.Connection, known: frozenset[str], room: int) -> list[Candidate]:
+def _line(connection: sqlite3.Connection, serves: p.Serves, room: int) -> list[Candidate]:
     found: list[tuple[int, int, p.Key, str, str]] = []
     for line in _lines(connection):
-        tenant, workspace, workflow = line
-        if workflow in known:
+        tenant, workspace, workflow, kind = line
+        if serves.takes(kind, workflow):
             for priority, ready_at, run in connection.execute(GATE["line"], (*line, room)).fetchall():
                 found.append((-priority, ready_at, p.Key(tenant, run), workflow, workspace))
     return [Candidate(key, workflow, space, -priority) for priority, _, key, workflow, space in sorted(found)]
 
 
-def _lines(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
-    last = ("", "", "")
+def _lines(connection: sqlite3.Connection) -> Iterator[tuple[str, str, str, str]]:
+    last = ("", "", "", "")
     while (last := connection.execute(GATE["next_line"], last).fetchone()) is not None:
         yield last
 

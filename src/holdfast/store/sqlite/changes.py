@@ -57,6 +57,11 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
         case p.Beat():
             cursor.execute(SQL["beat_step"], (*change.key, change.position, change.details, change.at))
             return p.Enqueued()
+        case p.KeepCode(tenant=tenant, code=code):
+            if not code.fits:
+                return p.Misfit()
+            cursor.execute(SQL["keep_code"], (tenant, code.digest, code.kind, code.name, code.data))
+            return p.Kept()
         case p.Renew():
             return _renew(cursor, change)
         case p.PutTask() | p.CancelTask():
@@ -117,6 +122,8 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
             None if projection.standing == "queued" else segment.at,
             projection.governed,
             projection.writes,
+            change.program_kind,
+            change.code_digest,
         ),
     )
     if cursor.rowcount != 1:

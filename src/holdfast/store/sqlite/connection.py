@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.errors import (
     HoldfastError,
@@ -19,6 +20,8 @@ from holdfast.errors import (
     UnsupportedStore,
 )
 from holdfast.store.statements import load_migrations
+
+T = TypeVar("T")
 
 OLDEST_SQLITE: Final = (3, 38, 0)
 APPLICATION_ID: Final = 0x486F6C64  # "Hold"
@@ -223,3 +226,13 @@ def _split(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+async def uninterrupted(future: asyncio.Future[T]) -> T:
+    """Await to the end even when cancelled meanwhile; the cancellation follows."""
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        if not future.done():
+            await asyncio.wait([future])
+        raise

@@ -180,29 +180,31 @@ SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL 
 SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL AND ended_at < ?;
 
 -- name: claim_going
--- What needs no place: runs that have begun, and children. Workflows come as a JSON array.
+-- What needs no place: runs that have begun, and children. Functions and other kinds come as JSON arrays.
 UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, ?4)
 WHERE (tenant, id) IN (
     SELECT tenant, id FROM runs
     WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
       AND (parent IS NOT NULL OR begun_at IS NOT NULL)
-      AND workflow IN (SELECT value FROM json_each(?2))
+      AND (CASE program_kind WHEN 'function' THEN workflow IN (SELECT value FROM json_each(?2))
+           ELSE program_kind IN (SELECT value FROM json_each(?5)) END)
     ORDER BY priority DESC, ready_at
     LIMIT ?3
 )
 RETURNING *;
 
 -- name: next_line
--- The tenant, workspace and workflow behind these of which runs are queued: a step through the index to the next.
-SELECT tenant, workspace, workflow FROM runs
+-- The tenant, workspace, workflow and kind of program behind these of which runs are queued: a step through the index
+-- to the next.
+SELECT tenant, workspace, workflow, program_kind FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
-  AND parent IS NULL AND begun_at IS NULL AND (tenant, workspace, workflow) > (?, ?, ?)
-ORDER BY tenant, workspace, workflow LIMIT 1;
+  AND parent IS NULL AND begun_at IS NULL AND (tenant, workspace, workflow, program_kind) > (?, ?, ?, ?)
+ORDER BY tenant, workspace, workflow, program_kind LIMIT 1;
 
 -- name: line
 SELECT priority, ready_at, id FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
-  AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workspace = ? AND workflow = ?
+  AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workspace = ? AND workflow = ? AND program_kind = ?
 ORDER BY priority DESC, ready_at LIMIT ?;
 
 -- name: under_way

@@ -34,8 +34,8 @@ def decline(
     lease = connection.execute(SQL["lease"], (*key, declined.worker, epoch)).fetchone()
     if lease is None:
         return True
-    workflow, generation = lease
-    fitting = connection.execute(SQL["fitting"], (workflow, alive_after, *key, generation)).fetchall()
+    program_kind, workflow, generation = lease
+    fitting = connection.execute(SQL["fitting"], (workflow, alive_after, *key, generation, program_kind)).fetchall()
     others = (worker for (worker,) in fitting if worker != declined.worker)
     if all(presence.is_dead(path, worker) for worker in others):
         return False

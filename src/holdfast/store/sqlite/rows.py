@@ -19,7 +19,8 @@ def run(row: tuple[Any, ...]) -> Run:
     ]
     (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
     (consumed, error, created_at, updated_at, ended_at) = row[22:27]
-    (workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, evidence) = row[27:]
+    (workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, evidence) = row[27:35]
+    program_kind, code_digest = row[35:37]
     return Run(
         key=Key(tenant, id_),
         workflow=workflow,
@@ -55,6 +56,8 @@ def run(row: tuple[Any, ...]) -> Run:
         governed=bool(governed),
         writes=writes,
         evidence=evidence,
+        program_kind=program_kind,
+        code_digest=code_digest,
     )
 
 
@@ -77,9 +80,9 @@ def work(row: tuple[Any, ...]) -> Work:
 
 
 def worker(row: tuple[Any, ...]) -> WorkerRow:
-    id_, host, pid, workflows, queues, started_at, expires_at = row
-    decode = msgspec.json.decode
-    return WorkerRow(id_, host, pid, tuple(decode(workflows)), tuple(decode(queues)), started_at, expires_at)
+    id_, host, pid, workflows, queues, started_at, expires_at, kinds = row
+    served, taken, others = (tuple(msgspec.json.decode(each)) for each in (workflows, queues, kinds))
+    return WorkerRow(id_, host, pid, served, taken, started_at, expires_at, others)
 
 
 def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:

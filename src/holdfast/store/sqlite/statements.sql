@@ -5,8 +5,8 @@
 -- more; char(127) is what follows the ~.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
-                  ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes)
-SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+                  ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest)
+SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 WHERE NOT EXISTS (SELECT 1 FROM artefacts WHERE tenant = ?1 AND run = ?2 AND name = 'evidence.zip')
   AND NOT EXISTS (SELECT 1 FROM artefacts
                   WHERE tenant = ?1 AND run > ?2 || '~' AND run < ?2 || char(127) AND name = 'evidence.zip')
@@ -126,15 +126,21 @@ INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 -- name: use_blob
 INSERT INTO blob_uses (tenant, digest, kind, holder) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
+-- name: keep_code
+INSERT INTO code (tenant, digest, kind, name, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: code
+SELECT digest, kind, name, data FROM code WHERE tenant = ? AND digest = ?;
+
 -- name: register
-INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at;
 
 -- name: beat
 UPDATE workers SET expires_at = ? WHERE id = ?;
 
 -- name: workers
-SELECT id, host, pid, workflows, queues, started_at, expires_at FROM workers ORDER BY started_at, id;
+SELECT id, host, pid, workflows, queues, started_at, expires_at, kinds FROM workers ORDER BY started_at, id;
 
 -- name: forget_worker
 DELETE FROM workers WHERE id = ?;
@@ -143,12 +149,13 @@ DELETE FROM workers WHERE id = ?;
 DELETE FROM declined WHERE worker = ?;
 
 -- name: lease
-SELECT workflow, generation FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = ?;
+SELECT program_kind, workflow, generation FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = ?;
 
 -- name: fitting
--- The workers that serve a run's workflow and have not declined it.
-SELECT workers.id FROM workers, json_each(workers.workflows) AS served
-WHERE served.value = ?1 AND workers.expires_at >= ?2 AND NOT EXISTS (
+-- The workers that serve a run's program and have not declined it.
+SELECT workers.id FROM workers,
+    json_each(CASE ?6 WHEN 'function' THEN workers.workflows ELSE workers.kinds END) AS served
+WHERE served.value = CASE ?6 WHEN 'function' THEN ?1 ELSE ?6 END AND workers.expires_at >= ?2 AND NOT EXISTS (
     SELECT 1 FROM declined WHERE tenant = ?3 AND run = ?4 AND worker = workers.id AND generation = ?5
 );
 
@@ -168,8 +175,9 @@ WHERE declined.tenant = ? AND declined.run = ? ORDER BY declined.at, declined.wo
 SELECT DISTINCT declined.tenant, declined.run
 FROM declined JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run
 WHERE NOT EXISTS (
-    SELECT 1 FROM workers, json_each(workers.workflows) AS served
-    WHERE served.value = runs.workflow AND workers.expires_at >= ?1 AND NOT EXISTS (
+    SELECT 1 FROM workers,
+        json_each(CASE runs.program_kind WHEN 'function' THEN workers.workflows ELSE workers.kinds END) AS served
+    WHERE served.value = CASE runs.program_kind WHEN 'function' THEN runs.workflow ELSE runs.program_kind END AND workers.expires_at >= ?1 AND NOT EXISTS (
         SELECT 1 FROM declined AS before
         WHERE before.tenant = runs.tenant AND before.run = runs.id
           AND before.worker = workers.id AND before.generation = runs.generation
@@ -198,12 +206,13 @@ UPDATE runs SET ready_at = coalesce(ready_at, wake_at), wake_at = NULL
 WHERE wake_at <= ? AND owner IS NULL AND ended_at IS NULL;
 
 -- name: claim
--- Workflows come as a JSON array.
+-- Functions and other kinds of programs come as JSON arrays.
 UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, ?4)
 WHERE (tenant, id) IN (
     SELECT tenant, id FROM runs
     WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
-      AND workflow IN (SELECT value FROM json_each(?2))
+      AND (CASE program_kind WHEN 'function' THEN workflow IN (SELECT value FROM json_each(?2))
+           ELSE program_kind IN (SELECT value FROM json_each(?5)) END)
     ORDER BY priority DESC, ready_at
     LIMIT ?3
 )

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -24,7 +24,7 @@ from holdfast.store import protocol as p
 from holdfast.store.sqlite import admission as admitting
 from holdfast.store.sqlite import handovers, presence, rows
 from holdfast.store.sqlite.changes import apply
-from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
+from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.sql import SQL
@@ -43,8 +43,6 @@ PRUNED: Final = (
     "prune_write_counts",
     "prune_run",
 )
-
-T = TypeVar("T")
 
 
 class SqliteStore(SqliteGovernance):
@@ -74,7 +72,7 @@ class SqliteStore(SqliteGovernance):
         opening = asyncio.get_running_loop().run_in_executor(None, partial(prepare, self.path, wanted=migrate))
         try:
             # Closing a connection that a thread still uses would end the process: a cancelled caller waits it out.
-            writer, reader = await _uninterrupted(opening)
+            writer, reader = await uninterrupted(opening)
             self._writer, self._reader = writer, reader
         except asyncio.CancelledError:
             if opening.exception() is None:
@@ -120,7 +118,7 @@ class SqliteStore(SqliteGovernance):
             # A cancelled caller must not leave the connection to COMMIT and the next BEGIN at once: wait it out.
             commit = asyncio.get_running_loop().run_in_executor(self._committer, self._commit, connection)
             self._identity.look()  # while the disk is waited for: a look is a system call or two
-            await _uninterrupted(commit)
+            await uninterrupted(commit)
             if self._identity.lost:
                 raise self._identity.error()
 
@@ -176,6 +174,7 @@ class SqliteStore(SqliteGovernance):
                     encode(worker.queues).decode(),
                     worker.started_at,
                     _expiry(ttl_seconds),
+                    encode(worker.kinds).decode(),
                 ),
             )
 
@@ -214,21 +213,22 @@ class SqliteStore(SqliteGovernance):
     async def claim(
         self,
         worker: str,
-        workflows: Sequence[str],
+        serves: p.Serves,
         limit: int,
         now: int,
         limits: p.Limits | None = None,
         has_declined: bool = False,
     ) -> p.ClaimedRuns:
-        names = msgspec.json.encode(list(workflows)).decode()
+        names, kinds = (msgspec.json.encode(each).decode() for each in (serves.functions, serves.kinds))
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
             if limits is None:
-                claimed = connection.execute(handovers.CLAIM[has_declined], (worker, names, limit, now)).fetchall()
+                given = (worker, names, limit, now, kinds)
+                claimed = connection.execute(handovers.CLAIM[has_declined], given).fetchall()
                 next_start_at = None
             else:
                 going = handovers.CLAIM_GOING[has_declined]
-                claimed, next_start_at = admitting.claim(connection, going, worker, workflows, limit, now, limits)
+                claimed, next_start_at = admitting.claim(connection, going, worker, serves, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
         return p.ClaimedRuns([rows.run(row) for row in claimed], min(moments, default=None))
@@ -309,6 +309,10 @@ class SqliteStore(SqliteGovernance):
     async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         found = ((each, await self.blob(tenant, each)) for each in digests)
         return {digest: data async for digest, data in found if data is not None}
+
+    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
+        found = (row for digest in digests for row in self._read(SQL["code"], (tenant, digest)))
+        return {row[0]: p.Code(*row) for row in found}
 
     async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)
@@ -396,13 +400,3 @@ def _size(path: str) -> int | None:
     """The file's size; None where there is none."""
     file = Path(path)
     return file.stat().st_size if file.exists() else None
-
-
-async def _uninterrupted(future: asyncio.Future[T]) -> T:
-    """Await to the end even when cancelled meanwhile; the cancellation follows."""
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        if not future.done():
-            await asyncio.wait([future])
-        raise

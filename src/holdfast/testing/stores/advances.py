@@ -10,8 +10,8 @@ from holdfast.testing.stores.samples import (
     NOW,
     RUNNING,
     SECOND,
+    SERVES,
     WAITING,
-    WORKFLOW,
     advanced,
     claimed,
     commit,
@@ -33,7 +33,7 @@ async def _taken_over(store: p.Store) -> p.Run:
     await store.register(p.WorkerRow("ann", "host", 1, (), (), NOW, 0), -1)
     await leased(store, owner="ann")
     await store.rescue(NOW)
-    (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+    (run,) = (await store.claim("bob", SERVES, 1, NOW)).runs
     assert run.crashes == 1
     return run
 
@@ -90,7 +90,7 @@ class Advances(Topic):
         """Taking a lease over raises the epoch."""
         run = await leased(store, owner="ann")
         await store.unregister("ann", NOW)
-        (taken,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+        (taken,) = (await store.claim("bob", SERVES, 1, NOW)).runs
         assert taken.epoch > run.epoch
         assert await commit(store, turn(run)) == p.Fenced()
         await advanced(store, turn(taken))

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
+    SERVES,
     WAITING,
-    WORKFLOW,
     advanced,
     begun,
     claimed,
@@ -29,7 +29,7 @@ class Claims(Topic):
     async def test_a_claim_leases_a_ready_run(self, store: p.Store) -> None:
         """The run is given as its row now is: owned, at a raised epoch, begun, not ready any more."""
         before = await begun(store, start())
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW + 5)
+        claim = await store.claim("ann", SERVES, 10, NOW + 5)
         expected = replace(before, owner="ann", epoch=before.epoch + 1, ready_at=None, begun_at=NOW + 5)
         assert claim.runs == [expected]
         assert await row(store) == expected
@@ -80,9 +80,9 @@ class Claims(Topic):
         await store.commit(
             [start("one", workflow="greet"), start("two", workflow="other"), start("three", workflow="x")]
         )
-        assert (await store.claim("ann", [], 10, NOW)).runs == []
-        assert (await store.claim("ann", ["unheard"], 10, NOW)).runs == []
-        claim = await store.claim("ann", ["greet", "other"], 10, NOW)
+        assert (await store.claim("ann", p.Serves(), 10, NOW)).runs == []
+        assert (await store.claim("ann", p.Serves(("unheard",)), 10, NOW)).runs == []
+        claim = await store.claim("ann", p.Serves(("greet", "other")), 10, NOW)
         assert {run.key.run for run in claim.runs} == {"one", "two"}
         assert (await row(store, "three")).owner is None
 
@@ -105,12 +105,12 @@ class Claims(Topic):
         await advanced(store, turn(await leased(store), WAITING, release=True))
         assert await claimed(store) == []
         await commit(store, deliver())
-        (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+        (run,) = (await store.claim("bob", SERVES, 1, NOW)).runs
         assert (run.key.run, run.arrived, run.consumed) == ("one", 1, 0)
 
     @on_fresh_store
     async def test_runs_of_all_tenants_are_claimed(self, store: p.Store) -> None:
         """A worker serves every tenant of the store."""
         await store.commit([start(tenant="acme"), start(tenant="bolt")])
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
+        claim = await store.claim("ann", SERVES, 10, NOW)
         assert {run.key.tenant for run in claim.runs} == {"acme", "bolt"}

@@ -8,6 +8,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
     SECOND,
+    SERVES,
     WORKFLOW,
     begun,
     commit,
@@ -128,10 +129,10 @@ class Commits(Topic):
         """Any worker may have it; one that starts in another standing waits for something to happen."""
         assert (await begun(store, start("queued"))).ready_at == NOW
         assert (await begun(store, start("waiting", projection=p.Projection("waiting")))).ready_at is None
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
+        claim = await store.claim("ann", SERVES, 10, NOW)
         assert [run.key.run for run in claim.runs] == ["queued"]
         await commit(store, deliver("waiting"))
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW)
+        claim = await store.claim("ann", SERVES, 10, NOW)
         assert [run.key.run for run in claim.runs] == ["waiting"]
 
     @on_fresh_store
@@ -141,7 +142,7 @@ class Commits(Topic):
         assert answer == p.Started(1)
         run = await row(store)
         assert (run.owner, run.epoch, run.ready_at) == ("ann", 1, None)
-        assert (await store.claim("bob", [WORKFLOW], 10, NOW)).runs == []
+        assert (await store.claim("bob", SERVES, 10, NOW)).runs == []
         assert isinstance(await commit(store, turn(run)), p.Advanced)
 
     @on_fresh_store
@@ -149,7 +150,7 @@ class Commits(Topic):
         """It has ended: it has no owner, and no claim finds it."""
         run = await begun(store, start(projection=p.Projection("failed", error="no"), owner="ann"))
         assert (run.owner, run.ended_at, run.error, run.status) == (None, NOW, "no", "failed")
-        assert (await store.claim("bob", [WORKFLOW], 10, NOW)).runs == []
+        assert (await store.claim("bob", SERVES, 10, NOW)).runs == []
 
     @on_fresh_store
     async def test_a_taken_id_tells_whose_it_is_and_changes_nothing(self, store: p.Store) -> None:

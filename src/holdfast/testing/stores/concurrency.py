@@ -11,7 +11,7 @@ from holdfast.testing.stores.governance import samples as gate_samples
 from holdfast.testing.stores.governance.files import governed_end, keep, kept_file
 from holdfast.testing.stores.samples import (
     NOW,
-    WORKFLOW,
+    SERVES,
     begun,
     commit,
     deliver,
@@ -44,10 +44,8 @@ class Concurrency(Topic):
         """Claimers that run at once get different runs, and together all of them."""
         await store.commit([start(f"r{at}") for at in range(60)])
         async with handles(store) as shared:
-            claims = await asyncio.gather(
-                *(shared[at % 3].claim(f"worker-{at}", [WORKFLOW], 5, NOW) for at in range(15))
-            )
-            while rest := (await store.claim("last", [WORKFLOW], 5, NOW)).runs:
+            claims = await asyncio.gather(*(shared[at % 3].claim(f"worker-{at}", SERVES, 5, NOW) for at in range(15)))
+            while rest := (await store.claim("last", SERVES, 5, NOW)).runs:
                 claims.append(p.ClaimedRuns(rest, None))
         names = [run.key.run for claim in claims for run in claim.runs]
         assert sorted(names) == sorted(f"r{at}" for at in range(60))

@@ -8,7 +8,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
-    WORKFLOW,
+    SERVES,
     advanced,
     begun,
     claimed,
@@ -97,7 +97,7 @@ class Generations(Topic):
             ended_at=None,
         )
         assert await store.segments(key(), 1, 0, 10) == [fresh.segment]
-        (run,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+        (run,) = (await store.claim("bob", SERVES, 1, NOW)).runs
         await advanced(store, turn(run))
 
     @on_fresh_store

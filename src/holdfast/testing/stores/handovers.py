@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.store import protocol as p
-from holdfast.testing.stores.samples import NOW, SECOND, WORKFLOW, advanced, key, leased, renewal, row, turn
+from holdfast.testing.stores.samples import NOW, SECOND, SERVES, WORKFLOW, advanced, key, leased, renewal, row, turn
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
@@ -14,7 +14,7 @@ async def known(store: p.Store, *workers: str, workflows: tuple[str, ...] = (WOR
 
 async def claimed(store: p.Store, worker: str) -> list[p.Run]:
     """What a worker that has declined something is given."""
-    return (await store.claim(worker, [WORKFLOW], 10, NOW, has_declined=True)).runs
+    return (await store.claim(worker, SERVES, 10, NOW, has_declined=True)).runs
 
 
 async def declined(store: p.Store, worker: str, run: p.Run, reason: str = "it differs") -> bool:
@@ -120,5 +120,5 @@ class HandoverTopic(Topic):
         (run,) = await claimed(store, "ann")
         assert await declined(store, "ann", run)
         limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=9)), {})
-        assert (await store.claim("ann", [WORKFLOW], 10, NOW, limits, has_declined=True)).runs == []
-        assert len((await store.claim("bob", [WORKFLOW], 10, NOW, limits, has_declined=True)).runs) == 1
+        assert (await store.claim("ann", SERVES, 10, NOW, limits, has_declined=True)).runs == []
+        assert len((await store.claim("bob", SERVES, 10, NOW, limits, has_declined=True)).runs) == 1

@@ -12,7 +12,7 @@ from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     SECOND,
-    WORKFLOW,
+    SERVES,
     advanced,
     claimed,
     commit,
@@ -142,7 +142,7 @@ class Leases(Topic):
         stray = await leased(store, owner="ghost")
         assert await claimed(store, worker="bob") == []
         await store.rescue(NOW + 1)
-        (taken,) = (await store.claim("bob", [WORKFLOW], 1, NOW + 1)).runs
+        (taken,) = (await store.claim("bob", SERVES, 1, NOW + 1)).runs
         assert (taken.owner, taken.epoch > stray.epoch) == ("bob", True)
 
     @on_fresh_store
@@ -168,4 +168,4 @@ class Leases(Topic):
         await store.pause(run.key, "wait", NOW)
         await store.rescue(NOW)
         assert (await row(store)).owner is None
-        assert (await store.claim("bob", [WORKFLOW], 10, NOW)).runs == []
+        assert (await store.claim("bob", SERVES, 10, NOW)).runs == []

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.testing.stores.samples import COMPLETED, begun, deliver, ended, leased, row, start, turn, work, worker
+from holdfast.testing.stores.samples import (
+    COMPLETED,
+    SERVES,
+    begun,
+    deliver,
+    ended,
+    leased,
+    row,
+    start,
+    turn,
+    work,
+    worker,
+)
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
@@ -43,7 +55,7 @@ class Opening(Topic):
     async def test_a_closed_store_answers_that_it_is_unavailable(self, store: p.Store) -> None:
         """An operation on a handle that is not open raises StoreUnavailable, never an error of the driver."""
         await store.close()
-        for operation in (store.workers(), store.commit([start()]), store.claim("ann", [], 1, 0), store.rescue(0)):
+        for operation in (store.workers(), store.commit([start()]), store.claim("ann", SERVES, 1, 0), store.rescue(0)):
             try:
                 await operation
             except StoreUnavailable:

@@ -6,8 +6,8 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
     RUNNING,
+    SERVES,
     WAITING,
-    WORKFLOW,
     advanced,
     begun,
     claimed,
@@ -106,7 +106,7 @@ class Pausing(Topic):
         assert await advanced(store, turn(run, release=True)) == p.Advanced(1, "wait", released=True)
         assert await claimed(store) == []
         await store.unpause(key(), NOW)
-        (again,) = (await store.claim("bob", [WORKFLOW], 1, NOW)).runs
+        (again,) = (await store.claim("bob", SERVES, 1, NOW)).runs
         assert (again.arrived, again.consumed) == (1, 0)
 
     @on_fresh_store

@@ -14,6 +14,8 @@ NOW: Final = 1_700_000_000_000_000
 SECOND: Final = 1_000_000
 TENANT: Final = "acme"
 WORKFLOW: Final = "greet"
+SERVES: Final = p.Serves((WORKFLOW,))
+"""A worker that serves that workflow, a function, and nothing else."""
 
 QUEUED: Final = p.Projection("queued")
 RUNNING: Final = p.Projection("running")
@@ -47,6 +49,8 @@ def start(
     blobs: Mapping[bytes, bytes] = {},
     owner: str | None = None,
     also: tuple[p.Also, ...] = (),
+    program_kind: str = p.FUNCTION,
+    code_digest: bytes | None = None,
 ) -> p.Start:
     return p.Start(
         key=p.Key(tenant, run),
@@ -61,6 +65,8 @@ def start(
         attributes=attributes,
         blobs=blobs,
         owner=owner,
+        program_kind=program_kind,
+        code_digest=code_digest,
         also=also,
     )
 
@@ -166,5 +172,5 @@ async def claimed(
     store: p.Store, limit: int = 100, *, worker: str = "ann", workflow: str = WORKFLOW, now: int = NOW
 ) -> list[str]:
     """The ids of the runs that a claim gives."""
-    claim = await store.claim(worker, [workflow], limit, now)
+    claim = await store.claim(worker, p.Serves((workflow,)), limit, now)
     return [run.key.run for run in claim.runs]

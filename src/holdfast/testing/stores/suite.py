@@ -22,6 +22,7 @@ from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
 from holdfast.testing.stores.pausing import Pausing
+from holdfast.testing.stores.programs import Programs
 from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reading import Reading
 from holdfast.testing.stores.retention import Retention
@@ -38,6 +39,7 @@ class StoreSuite(
     Timers,
     Leases,
     HandoverTopic,
+    Programs,
     Inbox,
     Pausing,
     QueuedWork,

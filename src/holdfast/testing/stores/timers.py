@@ -7,7 +7,7 @@ from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     SECOND,
-    WORKFLOW,
+    SERVES,
     advanced,
     claimed,
     commit,
@@ -35,19 +35,19 @@ class Timers(Topic):
     @on_fresh_store
     async def test_a_claim_tells_when_the_next_timer_is_due(self, store: p.Store) -> None:
         """The earliest of those that are not due yet, whatever the limit; none where no run sleeps."""
-        assert (await store.claim("ann", [WORKFLOW], 1, NOW)).next_wake_at is None
+        assert (await store.claim("ann", SERVES, 1, NOW)).next_wake_at is None
         await asleep(store, "one", until=NOW + 3 * SECOND)
         await asleep(store, "two", until=NOW + 2 * SECOND)
         await asleep(store, "three", until=NOW + SECOND)
-        assert (await store.claim("ann", [WORKFLOW], 0, NOW)).next_wake_at == NOW + SECOND
-        claim = await store.claim("ann", [WORKFLOW], 1, NOW + SECOND)
+        assert (await store.claim("ann", SERVES, 0, NOW)).next_wake_at == NOW + SECOND
+        claim = await store.claim("ann", SERVES, 1, NOW + SECOND)
         assert ([run.key.run for run in claim.runs], claim.next_wake_at) == (["three"], NOW + 2 * SECOND)
 
     @on_fresh_store
     async def test_the_timer_of_a_leased_run_is_its_holders(self, store: p.Store) -> None:
         """It is neither announced nor woken by a claim."""
         await advanced(store, turn(await leased(store), p.Projection("waiting", NOW)))
-        claim = await store.claim("bob", [WORKFLOW], 10, NOW + SECOND)
+        claim = await store.claim("bob", SERVES, 10, NOW + SECOND)
         assert (claim.runs, claim.next_wake_at) == ([], None)
         assert (await row(store)).wake_at == NOW
 
@@ -56,7 +56,7 @@ class Timers(Topic):
         """The end ends its timers."""
         run = await leased(store)
         await advanced(store, turn(run, p.Projection(COMPLETED.standing, NOW)))
-        claim = await store.claim("bob", [WORKFLOW], 10, NOW + SECOND)
+        claim = await store.claim("bob", SERVES, 10, NOW + SECOND)
         assert (claim.runs, claim.next_wake_at) == ([], None)
 
     @on_fresh_store
@@ -78,7 +78,7 @@ class Timers(Topic):
         """The timer stays with the run for its next turn to see."""
         await asleep(store, until=NOW + SECOND)
         await commit(store, deliver())
-        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW)).runs
+        (run,) = (await store.claim("ann", SERVES, 1, NOW)).runs
         assert run.wake_at == NOW + SECOND
 
     @on_fresh_store

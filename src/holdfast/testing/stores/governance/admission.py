@@ -12,6 +12,7 @@ from holdfast.testing.stores.samples import (
     NOW,
     RUNNING,
     SECOND,
+    SERVES,
     WAITING,
     WORKFLOW,
     advanced,
@@ -44,7 +45,7 @@ async def admitted(
     workflows: tuple[str, ...] = (WORKFLOW,),
 ) -> list[str]:
     """The ids of the runs that a claim with limits gives."""
-    claim = await store.claim("ann", workflows, room, now, wanted)
+    claim = await store.claim("ann", p.Serves(workflows), room, now, wanted)
     return [run.key.run for run in claim.runs]
 
 
@@ -68,7 +69,7 @@ class Admission(Topic):
     async def test_a_claim_with_limits_leases_as_any_other(self, store: p.Store) -> None:
         """The run is given as its row now is: owned, begun, at a raised epoch."""
         before = await begun(store, start())
-        (run,) = (await store.claim("ann", [WORKFLOW], 10, NOW + 5, limits(1))).runs
+        (run,) = (await store.claim("ann", SERVES, 10, NOW + 5, limits(1))).runs
         assert (run.owner, run.begun_at, run.epoch, run.ready_at) == ("ann", NOW + 5, before.epoch + 1, None)
         assert await row(store) == run
         await advanced(store, turn(run))
@@ -183,27 +184,27 @@ class Admission(Topic):
         await queue(store, "a", "b", "c", "d")
         rate = limits(per_min=2)
         assert await admitted(store, rate, 1) == ["a"]
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW + 10 * SECOND, rate)
+        claim = await store.claim("ann", SERVES, 10, NOW + 10 * SECOND, rate)
         assert [run.key.run for run in claim.runs] == ["b"]
         assert claim.next_wake_at == NOW + MINUTE
         await end(store, "a")
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW + MINUTE - 1, rate)
+        claim = await store.claim("ann", SERVES, 10, NOW + MINUTE - 1, rate)
         assert (claim.runs, claim.next_wake_at) == ([], NOW + MINUTE)
         assert await admitted(store, rate, now=NOW + MINUTE) == ["c"]
-        claim = await store.claim("ann", [WORKFLOW], 10, NOW + MINUTE, rate)
+        claim = await store.claim("ann", SERVES, 10, NOW + MINUTE, rate)
         assert (claim.runs, claim.next_wake_at) == ([], NOW + MINUTE + 10 * SECOND)
 
     @on_fresh_store
     async def test_the_earlier_of_a_timer_and_a_rate_is_told(self, store: p.Store) -> None:
         """A claimer sleeps until whichever comes first, and a cap without a rate tells no time."""
         await queue(store, "a", "b")
-        assert (await store.claim("ann", [WORKFLOW], 10, NOW, limits(1))).next_wake_at is None
+        assert (await store.claim("ann", SERVES, 10, NOW, limits(1))).next_wake_at is None
         rate = limits(per_min=1)
-        assert (await store.claim("ann", [WORKFLOW], 10, NOW, rate)).next_wake_at == NOW + MINUTE
+        assert (await store.claim("ann", SERVES, 10, NOW, rate)).next_wake_at == NOW + MINUTE
         await begun(store, start("late", projection=p.Projection("waiting", NOW + 2 * MINUTE), parent="a"))
-        assert (await store.claim("ann", [WORKFLOW], 10, NOW, rate)).next_wake_at == NOW + MINUTE
+        assert (await store.claim("ann", SERVES, 10, NOW, rate)).next_wake_at == NOW + MINUTE
         await begun(store, start("soon", projection=p.Projection("waiting", NOW + SECOND), parent="a"))
-        assert (await store.claim("ann", [WORKFLOW], 10, NOW, rate)).next_wake_at == NOW + SECOND
+        assert (await store.claim("ann", SERVES, 10, NOW, rate)).next_wake_at == NOW + SECOND
 
     @on_fresh_store
     async def test_each_tenant_has_caps_of_its_own(self, store: p.Store) -> None:
@@ -277,6 +278,6 @@ class Admission(Topic):
         await queue(store, "a", "b", "c")
         given = []
         for worker in ("ann", "bob", "carl"):
-            claim = await store.claim(worker, [WORKFLOW], 1, NOW, limits(2))
+            claim = await store.claim(worker, SERVES, 1, NOW, limits(2))
             given += [run.key.run for run in claim.runs]
         assert given == ["a", "b"]

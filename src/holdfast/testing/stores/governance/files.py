@@ -126,7 +126,7 @@ class Files(Topic):
         after = await row(store)
         assert (after.evidence, after.governed) == (None, True)
         assert await due(store) == []
-        (run,) = (await store.claim("ann", [after.workflow], 1, NOW)).runs
+        (run,) = (await store.claim("ann", p.Serves((after.workflow,)), 1, NOW)).runs
         await advanced(store, turn(run, COMPLETED))
         assert await due(store) == ["one"]
         assert await store.file(key(), 0, p.EVIDENCE) == b"proof"

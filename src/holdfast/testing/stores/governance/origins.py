@@ -8,8 +8,8 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
     RUNNING,
+    SERVES,
     WAITING,
-    WORKFLOW,
     advanced,
     begun,
     commit,
@@ -55,11 +55,11 @@ class Origins(Topic):
     async def test_a_run_begins_where_it_is_first_leased(self, store: p.Store) -> None:
         """A queued one has not begun; later leases do not change when it did."""
         assert (await begun(store, start())).begun_at is None
-        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        (run,) = (await store.claim("ann", SERVES, 1, NOW + 5)).runs
         assert run.begun_at == NOW + 5
         await advanced(store, turn(run, WAITING, release=True))
         await commit(store, deliver())
-        (again,) = (await store.claim("bob", [WORKFLOW], 1, NOW + 9)).runs
+        (again,) = (await store.claim("bob", SERVES, 1, NOW + 9)).runs
         assert again.begun_at == NOW + 5 == (await row(store)).begun_at
 
     @on_fresh_store
@@ -72,11 +72,11 @@ class Origins(Topic):
     async def test_a_renewed_run_begins_anew(self, store: p.Store) -> None:
         """When its next generation is leased, and not before."""
         await begun(store, start())
-        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        (run,) = (await store.claim("ann", SERVES, 1, NOW + 5)).runs
         await advanced(store, turn(run, p.Projection("failed")))
         await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW + 9))
         assert (await row(store)).begun_at is None
-        (again,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 12)).runs
+        (again,) = (await store.claim("ann", SERVES, 1, NOW + 12)).runs
         assert again.begun_at == NOW + 12
 
     @on_fresh_store
@@ -104,7 +104,7 @@ class Origins(Topic):
         """Found, got, claimed and leased, a run is the same."""
         origin = p.Origin("finance", "ann", "schedule", "nightly")
         await begun(store, replace(start(), origin=origin))
-        (run,) = (await store.claim("ann", [WORKFLOW], 1, NOW + 5)).runs
+        (run,) = (await store.claim("ann", SERVES, 1, NOW + 5)).runs
         assert await store.find(p.Query(), 10) == [run]
         assert await row(store) == run
         assert (await store.leased("ann")).runs == [run]

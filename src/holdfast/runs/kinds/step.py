@@ -1,0 +1,77 @@
+"""A step: performed beside its run, or by any worker that serves its queue."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import cbor2
+
+from holdfast.journal.events import InvokeScheduled
+from holdfast.journal.render import arguments
+from holdfast.kernel.outstanding import Wait
+from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
+from holdfast.runs.times import when
+from holdfast.store.protocol import Enqueue, Run, Store, Withdraw, Work
+
+STEP: Final = "step"
+
+
+class Step(Kind):
+    """A Python function whose result is kept."""
+
+    name: ClassVar[str] = STEP
+
+    def place(self, queue: str | None) -> Place:
+        return Place.HERE if queue is None else Place.COMMIT
+
+    def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
+        return Errand(Enqueue(_work(run, request)))
+
+    def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
+        return Errand(Withdraw(run.key, request.promise_id.path[-1]))
+
+    def is_late(self, wait: Wait, now: int) -> bool:
+        return wait.due is not None and wait.due <= now
+
+    async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
+        if wait.due is not None:
+            due = "which was due" if self.is_late(wait, now) else "due"
+            return f"the next attempt of step {wait.name}, {due} at {when(wait.due, now)}"
+        return await _queued(store, run, wait)
+
+    def show(self, event: InvokeScheduled) -> Shown:
+        return Shown(event.function_name, f"({arguments(event.input)})")
+
+    def is_repeated(self, edition: int) -> bool:
+        return True
+
+
+def _work(run: CallingRun, request: Invoke) -> Work:
+    return Work(
+        run.key,
+        request.promise_id.path[-1],
+        request.queue or "",
+        request.function_name,
+        request.attempt,
+        cbor2.dumps([run.id.root, request.input.data, request.input.codec, request.mark], canonical=True),
+        run.row.priority,
+        request.not_before,
+        # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.
+        run.generation * 1_000_000_000 + run.version,
+    )
+
+
+async def _queued(store: Store, run: Run, wait: Wait) -> str:
+    for work, owner in await store.work_of(run.key):
+        if work.position == wait.position:
+            if owner is not None:
+                return f"step {wait.name}, which worker {owner} runs from queue {work.queue!r}"
+            served = any(work.queue in worker.queues for worker in await store.workers())
+            remedy = (
+                "waits for a free place in a worker whose code has it"
+                if served
+                else "no running worker serves: start one that does"
+            )
+            return f"step {wait.name} on queue {work.queue!r}, which {remedy}"
+    return f"step {wait.name}"

@@ -1,0 +1,43 @@
+"""All kinds of invocation by name. A new one is one file, and one line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import EngineError
+from holdfast.runs.kinds.action import Action
+from holdfast.runs.kinds.child import Child
+from holdfast.runs.kinds.detached import Detached
+from holdfast.runs.kinds.kind import Kind, Place
+from holdfast.runs.kinds.signal import Signal
+from holdfast.runs.kinds.step import Step
+
+_ALL: Final[tuple[Kind, ...]] = (
+    Action(),
+    Child(),
+    Detached(),
+    Signal(),
+    Step(),
+)
+
+KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in _ALL}
+
+_UNKNOWN: Final = Kind()
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of that name. Raises EngineError: a worker can do nothing with a call that it does not know."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise EngineError(f"no worker knows the invoke kind {name!r}")
+    return kind
+
+
+def readable_kind(name: str) -> Kind:
+    """The kind of that name, to look at a call. A call of a kind that is not known here is told by its name alone."""
+    return KINDS.get(name, _UNKNOWN)
+
+
+def is_gated(name: str) -> bool:
+    """Whether calls of that kind go through the gate: they leave a receipt, and a person may be asked."""
+    return readable_kind(name).place(None) is Place.GATE
