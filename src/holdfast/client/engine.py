@@ -10,13 +10,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from holdfast.audit.notes import named, note
+import msgspec
+
+from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.client.audit import Audit
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repair import Repairs
-from holdfast.client.starter import Options, Starter
+from holdfast.client.starter import NotedOptions, Options, Starter
 from holdfast.client.tasks import Tasks
 from holdfast.client.waiters import EndedHere, Waiters
 from holdfast.errors import InvalidRequest, UnsupportedStore
@@ -84,7 +86,7 @@ class Holdfast:
         self.committer = Committer(self._store)
         self.committer.refuse(CLOSED)
         self.waiters = Waiters(self._store, self._is_here)
-        self._starter = Starter(self)
+        self.starter = Starter(self)
         self.repairs = Repairs(self)
         self.tasks = Tasks(self)
         self.receipts = Receipts(self)
@@ -244,7 +246,7 @@ class Holdfast:
         evidence is kept.
         """
         self.check_open()
-        options = Options(
+        options = NotedOptions(
             id=id,
             tenant=tenant,
             priority=priority,
@@ -253,7 +255,7 @@ class Holdfast:
             actor=actor,
             trigger=trigger,
         )
-        return await self._starter.start(workflow, args, kwargs, options)
+        return await self.starter.start(workflow, args, kwargs, options)
 
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
         """A handle on a run by its id; whether there is one shows when it is used."""
@@ -295,19 +297,21 @@ class Holdfast:
         reason: str = "",
         details: Mapping[str, str] | None = None,
     ) -> p.Note:
-        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told."""
+        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told.
+
+        Its id is this act's own: committed again it is known, and the same act a moment later is another.
+        """
         if by is not None and not is_name(by):
             raise InvalidRequest(f"say who steers: {NAME}, not {by!a:.60}")
+        self.check_reason(reason)
+        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
+        return msgspec.structs.replace(note(tenant, run, record), id=self.token())
+
+    def check_reason(self, reason: object) -> None:
+        """Raises InvalidRequest where the engine is not open, or the reason is no text."""
+        self.check_open()
         if not isinstance(reason, str):
             raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
-        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
-        return named(note(tenant, run, record))
-
-    async def note(self, told: p.Note) -> None:
-        """Have the audit say what a person does, before it is done."""
-        self.check_open()
-        await self.committer.commit(told)
-        self.wake_sealer()
 
     # -- between the parts -----------------------------------------------------------------------------------------
 

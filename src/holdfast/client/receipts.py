@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.client.handle import RunHandle
+from holdfast.client.starter import NotedOptions
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
 from holdfast.programs.function.reversal import reverse
@@ -60,16 +61,15 @@ class Receipts:
             result = await self._app.store.blob(row.tenant, row.result_blob)
         return view(row, result)
 
-    async def _reversal(self, receipt: Receipt, by: str, tenant: str) -> RunHandle[Any]:
+    async def _reversal(self, receipt: Receipt, by: str, tenant: str, note: p.Note) -> RunHandle[Any]:
         """The run that takes an act back. One that failed may be gone by now: then the next has another number."""
         # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
         asked = msgspec.structs.replace(receipt, reversed_by=None)
         name, number = f"reverse:{receipt.id}", 1
+        options = NotedOptions(tenant=tenant, actor=by, attributes={"reverses": receipt.id}, note=note)
         while True:
             try:
-                return await self._app.start(
-                    reverse, asked, id=name, tenant=tenant, actor=by, attributes={"reverses": receipt.id}
-                )
+                return await self._app.starter.start(reverse, (asked,), {}, {**options, "id": name})
             except RunRetired:
                 if receipt.reversed_by is not None:
                     told = f"receipt {receipt.id} was taken back already, by {receipt.reversed_by}"
@@ -89,9 +89,9 @@ class Receipts:
         if receipt.reverse is None:
             raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
-        await self._app.note(self._app.told(tenant, "reverse", by, receipt.run, reason, details))
-        handle = await self._reversal(receipt, by, tenant)
-        if (await handle.info()).standing in ("failed", "cancelled"):
+        note = self._app.told(tenant, "reverse", by, receipt.run, reason, details)
+        handle = await self._reversal(receipt, by, tenant, note)
+        if (await handle.status()) in ("failed", "cancelled"):
             with contextlib.suppress(InvalidRequest, RunEnded):  # someone else who asked was faster
                 await handle.retry(by=by)
         return handle

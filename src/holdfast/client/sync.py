@@ -251,9 +251,15 @@ class SyncRunHandle(Generic[R]):
         return self._loop.call(self._handle.result(timeout))
 
     def signal(
-        self, name: str, value: object = None, *, id: str | None = None, expected_version: int | None = None
+        self,
+        name: str,
+        value: object = None,
+        *,
+        id: str | None = None,
+        expected_version: int | None = None,
+        by: str | None = None,
     ) -> None:
-        self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version))
+        self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version, by=by))
 
     def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
         self._loop.call(self._handle.cancel(reason, by=by))

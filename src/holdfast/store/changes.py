@@ -124,9 +124,36 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """Keep a run from going on. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is not there or has ended."""
+
+    key: Key
+    reason: str
+    at: int
+
+
+class Unpause(msgspec.Struct, frozen=True, gc=False):
+    """Let a run go on, from then. Answered as ``Pause``; a run that is not paused stays as it is."""
+
+    key: Key
+    at: int
+
+
+class Operate(msgspec.Struct, frozen=True, gc=False):
+    """What a person does to runs, and its note in the audit: both are made, or neither is.
+
+    Answered ``OperatedOn`` where every change could be made. Where one could not, nothing is made, and its refusal is
+    the answer. The note has an id: where it is there already, this very act was committed before and its answer was
+    lost. It is answered ``Repeated`` then, and nothing is made twice, whatever has happened since.
+    """
+
+    note: Note
+    changes: tuple[Deliver | Pause | Unpause | Renew, ...]
+
+
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Also = Start | Deliver | Enqueue | Withdraw | Gating
-Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | Gating
+Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | Gating | Operate
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +189,14 @@ class Renewed(msgspec.Struct, frozen=True, gc=False):
     generation: int
 
 
+class Paused(msgspec.Struct, frozen=True, gc=False):
+    """Applied: the run is paused, or is not any more."""
+
+
+class OperatedOn(msgspec.Struct, frozen=True, gc=False):
+    """Applied, with its note."""
+
+
 class Delivered(msgspec.Struct, frozen=True, gc=False):
     position: int
 
@@ -193,6 +228,8 @@ Answer = (
     | Advanced
     | Fenced
     | Renewed
+    | Paused
+    | OperatedOn
     | Delivered
     | Repeated
     | Unknown

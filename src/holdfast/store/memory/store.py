@@ -22,6 +22,7 @@ from holdfast.store.memory import handovers
 from holdfast.store.memory.admission import admitted
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
+from holdfast.store.memory.operations import set_pause
 from holdfast.store.memory.tables import Tables, Watcher
 
 SCHEMA: Final = 1
@@ -251,24 +252,17 @@ class MemoryStore(MemoryGovernance):
     # -- operating -------------------------------------------------------------------------------------------------
 
     async def pause(self, key: p.Key, reason: str, now: int) -> bool:
-        with self._transaction() as tables:
-            run = tables.runs.get(key)
-            if run is None or run.ended_at is not None:
-                return False
-            tables.put(replace(run, pause=reason, updated_at=now))
-        self._tables.hint()
-        return True
+        return self._set_pause(p.Pause(key, reason, now))
 
     async def unpause(self, key: p.Key, now: int) -> bool:
+        return self._set_pause(p.Unpause(key, now))
+
+    def _set_pause(self, change: p.Pause | p.Unpause) -> bool:
         with self._transaction() as tables:
-            run = tables.runs.get(key)
-            if run is None or run.ended_at is not None or run.pause is None:
-                return False
-            ready_at = now if run.owner is None else None
-            tables.declined.pop(key, None)
-            tables.put(replace(run, pause=None, crashes=0, updated_at=now, ready_at=ready_at))
-        self._tables.hint()
-        return True
+            changed = set_pause(tables, change)
+        if changed:
+            self._tables.hint()
+        return changed
 
     async def prune(self, ended_before: int, limit: int) -> int:
         with self._transaction() as tables:
@@ -313,7 +307,7 @@ def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
             return owner is None or bool(also)
         case p.Advance(projection=projection, release=release), p.Advanced(also=also):
             return release or bool(also) or projection.standing in p.ENDED
-        case _, p.Delivered() | p.Renewed():
+        case _, p.Delivered() | p.Renewed() | p.OperatedOn():
             return True
         case p.PutTask(also=also) | p.CancelTask(also=also), p.Tasked():
             return bool(also)

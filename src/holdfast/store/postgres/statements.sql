@@ -472,6 +472,15 @@ WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER BY position;
 
+-- name: is_noted
+SELECT FROM audit WHERE tenant = $1 AND id = $2;
+
+-- name: is_delivered
+SELECT FROM deliveries WHERE tenant = $1 AND run = $2 AND message = $3;
+
+-- name: generation_of
+SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND id = $2;
+
 -- name: pause
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
 

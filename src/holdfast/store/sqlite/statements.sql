@@ -254,6 +254,15 @@ WHERE tenant = ? AND run = ? AND NOT done ORDER BY position;
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = ? AND run = ? ORDER BY position;
 
+-- name: is_noted
+SELECT 1 FROM audit WHERE tenant = ? AND id = ?;
+
+-- name: is_delivered
+SELECT 1 FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
+
+-- name: generation_of
+SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = ? AND id = ?;
+
 -- name: pause
 UPDATE runs SET pause = ?3, updated_at = ?4 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL;
 

@@ -27,6 +27,7 @@ from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.identity import FileIdentity
+from holdfast.store.sqlite.operations import set_pause
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -330,12 +331,11 @@ class SqliteStore(SqliteGovernance):
 
     async def pause(self, key: p.Key, reason: str, now: int) -> bool:
         async with self._transaction() as connection:
-            return connection.execute(SQL["pause"], (*key, reason, now)).rowcount == 1
+            return set_pause(connection.cursor(), p.Pause(key, reason, now))
 
     async def unpause(self, key: p.Key, now: int) -> bool:
         async with self._transaction() as connection:
-            connection.execute(SQL["forget_declined"], key)
-            return connection.execute(SQL["unpause"], (*key, now)).rowcount == 1
+            return set_pause(connection.cursor(), p.Unpause(key, now))
 
     async def prune(self, ended_before: int, limit: int) -> int:
         async with self._transaction() as connection:

@@ -20,6 +20,7 @@ from holdfast.testing.stores.handovers import HandoverTopic
 from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
+from holdfast.testing.stores.operations import Operations
 from holdfast.testing.stores.pausing import Pausing
 from holdfast.testing.stores.queries import Queries
 from holdfast.testing.stores.reading import Reading
@@ -39,6 +40,7 @@ class StoreSuite(
     HandoverTopic,
     Inbox,
     Pausing,
+    Operations,
     QueuedWork,
     Generations,
     Reading,
