@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -15,11 +14,13 @@ import msgspec
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.client.audit import Audit
+from holdfast.client.filters import PAGE, RUNS, RunFilters, query_of
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repair import Repairs
 from holdfast.client.starter import NotedOptions, Options, Starter
 from holdfast.client.tasks import Tasks
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.client.waiters import EndedHere, Waiters
 from holdfast.errors import InvalidRequest, UnsupportedStore
 from holdfast.gate.policy.keeper import PolicyKeeper
@@ -262,31 +263,30 @@ class Holdfast:
         return RunHandle(self, p.Key(check_text(tenant, "the tenant"), check_text(id, "the id")))
 
     async def list(
-        self,
-        *,
-        tenant: str | None = None,
-        status: p.Status | None = None,
-        workflow: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        limit: int | None = None,
+        self, *, limit: int | None = None, after: str | None = None, **filters: Unpack[RunFilters]
     ) -> AsyncIterator[p.Run]:
-        """The runs that match, newest first."""
-        query = p.Query(
-            tenant, status, workflow, attributes or {}, parent, _micros(created_after), _micros(created_before)
-        )
-        after: p.Run | None = None
+        """The runs that match, newest first; behind ``after``, which is the ``next`` of a page, where it is given."""
+        query, place = query_of(filters), read_cursor(RUNS, after)
         left = limit
         while left is None or left > 0:
-            page = await self.store.find(query, min(100, left or 100), after)
-            for row in page:
+            size = min(PAGE, PAGE if left is None else left)
+            found = await self.store.find(query, size, place)
+            for row in found:
                 yield row
-            if len(page) < min(100, left or 100):
+            if len(found) < size:
                 return
-            after = page[-1]
-            left = None if left is None else left - len(page)
+            place = found[-1].cursor
+            left = None if left is None else left - len(found)
+
+    async def page(self, *, limit: int = PAGE, after: str | None = None, **filters: Unpack[RunFilters]) -> Page[p.Run]:
+        """So many runs that match, newest first, and a cursor for the rest."""
+        found = await self.store.find(query_of(filters), limit, read_cursor(RUNS, after))
+        more = found and len(found) == limit
+        return Page(found, write_cursor(RUNS, found[-1].cursor) if more else None)
+
+    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+        """How many runs there are by tenant and status; fast, however many there are."""
+        return await self.store.counts(tenant)
 
     def told(
         self,
@@ -376,7 +376,3 @@ def _store(url: str | p.Store) -> p.Store:
             f"{url!r:.60} names no store: give a URL, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or a store."
         )
     return url
-
-
-def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1e6)

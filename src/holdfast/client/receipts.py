@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.client.handle import RunHandle
 from holdfast.client.starter import NotedOptions
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
 from holdfast.programs.function.reversal import reverse
@@ -36,17 +37,35 @@ class Receipts:
         state: p.ReceiptState | None = None,
         connector: str | None = None,
         limit: int | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[Receipt]:
-        """The receipts that match, oldest first."""
-        query, after, left = p.ReceiptQuery(tenant, run, state, connector), None, limit
+        """The receipts that match, oldest first; ``after`` is the ``next`` of a page."""
+        query, place, left = p.ReceiptQuery(tenant, run, state, connector), read_cursor("receipts", after), limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            page = await self._app.store.receipts(query, size, after)
+            page = await self._app.store.receipts(query, size, place)
             for row in page:
                 yield await self._view(row)
             if len(page) < size:
                 return
-            after, left = page[-1], None if left is None else left - len(page)
+            place, left = page[-1].cursor, None if left is None else left - len(page)
+
+    async def page(
+        self,
+        *,
+        tenant: str | None = None,
+        run: str | None = None,
+        state: p.ReceiptState | None = None,
+        connector: str | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+    ) -> Page[Receipt]:
+        """So many receipts that match, oldest first, and a cursor for the rest."""
+        query = p.ReceiptQuery(tenant, run, state, connector)
+        found = await self._app.store.receipts(query, limit, read_cursor("receipts", after))
+        more = found and len(found) == limit
+        next = write_cursor("receipts", found[-1].cursor) if more else None
+        return Page([await self._view(row) for row in found], next)
 
     async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Receipt:
         """One receipt. Raises ReceiptNotFound."""

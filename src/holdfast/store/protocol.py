@@ -87,6 +87,7 @@ from holdfast.store.governance import (
     TaskStatus,
 )
 from holdfast.store.rows import (
+    ASKS,
     ClaimedRuns,
     ClaimedWork,
     Declined,
@@ -96,11 +97,14 @@ from holdfast.store.rows import (
     Progress,
     Query,
     Run,
+    RunCount,
     WorkerRow,
 )
 from holdfast.store.values import (
     ENDED,
+    PAUSED,
     Blobs,
+    Cursor,
     Deliver,
     Key,
     Message,
@@ -114,8 +118,10 @@ from holdfast.store.values import (
 )
 
 __all__ = [
+    "ASKS",
     "ENDED",
     "EVIDENCE",
+    "PAUSED",
     "Advance",
     "Advanced",
     "Also",
@@ -134,6 +140,7 @@ __all__ = [
     "ClaimedWork",
     "CloseReceipt",
     "Closed",
+    "Cursor",
     "Declined",
     "Deliver",
     "Delivered",
@@ -176,6 +183,7 @@ __all__ = [
     "Repeated",
     "Retired",
     "Run",
+    "RunCount",
     "Sealing",
     "Segment",
     "SigningKey",
@@ -320,8 +328,12 @@ class Store(AuditPort, GatePort, Protocol):
         """The bytes of those blobs that exist, by digest."""
         ...
 
-    async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
+    async def find(self, query: Query, limit: int, after: Run | Cursor | None = None) -> list[Run]:
         """A page of runs, newest first, beginning behind ``after``."""
+        ...
+
+    async def counts(self, tenant: str | None = None) -> list[RunCount]:
+        """How many runs there are by tenant and status, in that order; fast, however many there are."""
         ...
 
     async def work_of(self, key: Key) -> list[tuple[Work, str | None]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from holdfast.store.values import ENDED, Key, Received, Segment, Standing, Status, Work
+from holdfast.store.values import ENDED, Cursor, Key, Received, Segment, Standing, Status, Work
+
+ASKS: Final = '"task":"'
+"""What stands in ``Run.waiting`` where one of its waits is for a task: a quote inside a name is escaped there."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -46,6 +50,11 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     governed: bool = False
     writes: int = 0
     evidence: bytes | None = None  # the sha256 of this generation's evidence
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, newest first."""
+        return Cursor(self.created_at, *self.key)
 
     @property
     def status(self) -> Status:
@@ -108,6 +117,21 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
     created_after: int | None = None
     created_before: int | None = None
+    ended_after: int | None = None
+    ended_before: int | None = None
+    workspace: str | None = None
+    actor: str | None = None
+    standings: tuple[Standing, ...] = ()  # one of these; all where it is empty
+    parked: bool | None = None  # whether the engine put it aside; a pause that a person asked for is none
+    asks: bool | None = None  # whether it waits for a person's answer
+
+
+class RunCount(msgspec.Struct, frozen=True, gc=False):
+    """How many runs of a tenant have a status."""
+
+    tenant: str
+    status: Status
+    count: int
 
 
 class Declined(msgspec.Struct, frozen=True, gc=False):

@@ -11,6 +11,9 @@ Status = Literal["queued", "running", "waiting", "paused", "cancelling", "comple
 Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
 """What a run's row says of its journal; pausing and cancelling are shown over it."""
 
+PAUSED: Final = "paused by request"
+"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
+
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -23,6 +26,18 @@ class Key(NamedTuple):
 
     tenant: str
     run: str
+
+
+class Cursor(NamedTuple):
+    """A place in a list: the time, tenant and id of the last row that was seen."""
+
+    at: int
+    tenant: str
+    id: str
+
+    @property
+    def cursor(self) -> Cursor:
+        return self
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):

@@ -302,6 +302,7 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
             (entry,) = await noted(store, "a")
             assert await seal(store, first, [entry.sequence])
         other = await connect(url)
+        await other.execute("DROP INDEX runs_standing, runs_held_up")
         await other.execute("ALTER TABLE work DROP COLUMN claims")
         await other.execute("DROP TABLE declined")
         await other.execute("ALTER TABLE blocks DROP COLUMN form")

@@ -194,6 +194,10 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
 
 
 SIXTH_SCHEMA = """
+DROP TRIGGER runs_counted_in;
+DROP TRIGGER runs_counted_out;
+DROP TRIGGER runs_counted_anew;
+DROP TABLE run_counts;
 ALTER TABLE work DROP COLUMN claims;
 DROP TABLE declined;
 DROP TABLE write_counts;

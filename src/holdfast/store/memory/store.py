@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -227,6 +228,11 @@ class MemoryStore(MemoryGovernance):
         with self._transaction() as tables:
             return {each: tables.blobs[tenant, each] for each in digests if (tenant, each) in tables.blobs}
 
+    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+        with self._transaction() as tables:
+            found = Counter((run.key.tenant, run.status) for run in tables.runs.values())
+        return [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         with self._transaction() as tables:
             offers = sorted(tables.work.get(key, {}).items())
@@ -292,12 +298,12 @@ class MemoryStore(MemoryGovernance):
         return stop
 
     # Last, because in the class behind it the word ``list`` means this method.
-    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         with self._transaction() as tables:
             found = [run for run in tables.runs.values() if _fits(run, query)]
         if after is not None:
-            found = [run for run in found if _age(run) < _age(after)]
-        return heapq.nlargest(limit, found, key=_age)
+            found = [run for run in found if run.cursor < after.cursor]
+        return heapq.nlargest(limit, found, key=lambda run: run.cursor)
 
 
 def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
@@ -342,10 +348,6 @@ def _inbox(tables: Tables, key: p.Key) -> list[p.Received]:
     return [p.Received(position, message) for position, message in sorted(tables.inbox.get(key, {}).items())]
 
 
-def _age(run: p.Run) -> tuple[int, str, str]:
-    return (run.created_at, *run.key)
-
-
 def _fits(run: p.Run, query: p.Query) -> bool:
     return (
         query.tenant in (None, run.key.tenant)
@@ -354,5 +356,16 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and query.parent in (None, run.parent)
         and (query.created_after is None or run.created_at >= query.created_after)
         and (query.created_before is None or run.created_at < query.created_before)
+        and (query.ended_after is None or (run.ended_at is not None and run.ended_at >= query.ended_after))
+        and (query.ended_before is None or (run.ended_at is not None and run.ended_at < query.ended_before))
+        and query.workspace in (None, run.workspace)
+        and query.actor in (None, run.actor)
+        and (not query.standings or run.standing in query.standings)
+        and query.parked in (None, _is_parked(run))
+        and query.asks in (None, p.ASKS in (run.waiting or ""))
         and all(run.attributes.get(name) == value for name, value in query.attributes.items())
     )
+
+
+def _is_parked(run: p.Run) -> bool:
+    return run.ended_at is None and run.pause is not None and not run.pause.startswith(p.PAUSED)

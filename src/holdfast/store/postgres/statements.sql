@@ -532,6 +532,19 @@ WITH given AS (
 )
 DELETE FROM runs USING given WHERE runs.tenant = given.tenant AND runs.id = given.run;
 
+-- name: counts
+-- By standing, from an index alone; those that pausing and cancelling are shown over are few, and have an index, too.
+SELECT tenant, standing AS status, count(*) FROM runs
+WHERE $1::text IS NULL OR tenant = $1 GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, standing, -count(*) FROM runs
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
+GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
+GROUP BY tenant, pause IS NULL;
+
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;
 

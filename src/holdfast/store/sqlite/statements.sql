@@ -298,6 +298,9 @@ DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
 -- name: prune_blob_uses
 DELETE FROM blob_uses WHERE tenant = ? AND run = ?;
 
+-- name: counts
+SELECT tenant, status, count FROM run_counts WHERE count > 0 AND (?1 IS NULL OR tenant = ?1) ORDER BY tenant, status;
+
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;
 

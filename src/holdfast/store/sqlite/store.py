@@ -305,11 +305,14 @@ class SqliteStore(SqliteGovernance):
         found = ((each, await self.blob(tenant, each)) for each in digests)
         return {digest: data async for digest, data in found if data is not None}
 
-    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)
         order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
         sql = f"SELECT * FROM runs WHERE {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
         return [rows.run(row) for row in self._read(sql, (*values, limit))]
+
+    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+        return [p.RunCount(*row) for row in self._read(SQL["counts"], (tenant,))]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
