@@ -327,8 +327,7 @@ class SqliteStore(SqliteGovernance):
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
         ((schema,),) = self._read("PRAGMA user_version")
         runs = dict(self._read(SQL["count_runs"]))
-        size = _size(self.path)
-        return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, size)
+        return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, _size(self.path))
 
     # -- operating -----------------------------------------------------------------------------------------------
 
