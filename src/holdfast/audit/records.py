@@ -115,7 +115,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False, tag="ended", tag_field="kind"
 
 
 class Operated(msgspec.Struct, frozen=True, gc=False, tag="operator", tag_field="kind", omit_defaults=True):
-    """A person steered: cancel, pause, resume, retry, fork, reverse, policy, key."""
+    """A person steered: start, signal, cancel, pause, resume, retry, fork, reverse, policy, key."""
 
     at: int
     act: str

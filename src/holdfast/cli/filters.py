@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli import options
 from holdfast.client.engine import Holdfast
-from holdfast.client.pauses import is_parked
+from holdfast.client.views.states import RUN_STATES, RunState
 from holdfast.store.protocol import Run, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +28,11 @@ _OPTIONS = (
         "--since", type=options.Moment(), metavar="TIME", help="Only created after: a time, or 2h for 2 hours ago."
     ),
     click.option("--until", type=options.Moment(), metavar="TIME", help="Only created before."),
+    click.option("--ended-since", type=options.Moment(), metavar="TIME", help="Only ended after."),
+    click.option("--ended-until", type=options.Moment(), metavar="TIME", help="Only ended before."),
+    click.option("--workspace", metavar="NAME", help="Only of this workspace."),
+    click.option("--actor", metavar="NAME", help="Only asked for by this person."),
+    click.option("--state", type=click.Choice(tuple(RUN_STATES)), help="Only runs in this state of an execution."),
 )
 
 
@@ -42,32 +47,36 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     since: datetime.datetime | None = None
     until: datetime.datetime | None = None
+    ended_since: datetime.datetime | None = None
+    ended_until: datetime.datetime | None = None
+    workspace: str | None = None
+    actor: str | None = None
+    state: RunState | None = None
 
     @property
     def narrow(self) -> bool:
         """Whether they leave any run out, the tenant apart."""
         return msgspec.structs.replace(self, tenant=None) != Filters()
 
-    async def find(self, app: Holdfast, limit: int | None = None) -> AsyncIterator[Run]:
+    def find(self, app: Holdfast, limit: int | None = None, after: str | None = None) -> AsyncIterator[Run]:
         """The runs that match, newest first."""
-        found = app.list(
+        return app.list(
             tenant=self.tenant,
-            status=self.status or ("paused" if self.parked else None),
+            status=self.status,
+            state=self.state,
             workflow=self.workflow,
             attributes=dict(self.attributes),
             parent=self.parent,
             created_after=self.since,
             created_before=self.until,
-            limit=None if self.parked else limit,
+            ended_after=self.ended_since,
+            ended_before=self.ended_until,
+            workspace=self.workspace,
+            actor=self.actor,
+            parked=True if self.parked else None,
+            limit=limit,
+            after=after,
         )
-        left = limit
-        async for row in found:
-            if self.parked and not is_parked(row):
-                continue
-            if left == 0:
-                return
-            left = None if left is None else left - 1
-            yield row
 
 
 def filtered(function: F) -> F:

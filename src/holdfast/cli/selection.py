@@ -59,7 +59,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     async def rows(self, app: Holdfast, status: Status | None) -> list[Run]:
         """The chosen runs, newest first. Where no status is asked for, ``status`` is meant; None for all not ended."""
-        asked = self.filters.status is not None or self.filters.parked
+        asked = self.filters.status is not None or self.filters.state is not None or self.filters.parked
         filters = self.filters if asked else msgspec.structs.replace(self.filters, status=status)
         found = filters.find(app)
         rows = [row async for row in found if asked or row.standing not in ENDED or status is not None]

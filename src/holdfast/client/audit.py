@@ -21,6 +21,7 @@ from holdfast.audit.keychain import Keychain
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.audit.retirement import retired_by
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.errors import InvalidRequest
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.store import protocol as p
@@ -63,6 +64,25 @@ class Audit:
         """
         query = p.AuditQuery(tenant, run, kind, _microseconds(since), _microseconds(until))
         return entries_of(self._app.store, query)
+
+    async def page(
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        run: str | None = None,
+        kind: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[p.AuditEntry]:
+        """So many entries that match, in the order of the chain, and a cursor for the rest."""
+        query = p.AuditQuery(tenant, run, kind, _microseconds(since), _microseconds(until))
+        place = read_cursor("audit", after)
+        last = None if place is None else p.AuditEntry(place.at, tenant, None, "", 0, b"")
+        found = await self._app.store.entries(query, limit, last)
+        more = found and len(found) == limit
+        return Page(found, write_cursor("audit", p.Cursor(found[-1].sequence, tenant, "")) if more else None)
 
     async def verify(
         self,

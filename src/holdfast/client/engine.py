@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from holdfast.audit.notes import named, note
+import msgspec
+
+from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.client.audit import Audit
+from holdfast.client.filters import PAGE, RUNS, RunFilters, query_of
 from holdfast.client.handle import RunHandle
 from holdfast.client.receipts import Receipts
 from holdfast.client.repair import Repairs
-from holdfast.client.starter import Options, Starter
+from holdfast.client.starter import NotedOptions, Options, Starter
 from holdfast.client.tasks import Tasks
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.client.waiters import EndedHere, Waiters
 from holdfast.errors import InvalidRequest, UnsupportedStore
 from holdfast.gate.policy.keeper import PolicyKeeper
@@ -87,7 +90,7 @@ class Holdfast:
         self.committer = Committer(self._store)
         self.committer.refuse(CLOSED)
         self.waiters = Waiters(self._store, self._is_here)
-        self._starter = Starter(self)
+        self.starter = Starter(self)
         self.repairs = Repairs(self)
         self.tasks = Tasks(self)
         self.receipts = Receipts(self)
@@ -248,7 +251,7 @@ class Holdfast:
         evidence is kept.
         """
         self.check_open()
-        options = Options(
+        options = NotedOptions(
             id=id,
             tenant=tenant,
             priority=priority,
@@ -257,38 +260,37 @@ class Holdfast:
             actor=actor,
             trigger=trigger,
         )
-        return await self._starter.start(workflow, args, kwargs, options)
+        return await self.starter.start(workflow, args, kwargs, options)
 
     def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
         """A handle on a run by its id; whether there is one shows when it is used."""
         return RunHandle(self, p.Key(check_text(tenant, "the tenant"), check_text(id, "the id")))
 
     async def list(
-        self,
-        *,
-        tenant: str | None = None,
-        status: p.Status | None = None,
-        workflow: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        limit: int | None = None,
+        self, *, limit: int | None = None, after: str | None = None, **filters: Unpack[RunFilters]
     ) -> AsyncIterator[p.Run]:
-        """The runs that match, newest first."""
-        query = p.Query(
-            tenant, status, workflow, attributes or {}, parent, _micros(created_after), _micros(created_before)
-        )
-        after: p.Run | None = None
+        """The runs that match, newest first; behind ``after``, which is the ``next`` of a page, where it is given."""
+        query, place = query_of(filters), read_cursor(RUNS, after)
         left = limit
         while left is None or left > 0:
-            page = await self.store.find(query, min(100, left or 100), after)
-            for row in page:
+            size = min(PAGE, PAGE if left is None else left)
+            found = await self.store.find(query, size, place)
+            for row in found:
                 yield row
-            if len(page) < min(100, left or 100):
+            if len(found) < size:
                 return
-            after = page[-1]
-            left = None if left is None else left - len(page)
+            place = found[-1].cursor
+            left = None if left is None else left - len(found)
+
+    async def page(self, *, limit: int = PAGE, after: str | None = None, **filters: Unpack[RunFilters]) -> Page[p.Run]:
+        """So many runs that match, newest first, and a cursor for the rest."""
+        found = await self.store.find(query_of(filters), limit, read_cursor(RUNS, after))
+        more = found and len(found) == limit
+        return Page(found, write_cursor(RUNS, found[-1].cursor) if more else None)
+
+    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+        """How many runs there are by tenant and status; fast, however many there are."""
+        return await self.store.counts(tenant)
 
     def told(
         self,
@@ -299,19 +301,21 @@ class Holdfast:
         reason: str = "",
         details: Mapping[str, str] | None = None,
     ) -> p.Note:
-        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told."""
+        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told.
+
+        Its id is this act's own: committed again it is known, and the same act a moment later is another.
+        """
         if by is not None and not is_name(by):
             raise InvalidRequest(f"say who steers: {NAME}, not {by!a:.60}")
+        self.check_reason(reason)
+        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
+        return msgspec.structs.replace(note(tenant, run, record), id=self.token())
+
+    def check_reason(self, reason: object) -> None:
+        """Raises InvalidRequest where the engine is not open, or the reason is no text."""
+        self.check_open()
         if not isinstance(reason, str):
             raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
-        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
-        return named(note(tenant, run, record))
-
-    async def note(self, told: p.Note) -> None:
-        """Have the audit say what a person does, before it is done."""
-        self.check_open()
-        await self.committer.commit(told)
-        self.wake_sealer()
 
     # -- between the parts -----------------------------------------------------------------------------------------
 
@@ -383,7 +387,3 @@ def _store(url: str | p.Store) -> p.Store:
             f"{url!r:.60} names no store: give a URL, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or a store."
         )
     return url
-
-
-def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1e6)

@@ -95,9 +95,17 @@ class RunHandle(Generic[R]):
                 raise EngineError(f"run {self.id} ended with {other!r}")
 
     async def signal(
-        self, name: str, value: object = None, *, id: str | None = None, expected_version: int | None = None
+        self,
+        name: str,
+        value: object = None,
+        *,
+        id: str | None = None,
+        expected_version: int | None = None,
+        by: str | None = None,
     ) -> None:
         """Send a signal; durable when this returns. With an ``id`` a repetition is delivered once.
+
+        With ``by`` a person sends it: the audit says who, in the same commit. Without, it is a program's message.
 
         With ``expected_version`` (as in ``(await run.info()).version``) it is meant for the run as the sender saw it: a
         run that has moved on is not changed by it. Raises RunConflict where that is known already, RunNotFound or
@@ -110,16 +118,12 @@ class RunHandle(Generic[R]):
         # Without a caller's id it gets one all the same: a commit whose outcome is unknown is tried again.
         payload = encode(value, f"signal {name!r}")
         now = self._app.clock.now()
-        await self._deliver(messages.signal(name, payload, now, id or self._app.token(), expected_version))
-
-    async def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
-        """Ask the run to stop; its cleanup runs first. Raises RunNotFound or RunEnded."""
-        await self._steer("cancel", by, reason)
-        await self._deliver(messages.cancel(reason, self._app.clock.now()))
-        row = await self.info()
-        if row.pause is not None and row.standing not in p.ENDED:
-            await self._app.store.unpause(self.key, self._app.clock.now())
-            self._app.hint()
+        message = messages.signal(name, payload, now, id or self._app.token(), expected_version)
+        if by is None:
+            await self._deliver(message)
+        else:
+            await self._operate("signal", by, "", p.Deliver(self.key, message), name=name)
+            self._app.delivered(self.key)
 
     async def _deliver(self, message: p.Message) -> None:
         answer = await self._app.committer.commit(p.Deliver(self.key, message))
@@ -131,28 +135,37 @@ class RunHandle(Generic[R]):
             case _:
                 raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 
-    async def _steer(self, act: str, by: str | None, reason: str = "", details: dict[str, str] | None = None) -> None:
-        """Have the audit say who steers, how and why, before it is done. Raises RunNotFound or RunEnded."""
-        if (await self.info()).standing in p.ENDED and act != "retry":
-            raise RunEnded(f"run {self.id} has ended, and cannot be changed by {act}: `retry` or `fork` it instead.")
-        await self._app.note(self._app.told(self.tenant, act, by, self.id, reason, details))
+    async def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
+        """Ask the run to stop; its cleanup runs first, even where it was paused. Raises RunNotFound or RunEnded."""
+        now = self._app.clock.now()
+        stop = p.Deliver(self.key, messages.cancel(reason, now))
+        await self._operate("cancel", by, reason, stop, p.Unpause(self.key, now))
+        self._app.delivered(self.key)
 
     async def pause(self, reason: str = "paused by request", *, by: str | None = None) -> None:
         """Let the run finish the steps it has begun and then rest until ``resume``."""
-        await self._steer("pause", by, reason)
-        if not await self._app.store.pause(self.key, by_request(reason), self._app.clock.now()):
-            await self.info()
-            raise RunEnded(f"run {self.id} has ended and cannot be paused.")
-        self._app.hint()
+        self._app.check_reason(reason)
+        await self._operate("pause", by, reason, p.Pause(self.key, by_request(reason), self._app.clock.now()))
 
     async def resume(self, *, by: str | None = None) -> None:
         """Let a paused or parked run go on."""
-        await self._steer("resume", by)
-        if not await self._app.store.unpause(self.key, self._app.clock.now()):
-            row = await self.info()
-            if row.standing in p.ENDED:
-                raise RunEnded(f"run {self.id} has ended: `retry` or `fork` it instead.")
-        self._app.hint()
+        await self._operate("resume", by, "", p.Unpause(self.key, self._app.clock.now()))
+
+    async def _operate(
+        self, act: str, by: str | None, reason: str, *changes: p.Deliver | p.Pause | p.Unpause, name: str = ""
+    ) -> None:
+        """Do what a person asks and note it, in one commit. Raises RunNotFound or RunEnded: then neither is done."""
+        note = self._app.told(self.tenant, act, by, self.id, reason, {"signal": name} if name else {})
+        match await self._app.committer.commit(p.Operate(note, changes)):
+            case p.OperatedOn() | p.Repeated():
+                self._app.wake_sealer()
+                self._app.hint()
+            case p.Gone():
+                raise RunEnded(
+                    f"run {self.id} has ended, and cannot be changed by {act}: `retry` or `fork` it instead."
+                )
+            case _:
+                raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 
     async def journal(self, first: int = 0) -> AsyncIterator[e.Entry]:
         """The entries of the run's journal, in order: ``sequence``, ``timestamp``, ``event``. Secrets are masked."""
@@ -206,8 +219,7 @@ class RunHandle(Generic[R]):
         """
         plan = await self._app.repairs.plan_retry(self.key)
         if not dry_run:
-            await self._steer("retry", by)
-            await self._app.repairs.retry(plan)
+            await self._app.repairs.retry(self.key, plan, by)
         return plan.again
 
     async def fork(self, sequence: int, *, id: str | None = None, by: str | None = None) -> RunHandle[R]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from holdfast.store.protocol import ENDED, PAUSED, Run
 
-from holdfast.store.protocol import ENDED, Run
-
-PAUSED: Final = "paused by request"
-"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
+__all__ = ["PAUSED", "by_request", "is_parked"]
 
 
 def by_request(reason: str) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.client.handle import RunHandle
+from holdfast.client.starter import NotedOptions
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
 from holdfast.programs.function.reversal import reverse
@@ -35,17 +37,35 @@ class Receipts:
         state: p.ReceiptState | None = None,
         connector: str | None = None,
         limit: int | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[Receipt]:
-        """The receipts that match, oldest first."""
-        query, after, left = p.ReceiptQuery(tenant, run, state, connector), None, limit
+        """The receipts that match, oldest first; ``after`` is the ``next`` of a page."""
+        query, place, left = p.ReceiptQuery(tenant, run, state, connector), read_cursor("receipts", after), limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            page = await self._app.store.receipts(query, size, after)
+            page = await self._app.store.receipts(query, size, place)
             for row in page:
                 yield await self._view(row)
             if len(page) < size:
                 return
-            after, left = page[-1], None if left is None else left - len(page)
+            place, left = page[-1].cursor, None if left is None else left - len(page)
+
+    async def page(
+        self,
+        *,
+        tenant: str | None = None,
+        run: str | None = None,
+        state: p.ReceiptState | None = None,
+        connector: str | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+    ) -> Page[Receipt]:
+        """So many receipts that match, oldest first, and a cursor for the rest."""
+        query = p.ReceiptQuery(tenant, run, state, connector)
+        found = await self._app.store.receipts(query, limit, read_cursor("receipts", after))
+        more = found and len(found) == limit
+        next = write_cursor("receipts", found[-1].cursor) if more else None
+        return Page([await self._view(row) for row in found], next)
 
     async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Receipt:
         """One receipt. Raises ReceiptNotFound."""
@@ -60,16 +80,15 @@ class Receipts:
             result = await self._app.store.blob(row.tenant, row.result_blob)
         return view(row, result)
 
-    async def _reversal(self, receipt: Receipt, by: str, tenant: str) -> RunHandle[Any]:
+    async def _reversal(self, receipt: Receipt, by: str, tenant: str, note: p.Note) -> RunHandle[Any]:
         """The run that takes an act back. One that failed may be gone by now: then the next has another number."""
         # As it was when it succeeded: asked again after it was taken back, the run must be found to be the same.
         asked = msgspec.structs.replace(receipt, reversed_by=None)
         name, number = f"reverse:{receipt.id}", 1
+        options = NotedOptions(tenant=tenant, actor=by, attributes={"reverses": receipt.id}, note=note)
         while True:
             try:
-                return await self._app.start(
-                    reverse, asked, id=name, tenant=tenant, actor=by, attributes={"reverses": receipt.id}
-                )
+                return await self._app.starter.start(reverse, (asked,), {}, {**options, "id": name})
             except RunRetired:
                 if receipt.reversed_by is not None:
                     told = f"receipt {receipt.id} was taken back already, by {receipt.reversed_by}"
@@ -89,9 +108,9 @@ class Receipts:
         if receipt.reverse is None:
             raise NotReversible(f"action {receipt.action} declares no reverse=: the engine cannot take its act back")
         details = {"receipt": id, "action": receipt.action, "target": receipt.target}
-        await self._app.note(self._app.told(tenant, "reverse", by, receipt.run, reason, details))
-        handle = await self._reversal(receipt, by, tenant)
-        if (await handle.info()).standing in ("failed", "cancelled"):
+        note = self._app.told(tenant, "reverse", by, receipt.run, reason, details)
+        handle = await self._reversal(receipt, by, tenant, note)
+        if (await handle.status()) in ("failed", "cancelled"):
             with contextlib.suppress(InvalidRequest, RunEnded):  # someone else who asked was faster
                 await handle.retry(by=by)
         return handle

@@ -33,7 +33,7 @@ class RetryPlan(msgspec.Struct, frozen=True):
 
     run: str
     again: tuple[str, ...]
-    changes: list[p.Change]
+    changes: list[p.Renew]
 
 
 class Repairs:
@@ -51,15 +51,17 @@ class Repairs:
         changes, again = await self._renewals(key)
         return RetryPlan(key.run, again, changes)
 
-    async def retry(self, plan: RetryPlan) -> None:
-        """Carry a plan out. Raises RunEnded where someone else was faster."""
-        # All in one transaction: a child that ends before its parent waits again would tell nobody.
-        answers = await self._app.store.commit(plan.changes)
-        if not all(isinstance(answer, p.Renewed) for answer in answers):
+    async def retry(self, key: p.Key, plan: RetryPlan, by: str | None) -> None:
+        """Carry a plan out; the audit says who asked. Raises RunEnded where someone else was faster."""
+        # All in one commit, or nothing: a child that ends before its parent waits again would tell nobody.
+        note = self._app.told(key.tenant, "retry", by, key.run)
+        answer = await self._app.committer.commit(p.Operate(note, tuple(plan.changes)))
+        if not isinstance(answer, p.OperatedOn | p.Repeated):
             raise RunEnded(f"run {plan.run} was changed by someone else meanwhile: look at it again.")
+        self._app.wake_sealer()
         self._app.hint()
 
-    async def _renewals(self, key: p.Key) -> tuple[list[p.Change], tuple[str, ...]]:
+    async def _renewals(self, key: p.Key) -> tuple[list[p.Renew], tuple[str, ...]]:
         run = await journals.row_of(self._app.store, key)
         check_retry(run)
         entries = [entry async for entry in journals.read(self._app.store, run)]
@@ -68,7 +70,7 @@ class Repairs:
         blobs: dict[bytes, bytes] = {}
         segment = seal([(entry.timestamp, entry.event) for entry in kept], 0, GENESIS, blobs)
         renewal = p.Renewal(run.root, segment, blobs)
-        changes: list[p.Change] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
+        changes: list[p.Renew] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
         lineage = lineage_of(_started(entries).idempotency_key)
         positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW.__eq__)]
         children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
@@ -114,11 +116,16 @@ class Repairs:
             also=(self._app.told(key.tenant, "fork", by, key.run, "", details),),
         )
         answer = await self._app.committer.commit(start)
-        if isinstance(answer, p.Exists | p.Retired):
+        if not isinstance(answer, p.Started) and not await self._is_made(start):
             raise RunConflict(f"the id {fresh.run!r} is taken: choose another.")
         self._app.wake_sealer()
         self._app.hint()
         return fresh
+
+    async def _is_made(self, start: p.Start) -> bool:
+        """Whether this very fork was made before, and only its answer was lost: its time and hash say so."""
+        first = await self._app.store.segments(start.key, 0, 0, 1)
+        return [(each.head, each.at) for each in first] == [(start.segment.head, start.segment.at)]
 
 
 def _started(entries: list[e.Entry]) -> e.ExecutionStarted:

@@ -10,7 +10,7 @@ from holdfast.client.handle import RunHandle
 from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
 from holdfast.programs.function.decorators import Bound, Workflow
 from holdfast.programs.function.values import encode
-from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
+from holdfast.runs.birth import DEFAULT_TENANT, Birth, Pin, Trigger, check_id, origin_of
 from holdfast.store import protocol as p
 from holdfast.store.committer import CALLER_PATIENCE_SECONDS, into
 
@@ -30,6 +30,12 @@ class Options(TypedDict, total=False):
     trigger: Trigger | None
 
 
+class NotedOptions(Options, total=False):
+    """What the engine's own callers may say beside them."""
+
+    note: p.Note  # what the audit says instead of that a person started a run
+
+
 class Starter:
     """Starts the runs of one engine."""
 
@@ -37,34 +43,45 @@ class Starter:
         self._app = app
 
     async def start(
-        self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+        self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any], options: NotedOptions
     ) -> RunHandle[Any]:
         """See ``Holdfast.start``."""
         if isinstance(what, Bound):
             if args or kwargs:
                 raise InvalidRequest("the arguments are bound already: give all of them to bind(), or all to start().")
             args, kwargs, what = what.args, what.kwargs, what.workflow
-        id, trigger = options["id"], options["trigger"]
-        origin = origin_of(options["workspace"], options["actor"], trigger)
+        id, trigger = options.get("id"), options.get("trigger")
+        origin = origin_of(options.get("workspace", ""), options.get("actor"), trigger)
         known = self._resolve(what)
         chosen = id
         if id is None and trigger is not None:
             chosen = trigger.run_id(str(what) if known is None else known.name)
-        tenant = check_id(options["tenant"], "the tenant")
+        tenant = check_id(options.get("tenant", DEFAULT_TENANT), "the tenant")
         key = p.Key(tenant, check_id(chosen, "the id") if chosen is not None else self._app.token())
-        _check_numbers_and_texts(options["priority"], options["attributes"] or {})
+        priority, attributes = options.get("priority", 0), options.get("attributes") or {}
+        _check_numbers_and_texts(priority, attributes)
         name, digest, input = _call(what, known, args, kwargs)
         birth = Birth(
             key=key,
             workflow=name,
             pin=Pin(digest=digest),
             input=input,
-            priority=options["priority"],
-            attributes=options["attributes"] or {},
+            priority=priority,
+            attributes=attributes,
             origin=origin,
+            notes=self._notes(key, origin, options.get("note")),
         )
         _check_answer(await self._bring_about(birth), birth, by_trigger_alone=not id and trigger is not None)
         return RunHandle(self._app, key, what if isinstance(what, Workflow) else None)
+
+    def _notes(self, key: p.Key, origin: p.Origin, note: p.Note | None) -> tuple[p.Note, ...]:
+        """What the audit says of it: a start is noted where a person asks for it. A program's own starts are not."""
+        if note is not None:
+            return (note,)
+        if origin.actor is None:
+            return ()
+        cause = {} if origin.trigger_type is None else {"trigger": f"{origin.trigger_type}:{origin.trigger_ref}"}
+        return (self._app.told(key.tenant, "start", origin.actor, key.run, "", cause),)
 
     def _resolve(self, workflow: object) -> Workflow[..., Any] | None:
         if isinstance(workflow, str):
@@ -88,6 +105,8 @@ class Starter:
         if not begun:
             app.committer.submit(birth.start(app.clock.now()), into(future), CALLER_PATIENCE_SECONDS)
         answer = await future
+        if birth.notes:
+            app.wake_sealer()
         if not begun:
             app.hint()
         return answer

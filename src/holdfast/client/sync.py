@@ -6,8 +6,7 @@ where a loop is already running, and may be used from several threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
@@ -15,10 +14,12 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 from holdfast.audit.check.journal import RunCheck
 from holdfast.client.engine import Holdfast
 from holdfast.client.evidence import Evidence
+from holdfast.client.filters import PAGE, RunFilters
 from holdfast.client.handle import RunHandle
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.starter import Options
 from holdfast.client.sync_gate import SyncAudit, SyncReceipts, SyncTasks
+from holdfast.client.views.cursors import Page
 from holdfast.errors import InvalidRequest
 from holdfast.gate.policy.policy import Policy
 from holdfast.journal.events import Entry
@@ -196,31 +197,21 @@ class SyncHoldfast:
         return SyncRunHandle(loop, engine.run(id, tenant=tenant))
 
     def list(
-        self,
-        *,
-        tenant: str | None = None,
-        status: p.Status | None = None,
-        workflow: str | None = None,
-        attributes: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        limit: int | None = None,
+        self, *, limit: int | None = None, after: str | None = None, **filters: Unpack[RunFilters]
     ) -> Iterator[p.Run]:
         """The runs that match, newest first."""
         loop, engine = self._opened()
-        return loop.each(
-            engine.list(
-                tenant=tenant,
-                status=status,
-                workflow=workflow,
-                attributes=attributes,
-                parent=parent,
-                created_after=created_after,
-                created_before=created_before,
-                limit=limit,
-            )
-        )
+        return loop.each(engine.list(limit=limit, after=after, **filters))
+
+    def page(self, *, limit: int = PAGE, after: str | None = None, **filters: Unpack[RunFilters]) -> Page[p.Run]:
+        """So many runs that match, newest first, and a cursor for the rest."""
+        loop, engine = self._opened()
+        return loop.call(engine.page(limit=limit, after=after, **filters))
+
+    def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+        """How many runs there are by tenant and status."""
+        loop, engine = self._opened()
+        return loop.call(engine.counts(tenant=tenant))
 
 
 class SyncRunHandle(Generic[R]):
@@ -251,9 +242,15 @@ class SyncRunHandle(Generic[R]):
         return self._loop.call(self._handle.result(timeout))
 
     def signal(
-        self, name: str, value: object = None, *, id: str | None = None, expected_version: int | None = None
+        self,
+        name: str,
+        value: object = None,
+        *,
+        id: str | None = None,
+        expected_version: int | None = None,
+        by: str | None = None,
     ) -> None:
-        self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version))
+        self._loop.call(self._handle.signal(name, value, id=id, expected_version=expected_version, by=by))
 
     def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
         self._loop.call(self._handle.cancel(reason, by=by))

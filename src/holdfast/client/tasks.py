@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.audit.task_changes import put
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
 from holdfast.errors import TaskClosed, TaskNotFound
 from holdfast.programs.function.values import encode
 from holdfast.runs import messages
@@ -32,17 +33,32 @@ class Tasks:
         status: p.TaskStatus | None = "requested",
         run: str | None = None,
         limit: int | None = None,
+        after: str | None = None,
     ) -> AsyncIterator[p.TaskRow]:
-        """The tasks that match, oldest first; by default the open ones."""
-        query, after, left = p.TaskQuery(tenant, status, run), None, limit
+        """The tasks that match, oldest first; by default the open ones. ``after`` is the ``next`` of a page."""
+        query, place, left = p.TaskQuery(tenant, status, run), read_cursor("tasks", after), limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            page = await self._app.store.tasks(query, size, after)
+            page = await self._app.store.tasks(query, size, place)
             for task in page:
                 yield task
             if len(page) < size:
                 return
-            after, left = page[-1], None if left is None else left - len(page)
+            place, left = page[-1].cursor, None if left is None else left - len(page)
+
+    async def page(
+        self,
+        *,
+        tenant: str | None = None,
+        status: p.TaskStatus | None = "requested",
+        run: str | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+    ) -> Page[p.TaskRow]:
+        """So many tasks that match, oldest first, and a cursor for the rest."""
+        found = await self._app.store.tasks(p.TaskQuery(tenant, status, run), limit, read_cursor("tasks", after))
+        more = found and len(found) == limit
+        return Page(found, write_cursor("tasks", found[-1].cursor) if more else None)
 
     async def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         """One task. Raises TaskNotFound."""

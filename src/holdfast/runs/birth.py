@@ -16,7 +16,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.people.names import NAME, is_name
 from holdfast.runs.segments import seal
-from holdfast.store.protocol import FUNCTION, Advance, Also, Blobs, Key, Origin, Projection, Run, Segment, Start
+from holdfast.store.protocol import FUNCTION, Advance, Also, Blobs, Key, Note, Origin, Projection, Run, Segment, Start
 
 DEFAULT_TENANT: Final = "default"
 CHILD_MARK: Final = "~"
@@ -115,6 +115,7 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
     priority: int = 0
     attributes: Mapping[str, str] = {}
     origin: Origin = Origin()
+    notes: tuple[Note, ...] = ()  # what the audit says of it, in the commit that makes it
 
     @cached_property
     def id(self) -> PromiseId:
@@ -203,7 +204,7 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
             origin=self.origin,
             blobs=blobs,
             owner=owner,
-            also=also,
+            also=(*also, *self.notes) if self.notes else also,  # behind: answers are told apart by their places
             program_kind=self.pin.kind,
             code_digest=self.pin.code,
         )

@@ -137,9 +137,36 @@ class KeepCode(msgspec.Struct, frozen=True, gc=False):
     code: Code
 
 
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """Keep a run from going on. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is not there or has ended."""
+
+    key: Key
+    reason: str
+    at: int
+
+
+class Unpause(msgspec.Struct, frozen=True, gc=False):
+    """Let a run go on, from then. Answered as ``Pause``; a run that is not paused stays as it is."""
+
+    key: Key
+    at: int
+
+
+class Operate(msgspec.Struct, frozen=True, gc=False):
+    """What a person does to runs, and its note in the audit: both are made, or neither is.
+
+    Answered ``OperatedOn`` where every change could be made. Where one could not, nothing is made, and its refusal is
+    the answer. The note has an id: where it is there already, this very act was committed before and its answer was
+    lost. It is answered ``Repeated`` then, and nothing is made twice, whatever has happened since.
+    """
+
+    note: Note
+    changes: tuple[Deliver | Pause | Unpause | Renew, ...]
+
+
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Also = Start | Deliver | Enqueue | Withdraw | KeepCode | Gating
-Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | KeepCode | Gating
+Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | KeepCode | Gating | Operate
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -173,6 +200,14 @@ class Fenced(msgspec.Struct, frozen=True, gc=False):
 
 class Renewed(msgspec.Struct, frozen=True, gc=False):
     generation: int
+
+
+class Paused(msgspec.Struct, frozen=True, gc=False):
+    """Applied: the run is paused, or is not any more."""
+
+
+class OperatedOn(msgspec.Struct, frozen=True, gc=False):
+    """Applied, with its note."""
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
@@ -214,6 +249,8 @@ Answer = (
     | Advanced
     | Fenced
     | Renewed
+    | Paused
+    | OperatedOn
     | Delivered
     | Repeated
     | Unknown

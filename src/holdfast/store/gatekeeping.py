@@ -10,7 +10,7 @@ from typing import Protocol
 
 from holdfast.store.governance import File, Governed, KeptFile, ReceiptQuery, ReceiptRow, TaskQuery, TaskRow
 from holdfast.store.rows import Run
-from holdfast.store.values import Key
+from holdfast.store.values import Cursor, Key
 
 
 class GatePort(Protocol):
@@ -32,7 +32,9 @@ class GatePort(Protocol):
         """The receipt that has an idempotency key."""
         ...
 
-    async def receipts(self, query: ReceiptQuery, limit: int, after: ReceiptRow | None = None) -> list[ReceiptRow]:
+    async def receipts(
+        self, query: ReceiptQuery, limit: int, after: ReceiptRow | Cursor | None = None
+    ) -> list[ReceiptRow]:
         """A page of receipts by ``(opened_at, tenant, id)``, beginning behind ``after``."""
         ...
 
@@ -44,7 +46,7 @@ class GatePort(Protocol):
         """Those tasks of a tenant that exist, by id."""
         ...
 
-    async def tasks(self, query: TaskQuery, limit: int, after: TaskRow | None = None) -> list[TaskRow]:
+    async def tasks(self, query: TaskQuery, limit: int, after: TaskRow | Cursor | None = None) -> list[TaskRow]:
         """A page of tasks by ``(created_at, tenant, id)``, beginning behind ``after``."""
         ...
 

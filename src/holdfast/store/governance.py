@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store.admission import WriteLimits
-from holdfast.store.values import Blobs, Deliver, Key
+from holdfast.store.values import Blobs, Cursor, Deliver, Key
 
 ReceiptState = Literal["pending", "succeeded", "failed", "unknown"]
 TaskKind = Literal["approval", "outcome"]
@@ -70,6 +70,11 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     closed_at: int | None = None
     abandoned: bool = False  # of an unknown outcome: nobody waits for it, nor finds it out unless another call needs it
 
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, oldest first."""
+        return Cursor(self.opened_at, self.tenant, self.id)
+
 
 class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     """What a person said to a task."""
@@ -107,6 +112,11 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     answers: tuple[TaskAnswer, ...] = ()
     delegated_to: str | None = None
     closed_at: int | None = None
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, oldest first."""
+        return Cursor(self.created_at, self.tenant, self.id)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, gc=False):

@@ -41,6 +41,10 @@ from holdfast.store.changes import (
     KeepCode,
     Kept,
     Misfit,
+    Operate,
+    OperatedOn,
+    Pause,
+    Paused,
     Renew,
     Renewal,
     Renewed,
@@ -49,6 +53,7 @@ from holdfast.store.changes import (
     Start,
     Started,
     Unknown,
+    Unpause,
     Withdraw,
     Withdrawn,
 )
@@ -85,6 +90,7 @@ from holdfast.store.governance import (
     TaskStatus,
 )
 from holdfast.store.rows import (
+    ASKS,
     CheckpointRow,
     ClaimedRuns,
     ClaimedWork,
@@ -95,14 +101,17 @@ from holdfast.store.rows import (
     Progress,
     Query,
     Run,
+    RunCount,
     WorkerRow,
     named_in,
 )
 from holdfast.store.values import (
     ENDED,
     FUNCTION,
+    PAUSED,
     Blobs,
     Code,
+    Cursor,
     Deliver,
     Key,
     Message,
@@ -117,9 +126,11 @@ from holdfast.store.values import (
 )
 
 __all__ = [
+    "ASKS",
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
+    "PAUSED",
     "Advance",
     "Advanced",
     "Also",
@@ -140,6 +151,7 @@ __all__ = [
     "CloseReceipt",
     "Closed",
     "Code",
+    "Cursor",
     "Declined",
     "Deliver",
     "Delivered",
@@ -166,7 +178,11 @@ __all__ = [
     "Noted",
     "OpenReceipt",
     "Opened",
+    "Operate",
+    "OperatedOn",
     "Origin",
+    "Pause",
+    "Paused",
     "Progress",
     "Projection",
     "PutTask",
@@ -181,6 +197,7 @@ __all__ = [
     "Repeated",
     "Retired",
     "Run",
+    "RunCount",
     "Sealing",
     "Segment",
     "Serves",
@@ -199,6 +216,7 @@ __all__ = [
     "Tasked",
     "TenantLimits",
     "Unknown",
+    "Unpause",
     "Withdraw",
     "Withdrawn",
     "Work",
@@ -333,8 +351,12 @@ class Store(AuditPort, GatePort, Protocol):
         """The code that a tenant keeps under those digests, as far as there is any. Nothing ever deletes it."""
         ...
 
-    async def find(self, query: Query, limit: int, after: Run | None = None) -> list[Run]:
+    async def find(self, query: Query, limit: int, after: Run | Cursor | None = None) -> list[Run]:
         """A page of runs, newest first, beginning behind ``after``."""
+        ...
+
+    async def counts(self, tenant: str | None = None) -> list[RunCount]:
+        """How many runs there are by tenant and status, in that order; fast, however many there are."""
         ...
 
     async def work_of(self, key: Key) -> list[tuple[Work, str | None]]:

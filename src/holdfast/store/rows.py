@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from holdfast.store.values import ENDED, FUNCTION, Key, Received, Segment, Serves, Standing, Status, Work
+from holdfast.store.values import ENDED, FUNCTION, Cursor, Key, Received, Segment, Serves, Standing, Status, Work
+
+ASKS: Final = '"task":"'
+"""What stands in ``Run.waiting`` where one of its waits is for a task: a quote inside a name is escaped there."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +53,11 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     evidence: bytes | None = None  # the sha256 of this generation's evidence
     program_kind: str = FUNCTION
     code_digest: bytes | None = None  # of its program's code, where the store keeps that
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, newest first."""
+        return Cursor(self.created_at, *self.key)
 
     @property
     def status(self) -> Status:
@@ -142,6 +151,21 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
     created_after: int | None = None
     created_before: int | None = None
+    ended_after: int | None = None
+    ended_before: int | None = None
+    workspace: str | None = None
+    actor: str | None = None
+    standings: tuple[Standing, ...] = ()  # one of these; all where it is empty
+    parked: bool | None = None  # whether the engine put it aside; a pause that a person asked for is none
+    asks: bool | None = None  # whether it waits for a person's answer
+
+
+class RunCount(msgspec.Struct, frozen=True, gc=False):
+    """How many runs of a tenant have a status."""
+
+    tenant: str
+    status: Status
+    count: int
 
 
 class Declined(msgspec.Struct, frozen=True, gc=False):

@@ -14,6 +14,8 @@ Standing = Literal["queued", "running", "waiting", "completed", "failed", "cance
 
 FUNCTION: Final = "function"
 """The kind of program that a Python function is. Its runs are claimed by its name, those of other kinds by the kind."""
+PAUSED: Final = "paused by request"
+"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
@@ -52,6 +54,18 @@ class Key(NamedTuple):
 
     tenant: str
     run: str
+
+
+class Cursor(NamedTuple):
+    """A place in a list: the time, tenant and id of the last row that was seen."""
+
+    at: int
+    tenant: str
+    id: str
+
+    @property
+    def cursor(self) -> Cursor:
+        return self
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):

@@ -463,7 +463,7 @@ def test_little_is_read_at_a_time(books: Path, monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.setattr(accounting, name, size)
     for module in (task_accounting, run_accounting):
         monkeypatch.setattr(module, "PAGE", size)
-    monkeypatch.setattr(gathering, "TOLD_PAGE", size)
+    monkeypatch.setattr(gathering, "SPAN_PAGE", size)
     monkeypatch.setattr(sealed_entries, "PAGE", size)
     assert verified(books).state == "consistent"
     with by_hand(books) as database:

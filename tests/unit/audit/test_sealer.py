@@ -311,7 +311,7 @@ def test_evidence_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: i
         await Sealer(store, clock).seal()
         store.asked.clear()
         await Archivist(store, clock).round()
-        reading = {"evidence_due", "get", "signing_keys", "told", "holders", "journals", "keep_files"}
+        reading = {"evidence_due", "get", "signing_keys", "entries_in", "holders", "journals", "keep_files"}
         assert set(store.asked) == reading
         assert max(store.asked.values()) <= 2  # a page more, where there are many entries
         (key,) = await store.signing_keys()

@@ -100,7 +100,7 @@ def test_what_is_not_sealed_yet_is_vouched_for_by_nobody() -> None:
 
     async def main() -> None:
         async with Holdfast("memory://", worker=False) as app:
-            await app.note(app.told("acme", "pause", "ann", "n-1"))
+            await app.committer.commit(app.told("acme", "pause", "ann", "n-1"))
             key = await app.audit.rotate_key(by="ann", tenant="acme")
             verdict = await app.audit.verify(tenant="acme", trusted=key.public)
             assert (verdict.good, verdict.trusted) == (True, False)

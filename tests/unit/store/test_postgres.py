@@ -312,6 +312,7 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
         await other.execute("ALTER TABLE blob_uses ADD CONSTRAINT blob_uses_pkey PRIMARY KEY (tenant, digest, run)")
         await other.execute("CREATE INDEX blob_uses_of_run ON blob_uses (tenant, run)")
         await other.execute("ALTER TABLE deliveries DROP COLUMN at")
+        await other.execute("DROP INDEX runs_standing, runs_held_up")
         await other.execute("ALTER TABLE work DROP COLUMN claims")
         await other.execute("DROP TABLE declined")
         await other.execute("DROP TABLE checkpoints")

@@ -37,7 +37,7 @@ def test_what_policy_allows_is_done_once_and_receipted(ground: Ground) -> None:
             (receipt,) = [each async for each in app.receipts.list(run="one")]
             assert (receipt.arguments, receipt.result) == ({"account": "a-1", "amount": 1}, "paid 1")
             kinds = [type(record) for record in await told(app, r.Record, "one")]  # type: ignore[arg-type]
-            assert kinds == [r.Decided, r.Receipted, r.Ended]
+            assert kinds == [r.Decided, r.Operated, r.Receipted, r.Ended]  # ann's start is noted with it
             (decision,) = await told(app, r.Decided)
             assert (decision.effect, decision.rule, decision.actor) == ("allow", "r0", "ann")
             assert decision.fields == {"account": "text", "amount": "number"}

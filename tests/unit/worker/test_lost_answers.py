@@ -144,6 +144,41 @@ def test_what_an_operator_does_is_told_once_where_the_answer_is_lost(
     ground.play(main)
 
 
+def test_every_act_is_made_and_told_once_where_its_answer_is_lost(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start by a person, a signal, a fork, a cancellation of a paused run, a retry."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, policy=asking()) as app:
+            lose_answers(ground, monkeypatch)
+            run = await app.start(paying, "a-1", id="one", actor="ann")
+            await asked(app, "one")
+            await rested(app, "one")
+            await run.signal("hello", 1, by="bob")
+            fork = await run.fork(1, id="two", by="cid")
+            assert (fork.id, await fork.status() in ("queued", "running", "waiting")) == ("two", True)
+            await run.pause(by="dan")
+            await run.cancel("enough", by="eve")
+            with pytest.raises(RunCancelled):
+                await run.result(30)
+            await run.retry(by="fay")
+            told_of = await told(app, r.Operated, "one")
+            acts = [(each.act, each.who) for each in told_of]
+            assert acts == [
+                ("start", "ann"),
+                ("signal", "bob"),
+                ("fork", "cid"),
+                ("pause", "dan"),
+                ("cancel", "eve"),
+                ("retry", "fay"),
+            ]
+            (row,) = await ground.store.get([run.key])
+            assert row.generation == 1
+
+    ground.play(main)
+
+
 def test_a_reuse_is_told_once_where_the_lease_is_lost_with_the_answer(
     virtual: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

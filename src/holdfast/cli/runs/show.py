@@ -15,6 +15,7 @@ from holdfast.cli.timeline import item_rows
 from holdfast.client.engine import Holdfast
 from holdfast.client.handle import RunHandle
 from holdfast.client.views import records
+from holdfast.client.views.signals import WaitingSignal, signal_record, unreceived
 from holdfast.client.views.timeline import Item, Mark, fold, item_record
 from holdfast.client.views.times import clock, iso, span
 from holdfast.errors import RunEnded
@@ -28,12 +29,15 @@ from holdfast.tasks.answers import standing_of
 class View:
     """All that ``show`` shows."""
 
-    def __init__(self, run: Run, items: list[Item], children: list[Run], why: str, result: Any) -> None:
+    def __init__(
+        self, run: Run, items: list[Item], children: list[Run], why: str, result: Any, signals: list[WaitingSignal]
+    ) -> None:
         self.run = run
         self.items = items
         self.children = children
         self.why = why
         self.result = result
+        self.signals = signals
 
     @classmethod
     async def of(cls, app: Holdfast, handle: RunHandle[Any]) -> View:
@@ -44,13 +48,15 @@ class View:
         children = [await child.info() async for child in handle.children()]
         marks = await _marks(app, run) if run.governed else {}
         items = fold(entries, marks)
-        return cls(run, items, sorted(children, key=_birth), await handle.explain(), result)
+        signals = [] if run.standing in ENDED else await unreceived(app.store, run, entries)
+        return cls(run, items, sorted(children, key=_birth), await handle.explain(), result, signals)
 
     def record(self) -> dict[str, Any]:
         return {
             **records.run_record(self.run),
             "explanation": self.why,
             "result": self.result,
+            "signals": [signal_record(signal) for signal in self.signals],
             "timeline": [item_record(item) for item in self.items],
             "children": [
                 {"id": child.key.run, "workflow": child.workflow, "status": child.status} for child in self.children
@@ -62,6 +68,12 @@ class View:
         output.table([], rows)
         output.say("")
         output.table([], item_rows(self.items), indent=2)
+        if self.signals:
+            output.say("")
+            output.say(Cell("signals not received", "bold"))
+            output.table(
+                [], [[each.name, clock(each.at), records.shown(each.value)] for each in self.signals], indent=2
+            )
         if self.children:
             output.say("")
             output.say(Cell("children", "bold"))

@@ -46,6 +46,7 @@ def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool =
 @click.argument("value", required=False)
 @click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
 @click.option("--expected-version", type=int, metavar="N", help="Send it only to a run that is still at version N.")
+@options.steered_by
 def signal(
     run: str,
     tenant: str,
@@ -55,12 +56,13 @@ def signal(
     value: str | None,
     id: str | None,
     expected_version: int | None,
+    who: str,
 ) -> None:
     """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
     content = None if value is None else options.value_of(value)
 
     async def send(handle: RunHandle[Any]) -> None:
-        await handle.signal(name, content, id=id, expected_version=expected_version)
+        await handle.signal(name, content, id=id, expected_version=expected_version, by=who)
 
     row = _steer(session.url_of(store), (tenant, run), send)
     tell(row, "signal", f"signal {name!r} sent to run {run}", as_json)

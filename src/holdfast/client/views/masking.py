@@ -38,6 +38,11 @@ class Veil:
             event = msgspec.structs.replace(event, **changed) if changed else event
         return entry if event is entry.event else e.Entry(entry.sequence, entry.timestamp, event)
 
+    def payload(self, payload: Payload) -> Payload:
+        """A value that is not in the journal yet, as people may see it."""
+        found: Payload = self._shown(payload) if self._forms else payload
+        return found
+
     def _shown(self, value: Any) -> Any:
         match value:
             case str():

@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory import gating
+from holdfast.store.memory import gating, operations
 from holdfast.store.memory.tables import Holder, Tables
 
 
@@ -38,6 +38,8 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return p.Kept()
         case p.Renew():
             return _renew(tables, change)
+        case p.Operate():
+            return operations.operate(tables, change, apply)
         case p.Note():
             return gating.note(tables, change)
         case p.OpenReceipt():

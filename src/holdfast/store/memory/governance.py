@@ -22,7 +22,10 @@ class MemoryGovernance(MemoryAudit):
                 receipts = [r for r in tables.receipts.values() if (r.tenant, r.run) == key and r.state != "succeeded"]
                 tasks = [task for task in tables.tasks.values() if _lives(tables, key, task)]
                 if receipts or tasks:
-                    found[key] = p.Governed(sorted(receipts, key=_opening), sorted(tasks, key=_making))
+                    found[key] = p.Governed(
+                        sorted(receipts, key=_place),
+                        sorted(tasks, key=_place),
+                    )
         return found
 
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
@@ -39,7 +42,7 @@ class MemoryGovernance(MemoryAudit):
             return tables.receipts.get((tenant, key))
 
     async def receipts(
-        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | p.Cursor | None = None
     ) -> list[p.ReceiptRow]:
         with self._transaction() as tables:
             found = [
@@ -49,9 +52,9 @@ class MemoryGovernance(MemoryAudit):
                 and query.run in (None, receipt.run)
                 and query.state in (None, receipt.state)
                 and query.connector in (None, receipt.connector)
-                and (after is None or _opening(receipt) > _opening(after))
+                and (after is None or receipt.cursor > after.cursor)
             ]
-        return heapq.nsmallest(limit, found, key=_opening)
+        return heapq.nsmallest(limit, found, key=_place)
 
     async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         with self._transaction() as tables:
@@ -61,7 +64,7 @@ class MemoryGovernance(MemoryAudit):
         with self._transaction() as tables:
             return {id: tables.tasks[tenant, id] for id in ids if (tenant, id) in tables.tasks}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         with self._transaction() as tables:
             found = [
                 task
@@ -69,9 +72,9 @@ class MemoryGovernance(MemoryAudit):
                 if query.tenant in (None, task.tenant)
                 and query.status in (None, task.status)
                 and query.run in (None, task.run)
-                and (after is None or _making(task) > _making(after))
+                and (after is None or task.cursor > after.cursor)
             ]
-        return heapq.nsmallest(limit, found, key=_making)
+        return heapq.nsmallest(limit, found, key=_place)
 
     async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
         with self._transaction() as tables:
@@ -144,9 +147,5 @@ def _lives(tables: Tables, key: p.Key, task: p.TaskRow) -> bool:
     return here and task.status != "cancelled"
 
 
-def _opening(receipt: p.ReceiptRow) -> tuple[int, str, str]:
-    return (receipt.opened_at, receipt.tenant, receipt.id)
-
-
-def _making(task: p.TaskRow) -> tuple[int, str, str]:
-    return (task.created_at, task.tenant, task.id)
+def _place(row: p.ReceiptRow | p.TaskRow) -> p.Cursor:
+    return row.cursor

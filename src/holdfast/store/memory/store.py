@@ -11,6 +11,7 @@ import heapq
 import itertools
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -23,6 +24,7 @@ from holdfast.store.memory import handovers
 from holdfast.store.memory.admission import admitted
 from holdfast.store.memory.changes import apply
 from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
+from holdfast.store.memory.operations import set_pause
 from holdfast.store.memory.tables import Holder, Tables, Watcher
 
 SCHEMA: Final = 1
@@ -218,6 +220,11 @@ class MemoryStore(MemoryGovernance):
         with self._transaction() as tables:
             return {each: tables.blobs[tenant, each] for each in digests if (tenant, each) in tables.blobs}
 
+    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+        with self._transaction() as tables:
+            found = Counter((run.key.tenant, run.status) for run in tables.runs.values())
+        return [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         with self._transaction() as tables:
             offers = sorted(tables.work.get(key, {}).items())
@@ -243,24 +250,17 @@ class MemoryStore(MemoryGovernance):
     # -- operating -------------------------------------------------------------------------------------------------
 
     async def pause(self, key: p.Key, reason: str, now: int) -> bool:
-        with self._transaction() as tables:
-            run = tables.runs.get(key)
-            if run is None or run.ended_at is not None:
-                return False
-            tables.put(replace(run, pause=reason, updated_at=now))
-        self._tables.hint()
-        return True
+        return self._set_pause(p.Pause(key, reason, now))
 
     async def unpause(self, key: p.Key, now: int) -> bool:
+        return self._set_pause(p.Unpause(key, now))
+
+    def _set_pause(self, change: p.Pause | p.Unpause) -> bool:
         with self._transaction() as tables:
-            run = tables.runs.get(key)
-            if run is None or run.ended_at is not None or run.pause is None:
-                return False
-            ready_at = now if run.owner is None else None
-            tables.declined.pop(key, None)
-            tables.put(replace(run, pause=None, crashes=0, updated_at=now, ready_at=ready_at))
-        self._tables.hint()
-        return True
+            changed = set_pause(tables, change)
+        if changed:
+            self._tables.hint()
+        return changed
 
     async def prune(self, ended_before: int, limit: int) -> int:
         with self._transaction() as tables:
@@ -306,12 +306,12 @@ class MemoryStore(MemoryGovernance):
         with self._transaction() as tables:
             return {digest: tables.code[tenant, digest] for digest in digests if (tenant, digest) in tables.code}
 
-    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         with self._transaction() as tables:
             found = [run for run in tables.runs.values() if _fits(run, query)]
         if after is not None:
-            found = [run for run in found if _age(run) < _age(after)]
-        return heapq.nlargest(limit, found, key=_age)
+            found = [run for run in found if run.cursor < after.cursor]
+        return heapq.nlargest(limit, found, key=lambda run: run.cursor)
 
 
 def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
@@ -321,7 +321,7 @@ def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
             return owner is None or bool(also)
         case p.Advance(projection=projection, release=release), p.Advanced(also=also):
             return release or bool(also) or projection.standing in p.ENDED
-        case _, p.Delivered() | p.Renewed():
+        case _, p.Delivered() | p.Renewed() | p.OperatedOn():
             return True
         case p.PutTask(also=also) | p.CancelTask(also=also), p.Tasked():
             return bool(also)
@@ -366,10 +366,6 @@ def _loaded(tables: Tables, key: p.Key, whole: bool) -> p.Loaded:
     return p.Loaded(list(segments), {each: tables.blobs[key.tenant, each] for each in named}, _inbox(tables, key))
 
 
-def _age(run: p.Run) -> tuple[int, str, str]:
-    return (run.created_at, *run.key)
-
-
 def _fits(run: p.Run, query: p.Query) -> bool:
     return (
         query.tenant in (None, run.key.tenant)
@@ -378,5 +374,16 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and query.parent in (None, run.parent)
         and (query.created_after is None or run.created_at >= query.created_after)
         and (query.created_before is None or run.created_at < query.created_before)
+        and (query.ended_after is None or (run.ended_at is not None and run.ended_at >= query.ended_after))
+        and (query.ended_before is None or (run.ended_at is not None and run.ended_at < query.ended_before))
+        and query.workspace in (None, run.workspace)
+        and query.actor in (None, run.actor)
+        and (not query.standings or run.standing in query.standings)
+        and query.parked in (None, _is_parked(run))
+        and query.asks in (None, p.ASKS in (run.waiting or ""))
         and all(run.attributes.get(name) == value for name, value in query.attributes.items())
     )
+
+
+def _is_parked(run: p.Run) -> bool:
+    return run.ended_at is None and run.pause is not None and not run.pause.startswith(p.PAUSED)

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres import checkpoints, gating
+from holdfast.store.postgres import checkpoints, gating, operations
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -375,6 +375,18 @@ async def _cancel_tasks(writer: Writer, changes: Sequence[p.CancelTask], places:
     return answers
 
 
+async def _operate(writer: Writer, changes: Sequence[p.Operate], places: Sequence[Place]) -> list[p.Answer]:
+    answers: list[p.Answer] = []
+    for change, place in zip(changes, places, strict=True):
+        refusal = await operations.refusal(writer, change)
+        if refusal is None:
+            await operations.set_pauses(writer, change)
+            others: list[p.Change] = [each for each in change.changes if isinstance(each, p.Deliver | p.Renew)]
+            await _make(writer, [*others, change.note], [(*place, number) for number in range(len(others) + 1)])
+        answers.append(refusal or p.OperatedOn())
+    return answers
+
+
 _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]] = {
     p.Renew: _renew,
     p.Deliver: _deliver,
@@ -393,4 +405,5 @@ _BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitab
     p.PutTask: _put_tasks,
     p.CancelTask: _cancel_tasks,
     p.Note: gating.note,
+    p.Operate: _operate,
 }

@@ -45,7 +45,7 @@ class PostgresGovernance(PostgresAudit):
         return rows.receipt(found[0]) if found else None
 
     async def receipts(
-        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | p.Cursor | None = None
     ) -> list[p.ReceiptRow]:
         clauses = rows.receipt_clauses(query, after)
         # With the tenant fixed, naming it in the order would hide that there is an index of just that order.
@@ -61,7 +61,7 @@ class PostgresGovernance(PostgresAudit):
         found = [rows.task(row["body"]) for row in await self._read("tasks_by_id", tenant, list(ids))]
         return {task.id: task for task in found}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         clauses = rows.task_clauses(query, after)
         order = "created_at, id" if query.tenant is not None else "created_at, tenant, id"
         return [rows.task(row["body"]) for row in await self._page("SELECT body FROM tasks", clauses, order, limit)]

@@ -47,6 +47,9 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
                 yield from rows_of(also)
         case p.CancelTask(tenant=tenant, id=id_):
             yield "tasks", tenant, id_
+        case p.Operate():
+            for each in change.changes:
+                yield "runs", *each.key
         case p.Note() | p.KeepCode():
             return
         case _ as never:
@@ -129,6 +132,8 @@ def is_plain(change: p.Change) -> bool:
         case p.Start():
             return not change.also and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
+            return False
+        case p.Operate():
             return False
         case _:
             return True

@@ -9,6 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store.protocol import (
+    ASKS,
+    PAUSED,
+    Cursor,
     Key,
     Message,
     Query,
@@ -127,9 +130,11 @@ class Clauses:
         return " AND ".join(self._clauses)
 
 
-def run_clauses(query: Query, after: Run | None) -> Clauses:
+def run_clauses(query: Query, after: Run | Cursor | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, workflow=query.workflow, parent=query.parent)
+    clauses.equal(workspace=query.workspace, actor=query.actor)
+    _add_more(query, clauses)
     if query.created_after is not None:
         clauses.add("created_at >= {}", query.created_after)
     if query.created_before is not None:
@@ -147,21 +152,36 @@ def run_clauses(query: Query, after: Run | None) -> Clauses:
         clauses.add("attributes <> '{{}}'")
         clauses.add("attributes @> {}::jsonb", msgspec.json.encode(query.attributes).decode())
     if after is not None:
-        clauses.add("(created_at, tenant, id) < ({}, {}, {})", after.created_at, after.key.tenant, after.key.run)
+        clauses.add("(created_at, tenant, id) < ({}, {}, {})", *after.cursor)
     return clauses
 
 
-def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | None) -> Clauses:
+def _add_more(query: Query, clauses: Clauses) -> None:
+    if query.ended_after is not None:
+        clauses.add("ended_at >= {}", query.ended_after)
+    if query.ended_before is not None:
+        clauses.add("ended_at < {}", query.ended_before)
+    if query.standings:
+        clauses.add("standing = ANY ({}::text[])", list(query.standings))
+    if query.parked is not None:
+        parked = "(ended_at IS NULL AND pause IS NOT NULL AND NOT starts_with(pause, {}))"
+        clauses.add(parked if query.parked else f"NOT {parked}", PAUSED)
+    if query.asks is not None:
+        asks = "strpos(coalesce(waiting, ''), {}) > 0"
+        clauses.add(asks if query.asks else f"NOT ({asks})", ASKS)
+
+
+def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | Cursor | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, run=query.run, state=query.state)
     if query.connector is not None:
         clauses.add("body::json ->> 'connector' = {}", query.connector)
     if after is not None:
-        clauses.add("(opened_at, tenant, id) > ({}, {}, {})", after.opened_at, after.tenant, after.id)
+        clauses.add("(opened_at, tenant, id) > ({}, {}, {})", *after.cursor)
     return clauses
 
 
-def task_clauses(query: TaskQuery, after: TaskRow | None) -> Clauses:
+def task_clauses(query: TaskQuery, after: TaskRow | Cursor | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, run=query.run)
     if query.status == "requested":
@@ -170,5 +190,5 @@ def task_clauses(query: TaskQuery, after: TaskRow | None) -> Clauses:
     else:
         clauses.equal(status=query.status)
     if after is not None:
-        clauses.add("(created_at, tenant, id) > ({}, {}, {})", after.created_at, after.tenant, after.id)
+        clauses.add("(created_at, tenant, id) > ({}, {}, {})", *after.cursor)
     return clauses

@@ -518,6 +518,15 @@ WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER BY position;
 
+-- name: is_noted
+SELECT FROM audit WHERE tenant = $1 AND id = $2;
+
+-- name: is_delivered
+SELECT FROM deliveries WHERE tenant = $1 AND run = $2 AND message = $3;
+
+-- name: generation_of
+SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND id = $2;
+
 -- name: pause
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
 
@@ -578,6 +587,19 @@ WITH old AS (
 DELETE FROM deliveries USING old
 WHERE deliveries.tenant = old.tenant AND deliveries.run = old.run AND deliveries.message = old.message
 RETURNING 1;
+
+-- name: counts
+-- By standing, from an index alone; those that pausing and cancelling are shown over are few, and have an index, too.
+SELECT tenant, standing AS status, count(*) FROM runs
+WHERE $1::text IS NULL OR tenant = $1 GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, standing, -count(*) FROM runs
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
+GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
+GROUP BY tenant, pause IS NULL;
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

@@ -8,6 +8,7 @@ Which server is the primary is found by ``primary``; what may be acknowledged wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -215,11 +216,17 @@ class PostgresStore(PostgresGovernance):
     async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
         return {row["digest"]: p.Code(*row) for row in await self._read("code", tenant, list(digests))}
 
-    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         clauses = rows.run_clauses(query, after)
         # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
         order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
         return [rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
+
+    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+        found: Counter[tuple[str, p.Status]] = Counter()
+        for owner, status, count in await self._look("counts", tenant):
+            found[owner, status] += count
+        return [p.RunCount(*place, found[place]) for place in sorted(found) if found[place]]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]

@@ -42,6 +42,10 @@ class Writer:
         hint = self._instance if self.hinting else None
         return await self.fetch(name, *columns(rows, width), self._channel, hint)
 
+    async def fetch_hint(self, name: str, *values: Any) -> list[Any]:
+        """A statement that always carries the hint."""
+        return await self.fetch(name, *values, self._channel, self._instance)
+
     async def hint(self) -> None:
         await self.fetch("notify", self._channel, self._instance)
 

@@ -9,7 +9,7 @@ from typing import assert_never
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import gating
+from holdfast.store.sqlite import gating, operations
 from holdfast.store.sqlite.sql import SQL
 
 _Row = tuple[int, str | None, bool]
@@ -66,6 +66,8 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return _renew(cursor, change)
         case p.PutTask() | p.CancelTask():
             return _gate(cursor, change)
+        case p.Operate():
+            return operations.operate(cursor, change, apply)
         case _ as never:
             assert_never(never)
 

@@ -39,12 +39,12 @@ class SqliteGovernance(SqliteAudit):
         return read_receipt(*found[0]) if found else None
 
     async def receipts(
-        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | None = None
+        self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | p.Cursor | None = None
     ) -> list[p.ReceiptRow]:
         where, values = where_equal(tenant=query.tenant, run=query.run, state=query.state, connector=query.connector)
         if after is not None:
             where += " AND (opened_at, tenant, id) > (?, ?, ?)"
-            values += [after.opened_at, after.tenant, after.id]
+            values += after.cursor
         order = "ORDER BY opened_at, tenant, id LIMIT ?"
         sql = f"SELECT body, reversed_by FROM receipts WHERE {where} {order}"  # noqa: S608  # values are bound
         return [read_receipt(*row) for row in self._read(sql, (*values, limit))]
@@ -57,11 +57,11 @@ class SqliteGovernance(SqliteAudit):
         found = self._read(GATE["tasks_by_id"], (tenant, msgspec.json.encode(list(ids)).decode()))
         return {task.id: task for task in (read_task(*row) for row in found)}
 
-    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | None = None) -> list[p.TaskRow]:
+    async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         where, values = where_equal(tenant=query.tenant, status=query.status, run=query.run)
         if after is not None:
             where += " AND (created_at, tenant, id) > (?, ?, ?)"
-            values += [after.created_at, after.tenant, after.id]
+            values += after.cursor
         sql = f"SELECT body FROM tasks WHERE {where} ORDER BY created_at, tenant, id LIMIT ?"  # noqa: S608  # bound
         return [read_task(*row) for row in self._read(sql, (*values, limit))]
 

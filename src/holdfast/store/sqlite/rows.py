@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import StoreCorrupt
-from holdfast.store.protocol import Key, Query, Run, Segment, Work, WorkerRow
+from holdfast.store.protocol import ASKS, PAUSED, Cursor, Key, Query, Run, Segment, Work, WorkerRow
 
 _json = msgspec.json.Decoder(dict[str, str])
 
@@ -85,7 +86,7 @@ def worker(row: tuple[Any, ...]) -> WorkerRow:
     return WorkerRow(id_, host, pid, served, taken, started_at, expires_at, others)
 
 
-def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:
+def conditions(query: Query, after: Run | Cursor | None) -> tuple[str, list[Any]]:
     """The WHERE clause of a listing, and its parameters."""
     clauses = ["1"]
     values: list[Any] = []
@@ -112,8 +113,28 @@ def conditions(query: Query, after: Run | None) -> tuple[str, list[Any]]:
         add("ended_at IS NULL AND pause IS NULL AND cancelling")
     elif query.status is not None:
         add("standing = ? AND pause IS NULL AND NOT cancelling", query.status)
+    _add_more(query, add)
     for name, value in query.attributes.items():
         add("EXISTS (SELECT 1 FROM json_each(attributes) WHERE key = ? AND value = ?)", name, value)
     if after is not None:
-        add("(created_at, tenant, id) < (?, ?, ?)", after.created_at, after.key.tenant, after.key.run)
+        add("(created_at, tenant, id) < (?, ?, ?)", *after.cursor)
     return " AND ".join(clauses), values
+
+
+def _add_more(query: Query, add: Callable[..., None]) -> None:
+    if query.workspace is not None:
+        add("workspace = ?", query.workspace)
+    if query.actor is not None:
+        add("actor = ?", query.actor)
+    if query.ended_after is not None:
+        add("ended_at >= ?", query.ended_after)
+    if query.ended_before is not None:
+        add("ended_at < ?", query.ended_before)
+    if query.standings:
+        add(f"standing IN ({', '.join('?' * len(query.standings))})", *query.standings)
+    if query.parked is not None:
+        parked = "ended_at IS NULL AND pause IS NOT NULL AND instr(pause, ?) <> 1"
+        add(parked if query.parked else f"NOT ({parked})", PAUSED)
+    if query.asks is not None:
+        asks = "instr(coalesce(waiting, ''), ?) > 0"
+        add(asks if query.asks else f"NOT ({asks})", ASKS)

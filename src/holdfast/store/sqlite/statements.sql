@@ -272,6 +272,15 @@ WHERE tenant = ? AND run = ? AND NOT done ORDER BY position;
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = ? AND run = ? ORDER BY position;
 
+-- name: is_noted
+SELECT 1 FROM audit WHERE tenant = ? AND id = ?;
+
+-- name: is_delivered
+SELECT 1 FROM deliveries WHERE tenant = ? AND run = ? AND message = ?;
+
+-- name: generation_of
+SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = ? AND id = ?;
+
 -- name: pause
 UPDATE runs SET pause = ?3, updated_at = ?4 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL;
 
@@ -312,6 +321,9 @@ DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
 
 -- name: prune_blob_uses
 DELETE FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
+
+-- name: counts
+SELECT tenant, status, count FROM run_counts WHERE count > 0 AND (?1 IS NULL OR tenant = ?1) ORDER BY tenant, status;
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

@@ -27,6 +27,7 @@ from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.identity import FileIdentity
+from holdfast.store.sqlite.operations import set_pause
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -314,11 +315,14 @@ class SqliteStore(SqliteGovernance):
         found = (row for digest in digests for row in self._read(SQL["code"], (tenant, digest)))
         return {row[0]: p.Code(*row) for row in found}
 
-    async def find(self, query: p.Query, limit: int, after: p.Run | None = None) -> list[p.Run]:
+    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         where, values = rows.conditions(query, after)
         order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
         sql = f"SELECT * FROM runs WHERE {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
         return [rows.run(row) for row in self._read(sql, (*values, limit))]
+
+    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+        return [p.RunCount(*row) for row in self._read(SQL["counts"], (tenant,))]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
@@ -333,19 +337,17 @@ class SqliteStore(SqliteGovernance):
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
         ((schema,),) = self._read("PRAGMA user_version")
         runs = dict(self._read(SQL["count_runs"]))
-        size = _size(self.path)
-        return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, size)
+        return p.Facts("sqlite", sqlite3.sqlite_version, schema, runs, inbox, work, blobs, _size(self.path))
 
     # -- operating -----------------------------------------------------------------------------------------------
 
     async def pause(self, key: p.Key, reason: str, now: int) -> bool:
         async with self._transaction() as connection:
-            return connection.execute(SQL["pause"], (*key, reason, now)).rowcount == 1
+            return set_pause(connection.cursor(), p.Pause(key, reason, now))
 
     async def unpause(self, key: p.Key, now: int) -> bool:
         async with self._transaction() as connection:
-            connection.execute(SQL["forget_declined"], key)
-            return connection.execute(SQL["unpause"], (*key, now)).rowcount == 1
+            return set_pause(connection.cursor(), p.Unpause(key, now))
 
     async def prune(self, ended_before: int, limit: int) -> int:
         async with self._transaction() as connection:

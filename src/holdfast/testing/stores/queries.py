@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
+    QUEUED,
     WAITING,
     WORKFLOW,
     advanced,
     begun,
+    commit,
+    ended,
     key,
     leased,
+    renewal,
     row,
     start,
     turn,
@@ -173,3 +179,63 @@ class Queries(Topic):
         first = await store.find(p.Query(workflow="odd"), 2)
         second = await store.find(p.Query(workflow="odd"), 2, first[-1])
         assert [[run.key.run for run in page] for page in (first, second)] == [["r5", "r3"], ["r1"]]
+
+    @on_fresh_store
+    async def test_runs_are_found_by_where_they_came_from_and_when_they_ended(self, store: p.Store) -> None:
+        """Workspace, actor, and the time of the end: from then on, and before then."""
+        for number, origin in enumerate((p.Origin("east", "ann"), p.Origin("west", "bob"))):
+            await begun(store, replace(start(f"run-{number}"), origin=origin))
+        await ended(store, "early", at=NOW + 10)
+        await ended(store, "late", at=NOW + 20)
+        assert await listed(store, p.Query(workspace="east")) == ["run-0"]
+        assert await listed(store, p.Query(actor="bob")) == ["run-1"]
+        assert await listed(store, p.Query(ended_after=NOW + 11)) == ["late"]
+        assert await listed(store, p.Query(ended_after=NOW + 20)) == ["late"]
+        assert await listed(store, p.Query(ended_before=NOW + 20)) == ["early"]
+
+    @on_fresh_store
+    async def test_parked_runs_and_runs_that_ask_are_found(self, store: p.Store) -> None:
+        """A pause that a person asked for is not parking; a wait for a task is told from others."""
+        for name in ("free", "paused", "parked"):
+            await begun(store, start(name))
+        await store.pause(key("paused"), p.PAUSED + ": lunch", NOW)
+        await store.pause(key("parked"), "nondeterminism: it differs", NOW)
+        asking = p.Projection("waiting", waiting='[{"kind":"invoke","name":"pay","position":1,"task":"t-1"}]')
+        await advanced(store, turn(await leased(store, "asking"), asking, release=True))
+        plain = p.Projection("waiting", waiting='[{"kind":"timer","name":"","position":1,"task":null}]')
+        await advanced(store, turn(await leased(store, "waiting"), plain, release=True))
+        assert await listed(store, p.Query(parked=True)) == ["parked"]
+        assert sorted(await listed(store, p.Query(parked=False))) == ["asking", "free", "paused", "waiting"]
+        assert await listed(store, p.Query(asks=True)) == ["asking"]
+        assert await listed(store, p.Query(asks=False, standings=("waiting",))) == ["waiting"]
+        assert sorted(await listed(store, p.Query(standings=("queued", "waiting"), parked=False, asks=False))) == [
+            "free",
+            "paused",
+            "waiting",
+        ]
+
+    @on_fresh_store
+    async def test_counts_are_what_lists_would_count(self, store: p.Store) -> None:
+        """After starts, turns, pauses, ends, new generations and pruning; of one tenant, or of all."""
+        await begun(store, start("queued"))
+        await begun(store, start("paused"))
+        await store.pause(key("paused"), "wait", NOW)
+        await begun(store, start("resumed"))
+        await store.pause(key("resumed"), "wait", NOW)
+        await store.unpause(key("resumed"), NOW)
+        await advanced(store, turn(await leased(store, "waiting"), WAITING, release=True))
+        await advanced(store, turn(await leased(store, "leaving"), p.Projection("running", cancelling=True)))
+        await begun(store, start("held up", projection=p.Projection("waiting", cancelling=True, pause="wait")))
+        await ended(store, "done")
+        await ended(store, "again")
+        assert isinstance(await commit(store, p.Renew(key("again"), 0, renewal(), QUEUED, NOW)), p.Renewed)
+        await ended(store, "gone", at=NOW - 100)
+        assert await store.prune(NOW - 50, 10) == 1
+        await begun(store, start("other", tenant="bolt"))
+        found = await store.counts()
+        totals: dict[tuple[str, p.Status], int] = {}
+        for run in await store.find(p.Query(), 100):
+            totals[run.key.tenant, run.status] = totals.get((run.key.tenant, run.status), 0) + 1
+        assert found == [p.RunCount(*place, totals[place]) for place in sorted(totals)]
+        assert await store.counts("bolt") == [p.RunCount("bolt", "queued", 1)]
+        assert await store.counts("nobody") == []

@@ -21,6 +21,7 @@ from holdfast.testing.stores.handovers import HandoverTopic
 from holdfast.testing.stores.inbox import Inbox
 from holdfast.testing.stores.leases import Leases
 from holdfast.testing.stores.opening import Opening
+from holdfast.testing.stores.operations import Operations
 from holdfast.testing.stores.pausing import Pausing
 from holdfast.testing.stores.programs import Programs
 from holdfast.testing.stores.queries import Queries
@@ -42,6 +43,7 @@ class StoreSuite(
     Programs,
     Inbox,
     Pausing,
+    Operations,
     QueuedWork,
     Generations,
     CheckpointTopic,
