@@ -20,6 +20,7 @@ from holdfast.errors import (
     RunFailed,
     RunParked,
     StepFailed,
+    TaskExpired,
     TerminalError,
 )
 from holdfast.gate.policy.policy import Policy
@@ -39,6 +40,7 @@ from holdfast.programs.function.calls import (
     uuid,
 )
 from holdfast.programs.function.decorators import step, workflow
+from holdfast.programs.function.forms import ask
 from holdfast.runs.birth import Trigger
 from holdfast.worker.performer import heartbeat, step_info
 from holdfast.worker.worker import WorkerOptions
@@ -65,10 +67,12 @@ __all__ = [
     "RunParked",
     "StepFailed",
     "SyncHoldfast",
+    "TaskExpired",
     "TerminalError",
     "Trigger",
     "WorkerOptions",
     "action",
+    "ask",
     "continue_as_new",
     "heartbeat",
     "join_set",

@@ -13,6 +13,7 @@ from holdfast.audit.notes import named
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import ACTION
@@ -146,7 +147,7 @@ class _Sorting:
                 self.abandon.append(request.promise_id)
             elif type(request) is Invoke and request.promise_id not in self._held.steps:
                 self.invoke.append(request)
-        elif request.kind == ACTION:
+        elif request.kind in (ACTION, FORM):
             self._pass(request)
         else:
             self.errands.append(_errand(self._held, request, self._now, self._digest_of))
@@ -276,6 +277,9 @@ def _told(held: Held, wait: Wait) -> Wait:
         return (
             wait if task is None else msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
         )
+    if wait.kind == FORM and held.gate is not None:
+        task = held.gate.forms.task_of(held.id.child(wait.position))
+        return wait if task is None else msgspec.structs.replace(wait, due=task.expires_at, task=task.id)
     if wait.kind != WORKFLOW:
         return wait
     return msgspec.structs.replace(wait, run=child_id(held.key.run, wait.position, held.lineage))

@@ -18,6 +18,7 @@ from holdfast.programs.function.actions import Action
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
 from holdfast.tasks.answers import is_about
+from holdfast.worker.gate.form_calls import FormCalls
 from holdfast.worker.performer import Call, Performance
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class Gatehouse:
         "cleared",
         "closings",
         "counted",
+        "forms",
         "keys",
         "looked",
         "looking",
@@ -156,6 +158,7 @@ class Gatehouse:
 
     def __init__(self, writes: int) -> None:
         self.writes = writes
+        self.forms = FormCalls()
         self.receipts: dict[PromiseId, p.ReceiptRow] = {}  # attempts of unknown outcome
         self.approvals: dict[PromiseId, p.TaskRow] = {}
         self.outcomes: dict[PromiseId, p.TaskRow] = {}
@@ -185,6 +188,9 @@ class Gatehouse:
             if before is None or before.token != receipt.token:  # of the same attempt more may be known here
                 self.receipts[promise] = receipt
         for task in tasks:
+            if task.kind == "form":
+                self.forms.learn(task)
+                continue
             known = self.approvals if task.kind == "approval" else self.outcomes
             promise = PromiseId(task.root).child(task.position)
             last = known.get(promise)
@@ -234,12 +240,12 @@ class Gatehouse:
     @property
     def busy(self) -> bool:
         """Whether something here must move on in this worker."""
-        return bool(self.cleared or self.meeting or self.looking or self.again)
+        return bool(self.cleared or self.meeting or self.looking or self.again or (self.forms and self.forms.is_busy))
 
     @property
     def restless(self) -> bool:
         """Whether something here wants a turn now; it may have come while the last one was being committed."""
-        return bool(self.again or self.closings)
+        return bool(self.again or self.closings or (self.forms and self.forms.is_restless))
 
     def task_of(self, promise: PromiseId) -> p.TaskRow | None:
         """The task that the call waits for."""
@@ -250,14 +256,15 @@ class Gatehouse:
         return None
 
     def is_expired(self, now: int) -> bool:
-        """Whether an open task's time is over."""
+        """Whether an open task's time is over, or time has something else to do to one."""
         expiry = self.next_expiry()
         return expiry is not None and expiry <= now
 
     def next_expiry(self) -> int | None:
-        """When the first open task expires."""
+        """When the first open task expires, or time does something else to it."""
+        form = self.forms.next_time() if self.forms else None
         if not self.approvals:
-            return None
+            return form
         # What is being looked up, or committed, is judged again when that is done.
         times = [
             task.expires_at
@@ -267,7 +274,7 @@ class Gatehouse:
             and promise not in self.looking
             and promise not in self.passing
         ]
-        return min(times, default=None)
+        return min(times if form is None else [*times, form], default=None)
 
     def forget(self, promise: PromiseId) -> None:
         """The call is settled."""

@@ -22,6 +22,7 @@ from holdfast.errors import StoreCorrupt
 from holdfast.gate import judgement as j
 from holdfast.gate.policy.policy import Policy
 from holdfast.gate.proposals import Proposal, RunFacts
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import ACTION
@@ -37,6 +38,7 @@ from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries, questions
 from holdfast.worker.gate.acts import Acts
+from holdfast.worker.gate.asker import Asker
 from holdfast.worker.gate.calls import Case, Clearance, Gatehouse, Passage, Ruled, is_of
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
@@ -64,6 +66,7 @@ class Governor:
         self._steps = steps
         self._settler = Settler(store, clock)
         self.acts = Acts(store, committer, clock, self._settler)
+        self._asker = Asker(store, self._settler)
         self._attempts = itertools.count(1)
 
     def stand_on(self, floor: Floor) -> None:
@@ -75,9 +78,12 @@ class Governor:
     def due(self, held: Held, now: int) -> list[Request]:
         """The calls to be judged once more: answered, or their task has expired; and those that nobody waits for."""
         gate = held.gate
-        if gate is None or not (gate.is_involved or held.live.ended):
+        if gate is None:
             return []
-        left = self._left(held, gate)
+        forms = self._asker.due(held, now) if gate.forms else []
+        if not (gate.is_involved or held.live.ended):
+            return forms
+        left = [*forms, *self._left(held, gate)]
         if held.live.ended:
             return left
         for promise, task in gate.approvals.items():
@@ -113,6 +119,8 @@ class Governor:
         promise = request.promise_id
         if held.live.ended:  # nobody would wait for it
             return None
+        if request.kind == FORM:
+            return self._asker.judge(held, request, now)
         if promise in gate.cleared or promise in gate.meeting or promise in gate.passing or promise in gate.looking:
             return None
         if (problem := gate.refuted.pop(promise, None)) is not None:
@@ -366,6 +374,8 @@ class Governor:
         gate = held.gate
         if gate is None:
             return None
+        if promise in gate.forms.calls:
+            return self._asker.abandon(held, promise, now)
         withdrawn = questions.withdrawn(gate, promise, now)
         receipt, clearance = gate.receipts.get(promise), gate.cleared.get(promise)
         gate.forget(promise)

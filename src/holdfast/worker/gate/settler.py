@@ -101,6 +101,10 @@ class Settler:
         gate.again[promise] = request
         self.floor.stir(held)
 
+    def stir(self, held: Held) -> None:
+        """Something about the run has changed: it gets a turn."""
+        self.floor.stir(held)
+
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let it run beside."""
         task = asyncio.get_running_loop().create_task(work)
