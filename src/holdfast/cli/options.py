@@ -51,7 +51,9 @@ steered_by = click.option(
     "--as", "who", default=operator, metavar="NAME", help="Who does it: kept in the audit. By default the user's name."
 )
 why = click.option("--reason", default="", metavar="TEXT", help="Why: kept in the audit.")
-_answered_by = click.option("--as", "who", required=True, metavar="NAME", help="Who answers: kept in the audit.")
+_answered_by = click.option(
+    "--as", "--by", "who", required=True, metavar="NAME", help="Who answers: kept in the audit."
+)
 
 
 def store(function: F) -> F:

@@ -126,7 +126,7 @@ def move(task: TaskRow, word: str, **fields: Any) -> TaskRow:
         if not TRANSITIONS[state]:
             raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
         raise InvalidRequest(f"task {task.id} is {state}: it cannot be {word}")
-    status: TaskStatus = "requested" if following == "offered" or following == "owned" else following  # noqa: PLR1714
+    status: TaskStatus = "requested" if following == "offered" or following == "owned" else following
     if following == "offered":
         fields = {"owner": None, "delegated_to": None, **fields} if state == "owned" or word == ONE_OF_TWO else fields
     return msgspec.structs.replace(task, version=task.version + 1, status=status, **fields)

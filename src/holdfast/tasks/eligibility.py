@@ -6,7 +6,8 @@
 - Whoever is excluded may neither answer nor be given the task, by whatever way.
 - Where the tier is high, whoever started the run can neither approve it nor say what became of it; so where nobody
   knows who that was, nobody can.
-- One person may have a task: they claimed it, were assigned it, or it was delegated to them. Then they alone may answer.
+- One person may have a task: they claimed it, were assigned it, or it was delegated to them. They alone
+  may answer it then.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def check_answer(task: TaskRow, value: Any) -> None:
 
 def problems(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
     """What does not fit, each with its JSON pointer (empty for the whole), in the order of their places."""
-    import jsonschema_rs  # noqa: PLC0415  # only where a form is answered
+    import jsonschema_rs  # only where a form is answered
 
     validator = jsonschema_rs.validator_for(schema, retriever=_no_retriever, validate_formats=True)
     found = [(_pointer(error.instance_path), error.message) for error in validator.iter_errors(value)]
@@ -43,7 +43,7 @@ def problems(schema: dict[str, Any], value: Any) -> list[tuple[str, str]]:
 
 def check_form(schema: dict[str, Any]) -> None:
     """Raises InvalidRequest where it is no JSON Schema that answers could be held against."""
-    import jsonschema_rs  # noqa: PLC0415  # only where a form is asked
+    import jsonschema_rs  # only where a form is asked
 
     try:
         jsonschema_rs.validator_for(schema, retriever=_no_retriever)

@@ -1,7 +1,7 @@
 """What time does to an open task: people are reminded, others may answer too when it is overdue, and it expires.
 
-Times are counted from when the task was asked. A reminder and an escalation are changes of the task, noted in the audit;
-they decide nothing. Reminders that were missed together, because nobody was there, are one.
+Times are counted from when the task was asked. A reminder and an escalation are changes of the task, noted in the
+audit; they decide nothing. Reminders that were missed together, because nobody was there, are one.
 """
 
 from __future__ import annotations

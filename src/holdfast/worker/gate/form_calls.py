@@ -1,7 +1,7 @@
 """A run's forms, while this worker leases it: one object per call, with its state.
 
 ``TRANSITIONS`` is the law: a state and what happens, the next state. A call is judged only while it ``waits``. What
-needs the store's answer, a change by time or a look at the audit, has a state of its own, so that nothing is done twice.
+needs the store's answer, a change by time or a look at the audit, has a state of its own: nothing is done twice.
 """
 
 from __future__ import annotations
