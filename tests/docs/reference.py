@@ -30,6 +30,7 @@ SECTIONS: dict[str, list[str]] = {
     "Definitions": ["step", "workflow", "RetryPolicy"],
     "In a workflow": [
         "receive",
+        "ask",
         "send",
         "spawn",
         "join_set",

@@ -51,9 +51,7 @@ steered_by = click.option(
     "--as", "who", default=operator, metavar="NAME", help="Who does it: kept in the audit. By default the user's name."
 )
 why = click.option("--reason", default="", metavar="TEXT", help="Why: kept in the audit.")
-_answered_by = click.option(
-    "--as", "--by", "who", required=True, metavar="NAME", help="Who answers: kept in the audit."
-)
+_answered_by = click.option("--as", "who", required=True, metavar="NAME", help="Who answers: kept in the audit.")
 
 
 def store(function: F) -> F:
@@ -73,6 +71,12 @@ def tenant(function: F) -> F:
 def answer(function: F) -> F:
     """What a person's answer always has: who gives it, why, and which store and tenant it is for."""
     return _answered_by(why(_tenant(store(function))))
+
+
+def done_by(function: F) -> F:
+    """As ``answer``, for what is done to a task of any subject: ``--by`` is what the client calls it."""
+    who = click.option("--by", "--as", "who", required=True, metavar="NAME", help="Who does it: kept in the audit.")
+    return who(why(_tenant(store(function))))
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only

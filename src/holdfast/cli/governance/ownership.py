@@ -23,7 +23,7 @@ to_group = click.option(
 @click.argument("id")
 @click.option("--answer", "text", required=True, metavar="JSON", help="The answer: what the form asks for, as JSON.")
 @in_group
-@options.answer
+@options.done_by
 def complete(
     id: str,
     text: str,
@@ -47,7 +47,7 @@ def complete(
 @click.command()
 @click.argument("id")
 @in_group
-@options.answer
+@options.done_by
 def claim(
     id: str, groups: tuple[str, ...], who: str, reason: str, tenant: str, store: str | None, as_json: bool
 ) -> None:
@@ -57,7 +57,7 @@ def claim(
 
 @click.command()
 @click.argument("id")
-@options.answer
+@options.done_by
 def release(id: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Give task ID back: all its candidates may answer again."""
     say(store, lambda all_: all_.release(id, by=who, reason=reason, tenant=tenant), "release", as_json)
@@ -67,7 +67,7 @@ def release(id: str, who: str, reason: str, tenant: str, store: str | None, as_j
 @click.argument("id")
 @to_person
 @to_group
-@options.answer
+@options.done_by
 def assign(
     id: str,
     to: str,
@@ -92,7 +92,7 @@ def assign(
 @to_person
 @in_group
 @to_group
-@options.answer
+@options.done_by
 def delegate(
     id: str,
     to: str,
