@@ -48,7 +48,7 @@ def check_form(schema: dict[str, Any]) -> None:
     try:
         jsonschema_rs.validator_for(schema, retriever=_no_retriever)
     except (ValueError, TypeError) as error:
-        raise InvalidRequest(f"the form is no JSON Schema: {error}") from error
+        raise InvalidRequest(f"the form is no JSON Schema: {str(error).splitlines()[0]}") from error
 
 
 def _pointer(path: list[str | int]) -> str:

@@ -139,6 +139,15 @@ async def stuck() -> str:
     return (await ask("nobody", Review, candidates=["ann"], exclude=["Ann"])).decision
 
 
-ALL = (review, anyone, plain, strict, patient, gathering, hurried, rounds, failing, stuck)
+class Odd(pydantic.BaseModel):
+    text: str = pydantic.Field(json_schema_extra={"pattern": "("})
+
+
+@workflow(name="forms.odd")
+async def odd() -> str:
+    return (await ask("it has no form", Odd)).text
+
+
+ALL = (review, anyone, plain, strict, patient, gathering, hurried, rounds, failing, stuck, odd)
 
 __all__ = ["ALL", "UNDONE", "StepFailed"]

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import cbor2
 import pytest
+from msgspec.structs import replace
 
-from holdfast import Holdfast, RunCancelled, RunFailed
+from holdfast import Holdfast, RunCancelled, RunFailed, verify_evidence
 from holdfast.audit import records as r
 from holdfast.errors import InvalidAnswer, TaskClosed, TaskForbidden
 from holdfast.store import protocol as p
@@ -19,6 +20,7 @@ from tests.unit.worker.asking_people import (
     failing,
     gathering,
     hurried,
+    odd,
     patient,
     plain,
     review,
@@ -26,7 +28,7 @@ from tests.unit.worker.asking_people import (
     strict,
     stuck,
 )
-from tests.unit.worker.ground import Ground, asked, kill, rested, told
+from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, rested, told
 
 
 @pytest.fixture(autouse=True)
@@ -388,3 +390,35 @@ def test_a_form_that_nobody_may_answer_is_seen(ground: Ground) -> None:
             assert "nobody of them may" in await run.explain()
 
     ground.play(main)
+
+
+def test_a_type_that_cannot_be_a_form_parks_the_run(ground: Ground) -> None:
+    """Its author must act, and nobody is asked what nobody could answer."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL) as app:
+            run = await app.start(odd, id="one")
+            while (pause := (await run.info()).pause) is None:
+                await app.changed(0.05)
+            assert "cannot be a form" in pause
+            assert [task async for task in app.tasks.list(status=None)] == []
+
+    ground.play(main)
+
+
+def test_evidence_says_that_a_person_answered_what_the_run_went_on_with(virtual: Ground) -> None:
+    """A run with a form is governed: its bundle has the entry of the answer."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(*ALL, options=replace(OPTIONS, evidence=True)) as app:
+            run = await app.start(review, "fred", id="one")
+            task = await asked(app, "one")
+            await app.tasks.complete(task.id, {"decision": "pay"}, by="ann", groups=["claims"])
+            assert await run.result() == ["pay", 0]
+            assert (await run.info()).governed
+            bundle = await run.evidence(anew=True)
+        claims = {claim.about: claim for claim in verify_evidence(bundle.data).claims}
+        assert claims["forms"].state == "consistent"
+        assert "all forms (1) gave what a person answered" in claims["forms"].text
+
+    virtual.play(main)

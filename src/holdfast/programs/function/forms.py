@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import cbor2
@@ -21,6 +22,7 @@ from holdfast.programs.function.decorators import current
 from holdfast.programs.function.values import encode, read_foreign
 from holdfast.store.governance import Escalation
 from holdfast.tasks import questions
+from holdfast.tasks.forms import check_form
 
 T = TypeVar("T")
 
@@ -69,11 +71,13 @@ async def ask(
             question = msgspec.structs.replace(question, problem=str(error))
 
 
+@lru_cache(maxsize=512)
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a type. Raises InvalidFunction where it has none."""
+    """The JSON Schema of a type, not to be changed. Raises InvalidFunction where answers cannot be held against it."""
     own = getattr(kind, "model_json_schema", None)
     try:
         schema: dict[str, Any] = own() if callable(own) else msgspec.json.schema(kind)
+        check_form(schema)
     except Exception as error:
         raise InvalidFunction(
             f"{kind!r} cannot be a form ({error}): use a msgspec.Struct, a dataclass or a pydantic model of plain data."
