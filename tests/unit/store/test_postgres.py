@@ -303,6 +303,8 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
             assert await seal(store, first, [entry.sequence])
         other = await connect(url)
         await other.execute("ALTER TABLE work DROP COLUMN claims")
+        for column in ("kind", "owner", "due_at"):
+            await other.execute(f"ALTER TABLE tasks DROP COLUMN {column}")
         await other.execute("DROP TABLE declined")
         await other.execute("ALTER TABLE blocks DROP COLUMN form")
         await other.execute("DROP INDEX blocks_first")

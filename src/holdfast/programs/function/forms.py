@@ -51,8 +51,9 @@ async def ask(
     loop, program = current("ask()")
     if not title.strip() or len(title) > 200:
         raise InvalidRequest(f"ask() needs a title of 1 to 200 characters, not {title!r:.60}")
+    typed: Any = kind
     question = questions.Question(
-        schema_of(kind),
+        schema_of(typed),
         _names(candidates, "candidates"),
         _names(groups, "groups"),
         _names(exclude, "exclude"),
