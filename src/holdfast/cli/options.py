@@ -75,7 +75,7 @@ def answer(function: F) -> F:
 
 def done_by(function: F) -> F:
     """As ``answer``, for what is done to a task of any subject: ``--by`` is what the client calls it."""
-    who = click.option("--by", "--as", "who", required=True, metavar="NAME", help="Who does it: kept in the audit.")
+    who = click.option("--as", "--by", "who", required=True, metavar="NAME", help="Who does it: kept in the audit.")
     return who(why(_tenant(store(function))))
 
 
