@@ -22,6 +22,7 @@ from holdfast.errors import (
     RunFailed,
     RunParked,
     StepFailed,
+    TaskExpired,
     TerminalError,
 )
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         uuid,
     )
     from holdfast.programs.function.decorators import step, workflow
+    from holdfast.programs.function.forms import ask
     from holdfast.programs.function.inline_steps import perform
     from holdfast.runs.birth import Trigger
     from holdfast.worker.performer import heartbeat, step_info
@@ -66,6 +68,7 @@ _HOMES = {
     "Trigger": "holdfast.runs.birth",
     "WorkerOptions": "holdfast.worker.worker",
     "action": "holdfast.programs.function.actions",
+    "ask": "holdfast.programs.function.forms",
     "continue_as_new": "holdfast.programs.function.calls",
     "heartbeat": "holdfast.worker.performer",
     "join_set": "holdfast.programs.function.calls",
@@ -107,10 +110,12 @@ __all__ = [
     "RunParked",
     "StepFailed",
     "SyncHoldfast",
+    "TaskExpired",
     "TerminalError",
     "Trigger",
     "WorkerOptions",
     "action",
+    "ask",
     "continue_as_new",
     "heartbeat",
     "join_set",

@@ -20,10 +20,12 @@ The tree is split by who must act::
     │   ├── ActionDenied             policy, a cap or the allowlist said no
     │   ├── ApprovalRejected         a person said no
     │   └── ApprovalExpired          nobody said anything in time
+    ├── TaskExpired              nobody answered a form in time; raised inside workflows
     ├── OutcomeUnknown           raised by an action: it cannot tell whether the act was done
     ├── CallerError              the call, or its arguments, must change
     │   ├── InvalidRequest           an argument is out of range or malformed
-    │   │   └── InvalidArguments         a workflow cannot be called with these arguments
+    │   │   ├── InvalidArguments         a workflow cannot be called with these arguments
+    │   │   └── InvalidAnswer            an answer does not fit its form
     │   ├── RunNotFound              no run of that id in that tenant
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
@@ -201,6 +203,13 @@ class ApprovalExpired(GateError):
     code = "approval_expired"
 
 
+class TaskExpired(HoldfastError, TimeoutError):
+    """Nobody answered a form in time. Raised inside workflows; ``except TimeoutError`` catches it as well."""
+
+    code = "task_expired"
+    http_status = 504
+
+
 class OutcomeUnknown(HoldfastError):
     """Raised by an action that cannot tell whether its act was done: it is not repeated unless that is safe."""
 
@@ -224,6 +233,20 @@ class InvalidArguments(InvalidRequest, TypeError):
     """A workflow cannot be called with these arguments: the message says which one does not fit, and what does."""
 
     code = "invalid_arguments"
+
+
+class InvalidAnswer(InvalidRequest):
+    """An answer does not fit the form of its task, which stays open: mend what ``problems`` names and answer again.
+
+    Each problem is the place, a JSON pointer (empty for the whole answer), and what is wrong there.
+    """
+
+    code = "invalid_answer"
+    http_status = 422
+
+    def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class RunNotFound(CallerError):

@@ -31,6 +31,7 @@ SECTIONS: dict[str, list[str]] = {
     "In a workflow": [
         "perform",
         "receive",
+        "ask",
         "send",
         "spawn",
         "join_set",

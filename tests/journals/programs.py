@@ -7,12 +7,16 @@ here would prove nothing any more about the journals that users have.
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any, Final
+
+import msgspec
 
 from holdfast import (
     RetryPolicy,
     StepFailed,
     TerminalError,
+    ask,
     continue_as_new,
     join_set,
     now,
@@ -191,6 +195,28 @@ async def approval() -> str:
         pass
     first, second = await asyncio.gather(receive("decision", bool), receive("reason", str))
     return f"{first}: {second}"
+
+
+class Review(msgspec.Struct):
+    decision: str
+    amount: int = 0
+
+
+@workflow(name="golden.forms")
+async def forms() -> list[Any]:
+    """A form that is answered, one that expires, and one that nobody waits for any more."""
+    show = {"total": 12, "lines": ["a", "b"]}
+    review = await ask("review claim", Review, groups=["claims"], show=show, exclude=["fred"], due=timedelta(hours=1))
+    try:
+        await ask("hurry", Review, candidates=["ann"], expire=timedelta(seconds=5))
+    except TimeoutError as error:
+        expired = type(error).__name__
+    try:
+        async with asyncio.timeout(5):
+            await ask("in vain", Review)
+    except TimeoutError:
+        pass
+    return [review.decision, review.amount, expired]
 
 
 @workflow(name="golden.entropy")

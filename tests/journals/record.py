@@ -37,7 +37,7 @@ from tests.journals.golden import FOLDER, Golden, GoldenSegment, listing, status
 Scenario = Callable[[Holdfast], Awaitable[RunHandle[Any]]]
 
 SCENARIOS: Final[dict[str, Scenario]] = {}
-OPTIONS: Final = WorkerOptions(retention_days=None, lease_seconds=3600.0)
+OPTIONS: Final = WorkerOptions(retention_days=None, lease_seconds=3600.0, evidence=False)
 
 
 def scenario(play: Scenario) -> Scenario:
@@ -95,6 +95,16 @@ async def signals(app: Holdfast) -> RunHandle[Any]:
     await handle.signal("early", "two")
     await asyncio.sleep(30)
     await handle.signal("late", [3, None, 4.5])
+    await over(handle)
+    return handle
+
+
+@scenario
+async def forms(app: Holdfast) -> RunHandle[Any]:
+    """People are asked: one answers, one does not, one need not."""
+    handle = await app.start(g.forms, id="golden")
+    (task,) = [task async for task in app.tasks.list()]
+    await app.tasks.complete(task.id, {"decision": "pay", "amount": 3}, by="ann", groups=["claims"])
     await over(handle)
     return handle
 

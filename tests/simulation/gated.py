@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import timedelta
 from typing import Any, Final, Protocol
 
 import cbor2
 import msgspec
 
-from holdfast import DidNotHappen, Happened, Receipt, RetryPolicy, StepFailed, action
+from holdfast import DidNotHappen, Happened, Receipt, RetryPolicy, StepFailed, action, ask
 from holdfast.programs.function.actions import Action
 from holdfast.programs.function.values import encode
 from tests.laws.programs import world
@@ -141,8 +142,17 @@ LANES: Final = ("free", "free", "free", "free", "asked", "brief", "pair", "high"
 SHARED: Final = ("gate.shared", "gate.put", "gate.probed", "gate.share")
 
 
+FORM: Final = "form"
+
+
+class Said(msgspec.Struct, forbid_unknown_fields=True):
+    """What people answer to a form."""
+
+    word: str
+
+
 class Gated(msgspec.Struct, frozen=True, tag="gated"):
-    """An action. Unless it is ``bare`` the run lives on when it fails."""
+    """An action, or a form that people are asked to fill in. Unless it is ``bare`` the run lives on when it fails."""
 
     action: str
     name: str
@@ -189,6 +199,8 @@ async def _play_either(part: Instead) -> Any:
 
 async def _play_one(part: Gated) -> Any:
     try:
+        if part.action == FORM:
+            return await _ask(part)
         chosen = ACTIONS.get(part.action) or TAKEN_BACK[part.action]
         return await chosen(part.name, part.lane, part.manner)
     except StepFailed as error:
@@ -197,13 +209,29 @@ async def _play_one(part: Gated) -> Any:
         return type(error).__name__
 
 
+async def _ask(part: Gated) -> str:
+    """The lane decides who may answer, and by when."""
+    said = await ask(
+        part.name,
+        Said,
+        show={"lane": part.lane},
+        candidates=["ann"] if part.lane == "pair" else [],
+        exclude=["bob"] if part.lane == "high" else [],
+        remind=[timedelta(seconds=1), timedelta(seconds=2)],
+        due=timedelta(seconds=4),
+        escalate={"candidates": ["cy", "dan"]},
+        expire=timedelta(seconds=3 if part.lane == "brief" else 60),
+    )
+    return said.word
+
+
 class GatedPlanner:
     """Plans acts from a source of randomness. Names are few where runs share them, so that they meet."""
 
     def __init__(self, source: random.Random, prefix: str, *, steered: bool = False) -> None:
         self._source = source
         self._prefix = prefix
-        self._actions = [*ACTIONS, *TAKEN_BACK, *TAKEN_BACK] if steered else list(ACTIONS)
+        self._actions = [*ACTIONS, FORM, *TAKEN_BACK, *TAKEN_BACK] if steered else [*ACTIONS, FORM]
         self._bare = 0.3 if steered else 0.15
         self._manners = STEERED_MANNERS if steered else MANNERS
         self._steered = steered

@@ -37,7 +37,7 @@ class People:
 
     async def _meddle(self, task: p.TaskRow) -> None:
         """Say something, at times twice."""
-        who = task.delegated_to or self._source.choice(NAMES)
+        who = task.delegated_to or task.owner or self._source.choice(NAMES)
         for _ in range(self._source.choice((1, 1, 1, 2))):
             await self._try(self._app_says(task, who))
             await asyncio.sleep(0.001)  # nobody says two things at the same moment
@@ -53,6 +53,8 @@ class People:
         roll = self._source.random()
         if task.kind == "outcome":
             await self._tell(app, task, who, roll)
+        elif task.kind == "form":
+            await self._fill_in(app, task, who, roll)
         elif roll < 0.65:
             await app.tasks.approve(task.id, by=who, tenant=task.tenant)
             self._reached("approved")
@@ -62,6 +64,25 @@ class People:
         else:
             await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES), tenant=task.tenant)
             self._reached("delegated")
+
+    async def _fill_in(self, app: Holdfast, task: p.TaskRow, who: str, roll: float) -> None:
+        """Mostly an answer that fits; or the task goes from hand to hand."""
+        tasks, tenant = app.tasks, task.tenant
+        if roll < 0.5:
+            await tasks.complete(task.id, {"word": who}, by=who, tenant=tenant)
+            self._reached("completed")
+        elif roll < 0.6:
+            await tasks.complete(task.id, {"word": 1}, by=who, tenant=tenant)
+        elif roll < 0.75:
+            await tasks.claim(task.id, by=who, tenant=tenant)
+            self._reached("claimed")
+        elif roll < 0.85:
+            await tasks.release(task.id, by=who, tenant=tenant)
+            self._reached("released")
+        else:
+            give = tasks.assign if roll < 0.92 else tasks.delegate
+            await give(task.id, by=who, to=self._source.choice(NAMES), tenant=tenant)
+            self._reached("given away")
 
     async def _tell(self, app: Holdfast, task: p.TaskRow, who: str, roll: float) -> None:
         """What the person knows is mostly true."""
@@ -85,9 +106,12 @@ class People:
         """Answer whatever is open, so that every run can end."""
         tasks = self._simulation.client.tasks
         async for task in tasks.list():
-            helpers = (task.delegated_to,) if task.delegated_to else NAMES
+            holder = task.delegated_to or task.owner
+            helpers = (holder,) if holder else NAMES
             for who in helpers:
-                if task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
+                if task.kind == "form":
+                    await self._try(tasks.complete(task.id, {"word": who}, by=who, tenant=task.tenant))
+                elif task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
                     await self._try(tasks.reject(task.id, by=who, tenant=task.tenant))
                 elif task.kind == "outcome":
                     await self._try(self._tell(self._simulation.client, task, who, self._source.random()))

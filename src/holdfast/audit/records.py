@@ -55,9 +55,9 @@ class Asked(msgspec.Struct, frozen=True, gc=False, tag="approval", tag_field="ki
     run: str
     promise: str
     task: str
-    subject: str  # approval, or outcome
+    subject: str  # approval, outcome, or form
     status: str
-    verdict: str  # requested, approved, rejected, delegated, expired, cancelled, superseded, happened, did not happen
+    verdict: str  # requested, or a word of ``tasks.answers``
     proposal: str
     tier: str
     two_person: bool
@@ -66,7 +66,10 @@ class Asked(msgspec.Struct, frozen=True, gc=False, tag="approval", tag_field="ki
     delegated_to: str | None = None
     expires_at: int | None = None
     terms: str = ""  # where it was made: the hash of what is asked, of whom, and by which rule
-    answer: Metadata | None = None  # what a person said that the act gave
+    answer: Metadata | None = None  # what a person said that the act gave, or filled a form in with
+    owner: str | None = None  # who has claimed it, or was assigned it
+    form: Metadata | None = None  # of a form: what was asked, and what was shown to whoever answered
+    shown: Metadata | None = None
 
 
 class Receipted(msgspec.Struct, frozen=True, gc=False, tag="receipt", tag_field="kind", omit_defaults=True):

@@ -73,6 +73,12 @@ def answer(function: F) -> F:
     return _answered_by(why(_tenant(store(function))))
 
 
+def done_by(function: F) -> F:
+    """As ``answer``, for what is done to a task of any subject: ``--by`` is what the client calls it."""
+    who = click.option("--as", "--by", "who", required=True, metavar="NAME", help="Who does it: kept in the audit.")
+    return who(why(_tenant(store(function))))
+
+
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     """``90s``, ``15m``, ``36h``, ``30d``, ``2w``, or several together: ``1d12h``. Gives seconds."""
 

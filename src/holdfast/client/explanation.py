@@ -8,12 +8,13 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from holdfast.errors import StoreCorrupt
+from holdfast.journal.forms import FORM
 from holdfast.kernel.execution import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.times import length, moment, when
 from holdfast.store.protocol import ENDED, FUNCTION, Run, Store, TaskRow, WorkerRow
-from holdfast.tasks.answers import approvers, is_barred
+from holdfast.tasks.eligibility import approvers, candidates_of, groups_of, holder_of, is_barred, is_unanswerable
 
 
 async def explain(store: Store, run: Run, now: int) -> str:
@@ -108,6 +109,8 @@ async def _tell(store: Store, run: Run, wait: Wait, tasks: Mapping[str, TaskRow]
             task, look = tasks.get(wait.task or ""), _command(run, "tasks", "show", wait.task or "")
             who = "a person" if task is None else _who(task)
             return f"{who} to say what became of {wait.name} (`{look}` tells what is known)"
+        case kind if kind == FORM:
+            return _form(run, wait, tasks.get(wait.task or ""), now)
         case kind:
             return await readable_kind(kind).explain(store, run, wait, now)
 
@@ -118,11 +121,20 @@ def _approval(run: Run, wait: Wait, task: TaskRow | None, now: int) -> str:
     return f"{who} to approve {wait.name}{until} (`{_command(run, 'approve', wait.task or '', '--as', 'NAME')}`)"
 
 
+def _form(run: Run, wait: Wait, task: TaskRow | None, now: int) -> str:
+    who = "a person" if task is None else _who(task)
+    until = "" if wait.due is None else f" before {when(wait.due, now)}"
+    answer = _command(run, "tasks", "complete", wait.task or "", "--answer", "JSON", "--by", "NAME")
+    return f"{who} to answer {wait.name!r}{until} (`{answer}`)"
+
+
 def _who(task: TaskRow) -> str:
     """Who may approve it: nobody who has already, nor, where the tier is high, whoever started the run."""
     approved = approvers(task)
     barred = task.starter if task.starter is not None and is_barred(task, task.starter) else None
-    candidates = task.candidates if task.delegated_to is None else (task.delegated_to,)
+    holder = holder_of(task)
+    asked = (*candidates_of(task), *(f"somebody of group {group}" for group in groups_of(task)))
+    candidates = asked if holder is None else (holder,)
     left = [each for each in candidates if each != barred and each not in approved]
     notes = []
     who = " or ".join(left) or "a person"
@@ -134,6 +146,10 @@ def _who(task: TaskRow) -> str:
         notes.append(f"not {barred}, who started the run")
     if candidates and not left:
         notes.append("and nobody else is a candidate")
+    elif is_unanswerable(task) and task.starter is not None:
+        notes.append("and nobody of them may: they are excluded")
+    elif task.excluded:
+        notes.append(f"not {', '.join(task.excluded)}")
     return who + (f" ({'; '.join(notes)})" if notes else "")
 
 

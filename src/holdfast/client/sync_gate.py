@@ -29,9 +29,13 @@ class SyncTasks:
         tenant: str | None = None,
         status: p.TaskStatus | None = "requested",
         run: str | None = None,
+        kind: p.TaskKind | None = None,
+        owner: str | None = None,
         limit: int | None = None,
     ) -> Iterator[p.TaskRow]:
-        return self._loop.each(self._tasks.list(tenant=tenant, status=status, run=run, limit=limit))
+        return self._loop.each(
+            self._tasks.list(tenant=tenant, status=status, run=run, kind=kind, owner=owner, limit=limit)
+        )
 
     def get(self, id: str, *, tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.get(id, tenant=tenant))
@@ -42,8 +46,52 @@ class SyncTasks:
     def reject(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
         return self._loop.call(self._tasks.reject(id, by=by, reason=reason, tenant=tenant))
 
-    def delegate(self, id: str, *, by: str, to: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
-        return self._loop.call(self._tasks.delegate(id, by=by, to=to, reason=reason, tenant=tenant))
+    def complete(
+        self,
+        id: str,
+        answer: Any,
+        *,
+        by: str,
+        groups: Sequence[str] = (),
+        reason: str = "",
+        tenant: str = DEFAULT_TENANT,
+    ) -> p.TaskRow:
+        return self._loop.call(self._tasks.complete(id, answer, by=by, groups=groups, reason=reason, tenant=tenant))
+
+    def claim(
+        self, id: str, *, by: str, groups: Sequence[str] = (), reason: str = "", tenant: str = DEFAULT_TENANT
+    ) -> p.TaskRow:
+        return self._loop.call(self._tasks.claim(id, by=by, groups=groups, reason=reason, tenant=tenant))
+
+    def release(self, id: str, *, by: str, reason: str = "", tenant: str = DEFAULT_TENANT) -> p.TaskRow:
+        return self._loop.call(self._tasks.release(id, by=by, reason=reason, tenant=tenant))
+
+    def assign(
+        self,
+        id: str,
+        *,
+        by: str,
+        to: str,
+        to_groups: Sequence[str] = (),
+        reason: str = "",
+        tenant: str = DEFAULT_TENANT,
+    ) -> p.TaskRow:
+        return self._loop.call(self._tasks.assign(id, by=by, to=to, to_groups=to_groups, reason=reason, tenant=tenant))
+
+    def delegate(
+        self,
+        id: str,
+        *,
+        by: str,
+        to: str,
+        groups: Sequence[str] = (),
+        to_groups: Sequence[str] = (),
+        reason: str = "",
+        tenant: str = DEFAULT_TENANT,
+    ) -> p.TaskRow:
+        return self._loop.call(
+            self._tasks.delegate(id, by=by, to=to, groups=groups, to_groups=to_groups, reason=reason, tenant=tenant)
+        )
 
     def happened(
         self, id: str, *, by: str, result: Any = None, reason: str = "", tenant: str = DEFAULT_TENANT

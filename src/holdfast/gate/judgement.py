@@ -14,7 +14,8 @@ import msgspec
 from holdfast.gate.policy.policy import Approval, Policy, Ruling
 from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.store.governance import ReceiptRow, TaskRow
-from holdfast.tasks.answers import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, approvers, is_about, is_expired, verdict_of
+from holdfast.tasks.answers import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, is_about, is_expired, verdict_of
+from holdfast.tasks.eligibility import approvers
 
 NO_STARTER: Final = (
     "whoever started the run must not approve it, and nobody knows who that was: start the run with actor="

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.gate.call import MOVING, Call, CallEvent, CallState, next_state
+from holdfast.gate.form_calls import FormCalls
 from holdfast.journal.promise import PromiseId
 from holdfast.store.governance import CloseReceipt, Note, ReceiptRow, TaskRow
 
@@ -14,11 +15,12 @@ Closing = CloseReceipt | Note
 class RunCalls:
     """One run's side of the gate, while a worker leases it. ``writes`` is how many of its writes are counted."""
 
-    __slots__ = ("_counts", "calls", "closings", "writes")
+    __slots__ = ("_counts", "calls", "closings", "forms", "writes")
 
     def __init__(self, writes: int) -> None:
         self.writes = writes
         self.calls: dict[PromiseId, Call] = {}
+        self.forms = FormCalls()
         self.closings: list[Closing] = []  # what the next commit must carry
         self._counts: dict[CallState, int] = {}  # calls by state: a run may have thousands, and every turn asks
 
@@ -59,7 +61,10 @@ class RunCalls:
         for receipt in receipts:
             self.call(PromiseId(receipt.root).child(receipt.position)).learn_receipt(receipt)
         for task in tasks:
-            self.call(PromiseId(task.root).child(task.position)).learn_task(task)
+            if task.kind == "form":
+                self.forms.learn(task)
+            else:
+                self.call(PromiseId(task.root).child(task.position)).learn_task(task)
 
     def _in(self, *states: CallState) -> int:
         return sum(self._counts.get(state, 0) for state in states)
@@ -73,17 +78,21 @@ class RunCalls:
     @property
     def is_moving(self) -> bool:
         """Whether something here must move on in this worker."""
-        return any(self._counts.get(state) for state in MOVING)
+        return any(self._counts.get(state) for state in MOVING) or (bool(self.forms) and self.forms.is_busy)
 
     @property
     def wants_turn(self) -> bool:
         """Whether something here wants a turn now; it may have come while the last one was being committed."""
-        return bool(self.closings or self._counts.get("due"))
+        return bool(self.closings or self._counts.get("due") or (self.forms and self.forms.is_restless))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def next_expiry(self) -> int | None:
-        """When the first open task expires. What is being looked up is judged again when that is done."""
+        """When the first open task expires, or time does something else to a form.
+
+        What is being looked up is judged again when that is done.
+        """
+        form = self.forms.next_time() if self.forms else None
         times = [
             call.approval.expires_at
             for call in self.resting()
@@ -92,7 +101,7 @@ class RunCalls:
             and call.approval.expires_at is not None
             and call.state != "checking"
         ]
-        return min(times, default=None)
+        return min(times if form is None else [*times, form], default=None)
 
     def is_expired(self, now: int) -> bool:
         """Whether an open task's time is over."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.journal import events as e
+from holdfast.journal.forms import FORM, is_same_form
 from holdfast.journal.secrecy import is_same_call
 
 PATCH = b"patch:"
@@ -25,7 +26,7 @@ def _same_invocation(recorded: e.InvokeScheduled, issued: e.InvokeScheduled) -> 
         recorded.promise_id == issued.promise_id
         and recorded.kind == issued.kind
         and recorded.function_name == issued.function_name
-        and is_same_call(recorded.input, issued.input)
+        and (is_same_form if recorded.kind == FORM else is_same_call)(recorded.input, issued.input)
         and recorded.undoes == issued.undoes
     )
 

@@ -30,8 +30,8 @@ from holdfast.store.admission import WriteLimits
 from holdfast.store.values import Blobs, Cursor, Deliver, Key
 
 ReceiptState = Literal["pending", "succeeded", "failed", "unknown"]
-TaskKind = Literal["approval", "outcome"]
-TaskStatus = Literal["requested", "approved", "rejected", "expired", "cancelled"]
+TaskKind = Literal["approval", "outcome", "form"]
+TaskStatus = Literal["requested", "approved", "rejected", "completed", "expired", "cancelled"]
 
 EVIDENCE: Final = "evidence.zip"
 """The kept of this name is a generation's evidence: its hash shows in the run's row."""
@@ -83,11 +83,22 @@ class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     verdict: str
     reason: str
     at: int
-    value: bytes | None = None  # what the act gave, where the person knows
+    value: bytes | None = None  # what the act gave, where the person knows; what a form was answered with
+
+
+class Escalation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Who may answer as well once a task is overdue."""
+
+    candidates: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Work for a person: to approve an action, or to say what became of one. ``version`` counts its changes from 1."""
+    """Work for a person. ``version`` counts its changes from 1. See ``holdfast.tasks``.
+
+    ``kind`` is its subject: to approve an action, to say what became of one, or to fill a form in. What the author or a
+    policy asked for never changes: a task that is escalated keeps ``candidates`` and ``groups``, and says when.
+    """
 
     tenant: str
     id: str
@@ -98,7 +109,7 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     kind: TaskKind
     status: TaskStatus
     version: int
-    proposal: bytes  # the hash of the proposed action: an answer is over exactly this
+    proposal: bytes  # the hash of the proposed action, or of what a form asks: an answer is over exactly this
     summary: str
     details: bytes  # canonical CBOR of what the person must see
     tier: str
@@ -112,6 +123,16 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     answers: tuple[TaskAnswer, ...] = ()
     delegated_to: str | None = None
     closed_at: int | None = None
+    form: bytes = b""  # the JSON Schema of the answer, as canonical CBOR
+    groups: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    owner: str | None = None  # who has claimed it, or was assigned it
+    due_at: int | None = None
+    reminders: tuple[int, ...] = ()  # when people are reminded, in order
+    reminded: int = 0  # how many of these times are over
+    reminded_at: int | None = None
+    escalation: Escalation | None = None
+    escalated_at: int | None = None
 
     @property
     def cursor(self) -> Cursor:
@@ -238,6 +259,8 @@ class TaskQuery(msgspec.Struct, frozen=True, gc=False):
     tenant: str | None = None
     status: TaskStatus | None = None
     run: str | None = None
+    kind: TaskKind | None = None
+    owner: str | None = None
 
 
 class ReceiptQuery(msgspec.Struct, frozen=True, gc=False):

@@ -1,17 +1,20 @@
-"""Tasks: what a person may say to one, and what it is then. Pure: a task and an answer in, the next version out.
+"""What can be said to a task, and what it is then.
 
-A task is open while it is ``requested``. Two-person approvals need two different people. Where the tier is high,
-whoever started the run can neither approve it nor say what became of it; so where nobody knows who that was, nobody
-can. The candidates are names or patterns, and none
-means anyone. A task can be passed on to one person by name (delegation), who alone may answer it then; only to someone
-who could have answered it anyway, so that delegation undoes none of these rules.
+``TRANSITIONS`` is the law: a state and a word, the next state. Everything that changes a task's state reads it. A task
+is open while it is offered or owned; its row says ``requested`` for both, and names who has it. Words come from people
+(an answer, a claim), from time (a reminder, an escalation, expiry) and from the run (cancelled). Which answers make
+sense depends on the subject: see ``ANSWERS``.
+
+Two-person approvals need two different people. A task can be passed on to one person by name, by assignment or by
+delegation, who alone may answer it then; only to someone who could have answered it anyway, so that this undoes none of
+the rules. Who may is in ``eligibility``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from fnmatch import fnmatchcase
-from typing import Final, Literal
+from collections.abc import Collection
+from typing import Any, Final, Literal
 
 import cbor2
 import msgspec
@@ -19,35 +22,80 @@ import msgspec
 from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.people.names import NAME, is_name, person
 from holdfast.store.governance import ReceiptRow, TaskAnswer, TaskKind, TaskRow, TaskStatus
+from holdfast.tasks.eligibility import (
+    APPROVED,
+    approvers,
+    describe_people,
+    holder_of,
+    is_barred,
+    is_candidate,
+    is_excluded,
+    is_pattern,
+)
 
-APPROVED: Final = "approved"
 REJECTED: Final = "rejected"
 HAPPENED: Final = "happened"
 DID_NOT_HAPPEN: Final = "did not happen"
 GIVEN_UP: Final = "given up"
+COMPLETED: Final = "completed"
+CLAIMED: Final = "claimed"
+RELEASED: Final = "released"
+ASSIGNED: Final = "assigned"
+DELEGATED: Final = "delegated"
+REMINDED: Final = "reminded"
+ESCALATED: Final = "escalated"
+EXPIRED: Final = "expired"
+CANCELLED: Final = "cancelled"
+ONE_OF_TWO: Final = "approved by one of two"
 
 Tier = Literal["low", "med", "high"]
+State = Literal["offered", "owned", "approved", "rejected", "completed", "expired", "cancelled"]
 
-_LETTING: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN})
+_ALWAYS: Final[dict[str, State]] = {
+    ASSIGNED: "owned",
+    DELEGATED: "owned",
+    ONE_OF_TWO: "offered",  # the second may be any other candidate
+    APPROVED: "approved",
+    REJECTED: "rejected",
+    HAPPENED: "approved",
+    DID_NOT_HAPPEN: "approved",
+    GIVEN_UP: "rejected",
+    COMPLETED: "completed",
+    EXPIRED: "expired",
+    CANCELLED: "cancelled",
+}
+
+TRANSITIONS: Final[dict[State, dict[str, State]]] = {
+    "offered": {**_ALWAYS, CLAIMED: "owned", REMINDED: "offered", ESCALATED: "offered"},
+    "owned": {**_ALWAYS, RELEASED: "offered", REMINDED: "owned", ESCALATED: "owned"},
+    "approved": {},
+    "rejected": {},
+    "completed": {},
+    "expired": {},
+    "cancelled": {},
+}
+
+ANSWERS: Final[dict[TaskKind, tuple[str, ...]]] = {
+    "approval": (APPROVED, REJECTED),
+    "outcome": (HAPPENED, DID_NOT_HAPPEN, GIVEN_UP),
+    "form": (COMPLETED,),
+}
+"""What a person may decide, by subject."""
+
+_GOING_ON: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN, COMPLETED})
 """The answers after which the run goes on, or the act is done."""
 
-_PATTERN: Final = "*?["
-"""What makes a pattern of a name; as a person it would be whoever calls themselves that."""
-
-_STATUS: dict[tuple[TaskKind, str], TaskStatus] = {
-    ("approval", APPROVED): "approved",
-    ("approval", REJECTED): "rejected",
-    ("outcome", HAPPENED): "approved",
-    ("outcome", DID_NOT_HAPPEN): "approved",
-    ("outcome", GIVEN_UP): "rejected",
+_SUBJECTS: Final[dict[TaskKind, str]] = {
+    "approval": "approving an action",
+    "outcome": "what became of an act",
+    "form": "a form",
 }
-"""What a task is after a decisive answer; other pairs make no sense."""
 
 
 def task_id(promise: str, generation: int, kind: TaskKind, proposal: bytes, serial: int | str = 0) -> str:
     """A short name; ``serial`` tells apart what one call asks more than once."""
-    told = f"{promise}\0{generation}\0{kind}\0{proposal.hex()}\0{serial}"
-    return f"{kind[0]}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    name = f"{promise}\0{generation}\0{kind}\0{proposal.hex()}\0{serial}"
+    return f"{kind[0]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def is_about(task: TaskRow, receipt: ReceiptRow) -> bool:
@@ -60,39 +108,33 @@ def asks_about(task: TaskRow) -> str:
     return str(cbor2.loads(task.details)["receipt"])
 
 
-def answer(task: TaskRow, who: str, verdict: str, reason: str, now: int, value: bytes | None = None) -> TaskRow:
-    """The task after a person's answer. Raises TaskClosed, TaskForbidden or InvalidRequest."""
-    status = _STATUS.get((task.kind, verdict))
-    if status is None:
-        fitting = " or ".join(repr(word) for kind, word in _STATUS if kind == task.kind)
-        raise InvalidRequest(f"task {task.id} is about {_about(task)}: the answer is {fitting}, not {verdict!r}")
-    _check(task, who, reason, now, deciding=verdict in _LETTING)
-    answers = (*task.answers, TaskAnswer(who, verdict, reason, now, value))
-    people = {person(said.who) for said in answers if said.verdict == APPROVED}
-    if verdict == APPROVED and task.two_person and len(people) < 2:
-        # The second may be any other candidate, and whoever it was delegated to has answered.
-        return msgspec.structs.replace(task, version=task.version + 1, answers=answers, delegated_to=None)
-    return msgspec.structs.replace(task, version=task.version + 1, answers=answers, status=status, closed_at=now)
+# -- states ------------------------------------------------------------------------------------------------------------
 
 
-def delegate(task: TaskRow, who: str, to: str, reason: str, now: int) -> TaskRow:
-    """The task, to be answered by another person alone. Raises as ``answer`` does, also where ``to`` could not approve.
+def state_of(task: TaskRow) -> State:
+    """Its state; ``requested`` in the row is two of them."""
+    if task.status == "requested":
+        return "offered" if holder_of(task) is None else "owned"
+    return task.status
 
-    Whoever delegates need not be able to approve: the starter of a run may pass its approval on to somebody else.
-    """
-    if not is_name(to):
-        raise InvalidRequest(f"say to whom the task goes: {NAME}, not {to!a:.60}")
-    if any(sign in to for sign in _PATTERN):
-        raise InvalidRequest(f"{to!r} is a pattern, and a task goes to one person: give their name")
-    _check(task, who, reason, now, deciding=False)
-    _check_heir(task, to)
-    said = TaskAnswer(who, f"delegated to {to}", reason, now)
-    return msgspec.structs.replace(task, version=task.version + 1, answers=(*task.answers, said), delegated_to=to)
+
+def move(task: TaskRow, word: str, **fields: Any) -> TaskRow:
+    """The next version, after this word. Raises TaskClosed or InvalidRequest where the table has no such step."""
+    state = state_of(task)
+    following = TRANSITIONS[state].get(word)
+    if following is None:
+        if not TRANSITIONS[state]:
+            raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
+        raise InvalidRequest(f"task {task.id} is {state}: it cannot be {word}")
+    status: TaskStatus = "requested" if following == "offered" or following == "owned" else following
+    if following == "offered":
+        fields = {"owner": None, "delegated_to": None, **fields} if state == "owned" or word == ONE_OF_TWO else fields
+    return msgspec.structs.replace(task, version=task.version + 1, status=status, **fields)
 
 
 def close(task: TaskRow, status: Literal["expired", "cancelled"], now: int) -> TaskRow:
     """The task, closed without an answer."""
-    return msgspec.structs.replace(task, version=task.version + 1, status=status, closed_at=now)
+    return move(task, status, closed_at=now)
 
 
 def is_expired(task: TaskRow, now: int) -> bool:
@@ -111,68 +153,146 @@ def standing_of(task: TaskRow) -> str:
     return verdict_of(task) if answered else task.status
 
 
-def is_candidate(task: TaskRow, who: str) -> bool:
-    """Whether this person was asked, whoever it is delegated to."""
-    return not task.candidates or any(fnmatchcase(who, pattern) for pattern in task.candidates)
+# -- what people say ---------------------------------------------------------------------------------------------------
 
 
-def approvers(task: TaskRow) -> list[str]:
-    """Who has approved it so far, in order."""
-    return [said.who for said in task.answers if said.verdict == APPROVED]
+def answer(
+    task: TaskRow,
+    who: str,
+    verdict: str,
+    reason: str,
+    now: int,
+    value: bytes | None = None,
+    groups: Collection[str] = (),
+) -> TaskRow:
+    """The task after a person's answer. Raises TaskClosed, TaskForbidden or InvalidRequest."""
+    if verdict not in ANSWERS[task.kind]:
+        fitting = " or ".join(map(repr, ANSWERS[task.kind]))
+        raise InvalidRequest(
+            f"task {task.id} is about {_SUBJECTS[task.kind]}: the answer is {fitting}, not {verdict!r}"
+        )
+    _check(task, who, reason, now, groups, deciding=verdict in _GOING_ON)
+    answers = (*task.answers, TaskAnswer(who, verdict, reason, now, value))
+    people = {person(said.who) for said in answers if said.verdict == APPROVED}
+    if verdict == APPROVED and task.two_person and len(people) < 2:
+        return move(task, ONE_OF_TWO, answers=answers)
+    return move(task, verdict, answers=answers, closed_at=now)
 
 
-def is_barred(task: TaskRow, who: str) -> bool:
-    """Whether it is another person's to let the act be done, because this one started the run and the tier is high.
+def claim(task: TaskRow, who: str, reason: str, now: int, groups: Collection[str] = ()) -> TaskRow:
+    """The task, taken by one of those who may answer it, and nobody else's then. Claimed again it stays as it is."""
+    _check(task, who, reason, now, groups, deciding=True)
+    if holder_of(task) is not None:  # it is theirs, else the check had refused them
+        return task
+    return move(task, CLAIMED, answers=_said(task, who, CLAIMED, reason, now), owner=who, delegated_to=None)
 
-    Where nobody knows who started it, it may have been anyone.
+
+def release(task: TaskRow, who: str, reason: str, now: int) -> TaskRow:
+    """The task, given back by whoever has it: all its candidates may answer again."""
+    _check_open(task, who, reason, now)
+    holder = holder_of(task)
+    if holder is None:
+        raise InvalidRequest(f"task {task.id} is nobody's: there is nothing to release")
+    if person(holder) != person(who):
+        raise TaskForbidden(f"{who} may not release task {task.id}: it is {holder}'s")
+    return move(task, RELEASED, answers=_said(task, who, RELEASED, reason, now))
+
+
+def assign(task: TaskRow, who: str, to: str, reason: str, now: int, groups: Collection[str] = ()) -> TaskRow:
+    """The task, given to one person by somebody who need not be a candidate; ``groups`` are those of ``to``.
+
+    It goes only to somebody who could have answered it anyway.
     """
-    return task.tier == "high" and (task.starter is None or person(who) == person(task.starter))
+    _check_name(to)
+    _check_open(task, who, reason, now)
+    if is_excluded(task, who):
+        raise TaskForbidden(f"{who} is excluded from task {task.id}, and may not say whose it is")
+    _check_receiver(task, to, groups)
+    said = _said(task, who, f"{ASSIGNED} to {to}", reason, now)
+    return move(task, ASSIGNED, answers=said, owner=to, delegated_to=None)
 
 
-def _check(task: TaskRow, who: str, reason: str, now: int, *, deciding: bool) -> None:
+def delegate(
+    task: TaskRow,
+    who: str,
+    to: str,
+    reason: str,
+    now: int,
+    groups: Collection[str] = (),
+    to_groups: Collection[str] = (),
+) -> TaskRow:
+    """The task, to be answered by another person alone. Raises as ``answer`` does, also where ``to`` could not answer.
+
+    Whoever delegates need not be able to approve: the starter of a run may pass its approval on to somebody else.
+    ``groups`` are those of ``who``, ``to_groups`` those of ``to``.
+    """
+    _check_name(to)
+    _check(task, who, reason, now, groups, deciding=False)
+    _check_receiver(task, to, to_groups)
+    said = _said(task, who, f"{DELEGATED} to {to}", reason, now)
+    return move(task, DELEGATED, answers=said, owner=None, delegated_to=to)
+
+
+def _said(task: TaskRow, who: str, verdict: str, reason: str, now: int) -> tuple[TaskAnswer, ...]:
+    return (*task.answers, TaskAnswer(who, verdict, reason, now))
+
+
+# -- who may -----------------------------------------------------------------------------------------------------------
+
+
+def _check_name(to: str) -> None:
+    if not is_name(to):
+        raise InvalidRequest(f"say to whom the task goes: {NAME}, not {to!a:.60}")
+    if is_pattern(to):
+        raise InvalidRequest(f"{to!r} is a pattern, and a task goes to one person: give their name")
+
+
+def _check_open(task: TaskRow, who: str, reason: str, now: int) -> None:
     if not is_name(who):
         raise InvalidRequest(f"say who answers: {NAME}, not {who!a:.60}")
     if not isinstance(reason, str):
         raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
-    if task.status != "requested":
+    if not TRANSITIONS[state_of(task)]:
         raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
     if is_expired(task, now):
         raise TaskClosed(f"task {task.id} has expired: retry the run to ask again")
-    heir = task.delegated_to
-    if heir is not None and not is_candidate(task, heir):  # as once was possible: policy wants somebody else
-        heir = None
-    is_heir = heir is not None and person(who) == person(heir)
-    if not is_heir and (heir is not None or not is_candidate(task, who)):
-        told = heir or ", ".join(task.candidates)
-        raise TaskForbidden(f"{who} may not answer task {task.id}: {told} may")
+
+
+def _check(task: TaskRow, who: str, reason: str, now: int, groups: Collection[str], *, deciding: bool) -> None:
+    _check_open(task, who, reason, now)
+    holder = holder_of(task)
+    if is_excluded(task, who):
+        raise TaskForbidden(f"{who} may not answer task {task.id}: they are excluded from it")
+    if person(who) != person(holder) if holder is not None else not is_candidate(task, who, groups):
+        others = holder or describe_people(task)
+        raise TaskForbidden(f"{who} may not answer task {task.id}: {others} may")
     if deciding and is_barred(task, who):
-        raise TaskForbidden(_barred(task, who, "another person must"))
+        raise TaskForbidden(_describe_bar(task, who, "another person must"))
     if deciding and person(who) in map(person, approvers(task)):
         raise TaskForbidden(f"{who} has approved task {task.id} already: a second, different person must")
 
 
-def _check_heir(task: TaskRow, to: str) -> None:
-    """Refuse to pass an approval on to somebody who could not give it: it would be stuck, or a rule gone around."""
-    if not is_candidate(task, to):
-        candidates = ", ".join(task.candidates)
-        raise TaskForbidden(f"{to} may not answer task {task.id}: delegate it to one of its candidates, {candidates}")
+def _check_receiver(task: TaskRow, to: str, groups: Collection[str]) -> None:
+    """Refuse to pass a task on to somebody who could not answer it: it would be stuck, or a rule gone around."""
+    if is_excluded(task, to):
+        raise TaskForbidden(f"{to} may not answer task {task.id}: they are excluded from it, also by delegation")
+    if not is_candidate(task, to, groups):
+        raise TaskForbidden(
+            f"{to} may not answer task {task.id}: delegate it to one of its candidates, {describe_people(task)}"
+        )
     if is_barred(task, to):
-        raise TaskForbidden(_barred(task, to, "name another person"))
+        raise TaskForbidden(_describe_bar(task, to, "name another person"))
     if person(to) in map(person, approvers(task)):
         raise TaskForbidden(f"{to} has approved task {task.id} already: name a second, different person")
 
 
-def _barred(task: TaskRow, who: str, instead: str) -> str:
+def _describe_bar(task: TaskRow, who: str, instead: str) -> str:
     subject = "an approval" if task.kind == "approval" else "the outcome of an act"
     if task.starter is None:
-        told = f"nobody knows who started the run, and {subject} of tier high is not theirs, whoever it was"
-        return f"{told}: give it up or reject it, and start the run with actor="
+        why = f"nobody knows who started the run, and {subject} of tier high is not theirs, whoever it was"
+        return f"{why}: give it up or reject it, and start the run with actor="
     return f"{who} started the run, and {subject} of tier high is not theirs: {instead}"
 
 
 def _by(task: TaskRow) -> str:
     return f" by {task.answers[-1].who}" if task.answers else ""
-
-
-def _about(task: TaskRow) -> str:
-    return "approving an action" if task.kind == "approval" else "what became of an act"

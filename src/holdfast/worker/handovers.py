@@ -38,7 +38,8 @@ class Handovers:
     def missing(self, held: Held) -> str | None:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
         for request in held.live.outstanding():
-            performed = kind_of(request.kind).place(request.queue) is not Place.COMMIT
+            kind = kind_of(request.kind)
+            performed = kind.has_step and kind.place(request.queue) is not Place.COMMIT
             if not performed or type(request) is not Invoke or held.inline_step(request.promise_id) is not None:
                 continue
             if request.function_name not in self._steps:

@@ -289,7 +289,10 @@ def _projection(
 def _described(held: Held, wait: Wait) -> Wait:
     """The wait with what people are shown of it: the task that it waits for, or the child run."""
     if held.gate is not None and is_gated(wait.kind):
-        call = held.gate.calls.get(held.id.child(wait.position))
+        promise = held.id.child(wait.position)
+        if (form := held.gate.forms.task_of(promise)) is not None:
+            return msgspec.structs.replace(wait, due=form.expires_at, task=form.id)
+        call = held.gate.calls.get(promise)
         for task in () if call is None else call.open_tasks:
             return msgspec.structs.replace(wait, kind=task.kind, due=task.expires_at, task=task.id)
         return wait

@@ -75,6 +75,16 @@ CHANGED = {
     "expires_at": "1",
     "delegated_to": '"mallory"',
     "closed_at": "1",
+    "form": '"oA=="',
+    "groups": '["others"]',
+    "excluded": '["mallory"]',
+    "owner": '"mallory"',
+    "due_at": "1",
+    "reminders": "[1]",
+    "reminded": "1",
+    "reminded_at": "1",
+    "escalation": '{"groups":["others"]}',
+    "escalated_at": "1",
 }
 
 

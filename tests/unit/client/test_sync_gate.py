@@ -12,6 +12,7 @@ from holdfast.client.sync import SyncRunHandle
 from holdfast.errors import InvalidRequest, ReceiptNotFound, TaskClosed, TaskForbidden, TaskNotFound
 from holdfast.gate.policy.policy import parse
 from holdfast.store.protocol import TaskRow
+from tests.unit.worker.asking_people import anyone
 
 POLICY = parse(
     """
@@ -130,3 +131,19 @@ def test_what_is_not_there_is_said() -> None:
         _ = app.receipts
     with pytest.raises(InvalidRequest, match="closed"):
         tasks.get("a-0")
+
+
+def test_a_form_without_await() -> None:
+    """Claimed, given back, assigned, passed on and completed."""
+    with SyncHoldfast("memory://", workflows=[anyone]) as app:
+        run = app.start(anyone, id="one")
+        (task,) = app.tasks.list(kind="form")
+        assert app.tasks.claim(task.id, by="ann").owner == "ann"
+        assert app.tasks.release(task.id, by="ann").owner is None
+        assert app.tasks.assign(task.id, by="lea", to="bob").owner == "bob"
+        assert [each.id for each in app.tasks.list(owner="bob")] == [task.id]
+        assert app.tasks.delegate(task.id, by="bob", to="cy").delegated_to == "cy"
+        with pytest.raises(TaskForbidden):
+            app.tasks.complete(task.id, {"decision": "no"}, by="bob")
+        assert app.tasks.complete(task.id, {"decision": "yes"}, by="cy").status == "completed"
+        assert run.result(30) == "yes"

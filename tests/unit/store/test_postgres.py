@@ -314,6 +314,8 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
         await other.execute("ALTER TABLE deliveries DROP COLUMN at")
         await other.execute("DROP INDEX runs_standing, runs_held_up")
         await other.execute("ALTER TABLE work DROP COLUMN claims")
+        for column in ("kind", "owner", "due_at"):
+            await other.execute(f"ALTER TABLE tasks DROP COLUMN {column}")
         await other.execute("DROP TABLE declined")
         await other.execute("DROP TABLE checkpoints")
         await other.execute("ALTER TABLE blocks DROP COLUMN form")

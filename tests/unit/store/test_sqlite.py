@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -195,6 +196,31 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
     assert user_version(path) == NEWEST
 
 
+def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(path: str) -> None:
+    """They have none of what came later, and one that was altered does not keep the store from opening."""
+    old = (
+        '{"tenant":"acme","id":"a-1","run":"one","generation":0,"root":"AAAA","position":1,"kind":"approval",'
+        '"status":"requested","version":1,"proposal":"AAAA","summary":"pay","details":"oA==","tier":"med",'
+        '"two_person":false,"candidates":["ann"],"starter":null,"policy":"p","rule":null,"created_at":1,"expires_at":9}'
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        for migration in load_migrations("holdfast.store.sqlite")[:2]:
+            connection.executescript(migration.sql)
+        connection.executemany(
+            "INSERT INTO tasks VALUES ('acme', ?, 'one', 0, 'requested', 1, 1, ?)", [("a-1", old), ("a-2", "altered")]
+        )
+        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.commit()
+
+    async def body(store: SqliteStore) -> None:
+        (task,) = await store.tasks(p.TaskQuery("acme", kind="approval"), 10)
+        assert (task.id, task.owner, task.groups, task.form, task.due_at) == ("a-1", None, (), b"", None)
+        assert msgspec.json.encode(task).decode() == old
+
+    on_store(path, body)
+
+
 SIXTH_SCHEMA = """
 DROP TABLE code;
 DROP INDEX runs_queued;
@@ -213,6 +239,9 @@ DROP TRIGGER runs_counted_out;
 DROP TRIGGER runs_counted_anew;
 DROP TABLE run_counts;
 ALTER TABLE work DROP COLUMN claims;
+ALTER TABLE tasks DROP COLUMN kind;
+ALTER TABLE tasks DROP COLUMN owner;
+ALTER TABLE tasks DROP COLUMN due_at;
 DROP TABLE declined;
 DROP TABLE checkpoints;
 DROP TABLE write_counts;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+import cbor2
 import pytest
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from holdfast.runs import messages
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.tasks.answers import answer
+from tests.unit.worker.asking_people import anyone
 from tests.unit.worker.ground import Ground, asked, asking, kill, line_of, rested
 from tests.unit.worker.paying import ALL, DONE, careful, paying
 
@@ -160,3 +162,36 @@ def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch
 
     virtual.play(main)
     assert [key.run for key in reads] == ["asking", "asking"]
+
+
+@pytest.mark.parametrize("way", ["row", "message", "both"])
+def test_a_forged_answer_to_a_form_parks_the_run(virtual: Ground, way: str) -> None:
+    """The program never sees it."""
+
+    def forged(task: p.TaskRow) -> p.TaskRow:
+        value = cbor2.dumps({"decision": "forged"}, canonical=True)
+        return answer(task, "mallory", "completed", "", task.created_at, value)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(anyone) as app:
+            await app.start(anyone, id="one")
+            task = await asked(app, "one")
+            await rested(app, "one")
+            if way in ("row", "both"):
+                forge(ground, forged(task))
+            if way == "row":
+                kill(app)
+            else:
+                await tell(app, forged(task))
+                if way == "message":  # the row is the truth, and it is open: nothing is done
+                    await app.tasks.complete(task.id, {"decision": "true"}, by="ann")
+                    assert await app.run("one").result(30) == "true"
+                    return
+                why = await parked(app, "one")
+        if way == "row":
+            async with ground.engine(anyone) as app:
+                await stir(app, task)
+                why = await parked(app, "one")
+        assert why.startswith(f"store_corrupt: task {task.id} differs from what the audit says of it in its status")
+
+    virtual.play(main)

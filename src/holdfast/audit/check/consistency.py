@@ -2,6 +2,7 @@
 
 - The journal that the run ended with is the one that its end, in the audit, names by its last hash.
 - An action that gave a value has a receipt; one that gave an error has at least been judged.
+- A form that gave a value was completed by a person with that value; one that gave an error has expired.
 - A receipt is for a proposal that was allowed, or approved by a person, before it, for the same promise.
 - What was allowed because people approved it, they had approved before: that promise, that proposal, enough of them.
 - What needed two people was approved by two, and what is of tier high by others than whoever started the run.
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
+from holdfast.audit.check.forms import check_forms
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import JournalLine
 from holdfast.journal.secrecy import ACTION
@@ -29,6 +31,7 @@ def reconcile(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorde
     for journal in journals:
         _end(facts, journal, recorded, findings)
     _actions(facts, journals, recorded, findings)
+    check_forms(facts, journals, recorded, findings)
     leaves = _leaves(recorded)
     _receipts(leaves, recorded, findings)
     _approvals(facts, leaves, recorded, findings)

@@ -11,17 +11,27 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import cbor2
+
 from holdfast.audit import records as r
 from holdfast.journal.cbor import canonical
 from holdfast.journal.promise import PromiseId
 from holdfast.store.governance import TaskRow
-from holdfast.tasks.answers import APPROVED, DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, REJECTED
+from holdfast.tasks.answers import (
+    ANSWERS,
+    ASSIGNED,
+    CANCELLED,
+    CLAIMED,
+    DELEGATED,
+    ESCALATED,
+    RELEASED,
+    REMINDED,
+)
 
 REQUESTED: Final = "requested"
-DELEGATED: Final = "delegated"
-CANCELLED: Final = "cancelled"
 
-_ANSWERS: Final = frozenset({APPROVED, REJECTED, HAPPENED, DID_NOT_HAPPEN, GIVEN_UP, DELEGATED})
+_ANSWERS: Final = frozenset(word for words in ANSWERS.values() for word in words)
+_SAID: Final = _ANSWERS | {CLAIMED, RELEASED, ASSIGNED, DELEGATED}
 
 
 def terms(task: TaskRow) -> str:
@@ -29,7 +39,27 @@ def terms(task: TaskRow) -> str:
     asked = (task.kind, task.proposal, task.summary, task.details, task.tier, task.two_person, list(task.candidates))
     place = (task.tenant, task.id, task.run, task.generation, task.root, task.position)
     rest = (task.starter, task.policy, task.rule, task.created_at, task.expires_at)
-    return hashlib.sha256(canonical(["holdfast.audit.task.1", *place, *asked, *rest])).hexdigest()
+    more = (task.form, list(task.groups), list(task.excluded), task.due_at, list(task.reminders), _escalation(task))
+    added = [list(more)] if any(more) else []  # what earlier versions did not know must not change their hash
+    return hashlib.sha256(canonical(["holdfast.audit.task.1", *place, *asked, *rest, *added])).hexdigest()
+
+
+def _escalation(task: TaskRow) -> list[list[str]] | None:
+    wider = task.escalation
+    return None if wider is None else [list(wider.candidates), list(wider.groups)]
+
+
+def form_of(task: TaskRow) -> r.Metadata:
+    """What is told of the form that a person was asked to fill in."""
+    return r.of_bytes("form", task.form)
+
+
+def shown_of(task: TaskRow) -> r.Metadata:
+    """What is told of what a person was shown."""
+    try:
+        return r.of_bytes("shown", canonical(cbor2.loads(task.details)["shown"]))
+    except (cbor2.CBORError, ValueError, TypeError, LookupError):
+        return r.Metadata("unreadable")
 
 
 def task_problem(task: TaskRow, told: Sequence[r.Asked]) -> str | None:
@@ -61,16 +91,33 @@ def _compared(task: TaskRow, told: Sequence[r.Asked]) -> Iterator[tuple[str, obj
     # Whoever cancels a task may not know what was said to it meanwhile.
     heard = [entry for entry in told if entry.verdict != CANCELLED]
     yield "delegation", task.delegated_to, heard[-1].delegated_to if heard else task.delegated_to
+    yield "owner", task.owner, heard[-1].owner if heard else task.owner
+    yield "reminders", (task.reminded, task.reminded_at), _reminders(task, told)
+    yield "escalation", task.escalated_at, _last(told, ESCALATED)
+    for entry in told:
+        if entry.form is not None or entry.shown is not None:
+            yield "form or what was shown", (form_of(task), shown_of(task)), (entry.form, entry.shown)
     yield "time of closing", task.closed_at, None if last.status == REQUESTED else last.at
 
 
 def _answers(told: Sequence[r.Asked]) -> list[r.Asked]:
-    return [entry for entry in told if entry.verdict in _ANSWERS]
+    return [entry for entry in told if entry.verdict in _SAID]
 
 
 def _said(entry: r.Asked) -> tuple[str | None, str, str, int]:
-    verdict = f"delegated to {entry.delegated_to}" if entry.verdict == DELEGATED else entry.verdict
+    receivers = {DELEGATED: entry.delegated_to, ASSIGNED: entry.owner}
+    verdict = f"{entry.verdict} to {receivers[entry.verdict]}" if entry.verdict in receivers else entry.verdict
     return (entry.who, verdict, entry.reason, entry.at)
+
+
+def _last(told: Sequence[r.Asked], verdict: str) -> int | None:
+    return next((entry.at for entry in reversed(told) if entry.verdict == verdict), None)
+
+
+def _reminders(task: TaskRow, told: Sequence[r.Asked]) -> tuple[int, int | None]:
+    """How many reminders are over and when the last was given, as the entries have it."""
+    last = _last(told, REMINDED)
+    return (0 if last is None else sum(time <= last for time in task.reminders)), last
 
 
 def _results(task: TaskRow, told: Sequence[r.Asked]) -> tuple[object, object]:

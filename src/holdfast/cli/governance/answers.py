@@ -11,11 +11,13 @@ from holdfast.cli.governance.tasks import task_record, who_may
 from holdfast.client.engine import Holdfast
 from holdfast.client.tasks import Tasks
 from holdfast.store.protocol import TaskRow
+from holdfast.tasks.answers import RELEASED
+from holdfast.tasks.eligibility import holder_of
 
 Answer = Callable[[Tasks], Awaitable[TaskRow]]
 
 
-def _say(store: str | None, answer: Answer, word: str, as_json: bool) -> None:
+def say(store: str | None, answer: Answer, word: str, as_json: bool) -> None:
     """Give an answer, and tell what the task is then."""
 
     async def work(app: Holdfast) -> tuple[TaskRow, bool]:
@@ -35,8 +37,10 @@ def _sentence(task: TaskRow) -> str:
     said = task.answers[-1]
     if task.status != "requested":
         return f"task {task.id} is answered by {said.who}, {said.verdict}: run {task.run} goes on with that"
-    if task.delegated_to is not None and said.verdict != "approved":
-        return f"task {task.id} is now {task.delegated_to}'s"
+    if said.verdict == RELEASED:
+        return f"task {task.id} is nobody's any more: {who_may(task)} may answer it"
+    if (holder := holder_of(task)) is not None and said.verdict != "approved":
+        return f"task {task.id} is now {holder}'s"
     return f"task {task.id} is approved by {said.who}, and a second, different person must approve it: {who_may(task)}"
 
 
@@ -45,7 +49,7 @@ def _sentence(task: TaskRow) -> str:
 @options.answer
 def approve(id: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Approve the action that task ID proposes: exactly what `holdfast tasks show ID` tells."""
-    _say(store, lambda tasks: tasks.approve(id, by=who, reason=reason, tenant=tenant), "approve", as_json)
+    say(store, lambda tasks: tasks.approve(id, by=who, reason=reason, tenant=tenant), "approve", as_json)
 
 
 @click.command()
@@ -53,16 +57,7 @@ def approve(id: str, who: str, reason: str, tenant: str, store: str | None, as_j
 @options.answer
 def reject(id: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Reject the action that task ID proposes: its call fails with ApprovalRejected."""
-    _say(store, lambda tasks: tasks.reject(id, by=who, reason=reason, tenant=tenant), "reject", as_json)
-
-
-@click.command()
-@click.argument("id")
-@click.option("--to", required=True, metavar="NAME", help="Who answers from now on.")
-@options.answer
-def delegate(id: str, to: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
-    """Let another person answer task ID."""
-    _say(store, lambda tasks: tasks.delegate(id, by=who, to=to, reason=reason, tenant=tenant), "delegate", as_json)
+    say(store, lambda tasks: tasks.reject(id, by=who, reason=reason, tenant=tenant), "reject", as_json)
 
 
 @click.command()
@@ -97,4 +92,4 @@ def resolve(
         say = tasks.did_not_happen if did_not_happen else tasks.give_up
         return say(id, by=who, reason=reason, tenant=tenant)
 
-    _say(store, answer, "resolve", as_json)
+    say(store, answer, "resolve", as_json)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import cbor2
 import click
+import msgspec
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
@@ -20,13 +21,21 @@ from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.runs.hints import command
 from holdfast.store.protocol import ReceiptRow, TaskAnswer, TaskRow, TaskStatus
 from holdfast.tasks.answers import is_expired, standing_of
+from holdfast.tasks.eligibility import describe_people, holder_of, is_unanswerable
 
-STYLES = {"requested": "blue", "approved": "green", "rejected": "red", "expired": "yellow", "cancelled": "magenta"}
+STYLES = {
+    "requested": "blue",
+    "approved": "green",
+    "completed": "green",
+    "rejected": "red",
+    "expired": "yellow",
+    "cancelled": "magenta",
+}
 
 
 @click.group(cls=ListingGroup)
 def tasks() -> None:
-    """List what people are asked (`tasks`), or show one task (`tasks show ID`).
+    """List what people are asked (`tasks`), show one task (`tasks show ID`), or say something to one.
 
     `tasks` is short for `tasks list`, which says more about its options.
     """
@@ -92,9 +101,11 @@ def status_cell(task: TaskRow, now: int) -> Cell:
 
 def who_may(task: TaskRow) -> str:
     """Who may answer."""
-    if task.delegated_to is not None:
-        return f"{task.delegated_to} (delegated)"
-    return ", ".join(task.candidates) or "anyone"
+    if (holder := holder_of(task)) is not None:
+        return f"{holder} ({'delegated' if task.delegated_to else 'owner'})"
+    if is_unanswerable(task):
+        return f"nobody ({describe_people(task) or 'all'} may not)"
+    return describe_people(task) or "anyone"
 
 
 def _expiry(task: TaskRow, now: int) -> str:
@@ -122,6 +133,9 @@ def task_record(task: TaskRow) -> dict[str, Any]:
         "tier": task.tier,
         "two_person": task.two_person,
         "candidates": list(task.candidates),
+        "groups": list(task.groups),
+        "excluded": list(task.excluded),
+        "owner": task.owner,
         "delegated_to": task.delegated_to,
         "starter": task.starter,
         "rule": task.rule,
@@ -130,10 +144,24 @@ def task_record(task: TaskRow) -> dict[str, Any]:
         "promise_id": str(PromiseId(task.root).child(task.position)),
         "generation": task.generation,
         "created_at": iso(task.created_at),
+        "due_at": iso(task.due_at),
+        "reminders": [iso(time) for time in task.reminders],
+        "reminded_at": iso(task.reminded_at),
+        "escalation": None if task.escalation is None else msgspec.to_builtins(task.escalation),
+        "escalated_at": iso(task.escalated_at),
         "expires_at": iso(task.expires_at),
         "closed_at": iso(task.closed_at),
         "answers": [_said(said) for said in task.answers],
+        "form": _form(task),
     }
+
+
+def _form(task: TaskRow) -> Any:
+    """The form's JSON Schema, None where it has none."""
+    try:
+        return records.plain(cbor2.loads(task.form)) if task.form else None
+    except (cbor2.CBORError, ValueError):
+        return None
 
 
 def _said(said: TaskAnswer) -> dict[str, Any]:
@@ -170,7 +198,8 @@ def show(id: str, tenant: str, store: str | None, as_json: bool) -> None:
 
 def _show(task: TaskRow, receipt: ReceiptRow | None) -> None:
     details = _details(task)
-    rows: list[tuple[str, Part]] = [*_question(task), *_proposal(details), *_reasons(task, details)]
+    rows: list[tuple[str, Part]] = _question(task)
+    rows += _shown(task, details) if task.kind == "form" else [*_proposal(details), *_reasons(task, details)]
     if task.kind == "outcome":
         rows += _facts(details, receipt)
     rows += [("said", _quoted(said)) for said in task.answers]
@@ -215,7 +244,8 @@ def _bracketed(task: TaskRow, now: int) -> str:
 def _conditions(task: TaskRow) -> str:
     two = "; two different people must approve" if task.two_person else ""
     other = f"; not {task.starter}" if task.tier == "high" and task.starter else ""
-    return two + other
+    excluded = f"; not {', '.join(task.excluded)}" if task.excluded else ""
+    return two + other + excluded
 
 
 def _proposal(details: dict[str, Any]) -> list[tuple[str, Part]]:
@@ -230,6 +260,24 @@ def _proposal(details: dict[str, Any]) -> list[tuple[str, Part]]:
     fields = details.get("fields")
     for name, value in fields.items() if isinstance(fields, dict) else ():
         rows.append((f"  {records.shown(name)}", records.shown(value)))
+    return rows
+
+
+def _shown(task: TaskRow, details: dict[str, Any]) -> list[tuple[str, Part]]:
+    """What a form shows, what it asks for, and the times that it has."""
+    rows: list[tuple[str, Part]] = []
+    if details.get("problem"):
+        rows.append(("asked again", str(details["problem"])))
+    shown = details.get("shown")
+    for name, value in shown.items() if isinstance(shown, dict) else ():
+        rows.append((f"  {records.shown(name)}", records.shown(value)))
+    rows.append(("form", msgspec.json.encode(_form(task)).decode()))
+    if task.due_at is not None:
+        rows.append(("due", clock(task.due_at)))
+    if task.reminded_at is not None:
+        rows.append(("reminded", clock(task.reminded_at)))
+    if task.escalated_at is not None:
+        rows.append(("escalated", clock(task.escalated_at)))
     return rows
 
 
@@ -262,6 +310,12 @@ def commands(task: TaskRow) -> list[str]:
     answers = {
         "approval": ["approve", "reject"],
         "outcome": ["resolve --happened --result JSON", "resolve --did-not-happen", "resolve --give-up"],
+        "form": ["tasks complete --answer JSON"],
     }[task.kind]
-    words = [answer.split() for answer in [*answers, "delegate --to NAME"]]
-    return [command(first, task.id, *rest, "--as", "YOU", tenant=task.tenant) for first, *rest in words]
+    words = [answer.split() for answer in [*answers, "tasks claim", "delegate --to NAME"]]
+    return [_command(task, first, rest) for first, *rest in words]
+
+
+def _command(task: TaskRow, first: str, rest: list[str]) -> str:
+    verb, rest = ([first, *rest[:1]], rest[1:]) if first == "tasks" else ([first], rest)
+    return command(*verb, task.id, *rest, "--as", "YOU", tenant=task.tenant)

@@ -34,7 +34,7 @@ def _write_foreign(value: object) -> object:
     raise NotImplementedError(f"{type(value).__module__}.{type(value).__qualname__}")
 
 
-def _read_foreign(kind: type, data: object) -> object:
+def read_foreign(kind: type, data: object) -> object:
     if kind is object:  # any data will do
         return data
     validate = getattr(kind, "model_validate", None)
@@ -84,7 +84,7 @@ def decode(payload: Payload, kind: Any = Any, what: str = "the value") -> Any:
             return plain
         if kind is None or kind is type(None):
             kind = None
-        return msgspec.convert(plain, kind, dec_hook=_read_foreign, builtin_types=_AS_IS, strict=True)
+        return msgspec.convert(plain, kind, dec_hook=read_foreign, builtin_types=_AS_IS, strict=True)
     except (msgspec.ValidationError, cbor2.CBORError, NotImplementedError, ValueError, TypeError) as error:
         raise Undecodable(
             f"{what} was stored as {_short(payload.data)} and cannot be read as {kind}: {error}. Make the annotation "
@@ -232,7 +232,7 @@ class Signature:
             kinds = [self._kinds.get(name, Any) for name, _ in zip(names, positional, strict=False)]
             kind = self._whole[count] = tuple.__class_getitem__(tuple(kinds)) if kinds else tuple[()]
         try:
-            return list(msgspec.convert(positional, kind, dec_hook=_read_foreign, builtin_types=_AS_IS))
+            return list(msgspec.convert(positional, kind, dec_hook=read_foreign, builtin_types=_AS_IS))
         except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError):
             return None
 
@@ -241,7 +241,7 @@ class Signature:
         if kind is Any:
             return value
         try:
-            return msgspec.convert(value, kind, dec_hook=_read_foreign, builtin_types=_AS_IS)
+            return msgspec.convert(value, kind, dec_hook=read_foreign, builtin_types=_AS_IS)
         except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
             raise _Misfit(
                 f"argument {name!r} of {self.name} is {_limited_text(repr(value))}, which does not fit "
@@ -274,7 +274,7 @@ def _readable(kind: Any) -> Any:
     if kind is inspect.Parameter.empty or isinstance(kind, str) or kind is object:
         return Any
     try:
-        msgspec.convert(None, kind, dec_hook=_read_foreign)
+        msgspec.convert(None, kind, dec_hook=read_foreign)
     except msgspec.ValidationError:
         return kind
     except (TypeError, NotImplementedError):

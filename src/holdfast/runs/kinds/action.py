@@ -12,6 +12,7 @@ class Action(Kind):
     """A step that touches the outside world."""
 
     name: ClassVar[str] = ACTION
+    has_step: ClassVar[bool] = True
 
     def place(self, queue: str | None) -> Place:
         return Place.GATE

@@ -76,6 +76,8 @@ class Kind:
     """One kind of invocation. What is not said otherwise here is the usual."""
 
     name: ClassVar[str]
+    has_step: ClassVar[bool] = False
+    """Whether it calls a step by its name: a worker without that step cannot go on with the run."""
 
     def place(self, queue: str | None) -> Place:
         """Where a call is done that was scheduled for this queue, or for none."""

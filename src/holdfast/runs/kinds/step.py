@@ -21,6 +21,7 @@ class Step(Kind):
     """A Python function whose result is kept."""
 
     name: ClassVar[str] = STEP
+    has_step: ClassVar[bool] = True
 
     def place(self, queue: str | None) -> Place:
         return Place.HERE if queue is None else Place.COMMIT

@@ -8,6 +8,7 @@ from holdfast.errors import EngineError
 from holdfast.runs.kinds.action import Action
 from holdfast.runs.kinds.child import Child
 from holdfast.runs.kinds.detached import Detached
+from holdfast.runs.kinds.form import Form
 from holdfast.runs.kinds.kind import Kind, Place
 from holdfast.runs.kinds.signal import Signal
 from holdfast.runs.kinds.step import Step
@@ -16,6 +17,7 @@ _ALL: Final[tuple[Kind, ...]] = (
     Action(),
     Child(),
     Detached(),
+    Form(),
     Signal(),
     Step(),
 )

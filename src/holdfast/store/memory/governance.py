@@ -72,6 +72,8 @@ class MemoryGovernance(MemoryAudit):
                 if query.tenant in (None, task.tenant)
                 and query.status in (None, task.status)
                 and query.run in (None, task.run)
+                and query.kind in (None, task.kind)
+                and query.owner in (None, task.owner)
                 and (after is None or task.cursor > after.cursor)
             ]
         return heapq.nsmallest(limit, found, key=_place)

@@ -191,7 +191,7 @@ def _receipt_body(receipt: p.ReceiptRow) -> str:
 async def put_tasks(writer: Writer, changes: Sequence[p.PutTask]) -> tuple[list[p.Answer], list[int]]:
     """The answers, and the indices of those that were made or changed just now: only what comes also with them is."""
     given = [_task_row(change.task) for change in changes]
-    put = {tuple(row) for row in await writer.fetch_columns("put_task", given, width=8)}
+    put = {tuple(row) for row in await writer.fetch_columns("put_task", given, width=11)}
     refused = [key for change in changes if (key := _task_key(change)) not in put]
     found = await writer.fetch_columns("tasks_at", refused, width=2) if refused else []
     there = {(row["tenant"], row["id"]): rows.task(row["body"]) for row in found}
@@ -216,7 +216,7 @@ async def cancel_tasks(writer: Writer, changes: Sequence[p.CancelTask]) -> tuple
         done = task is not None and task.status in ("requested", "cancelled")
         answers.append(p.Tasked() if done else p.Fenced())
     if given:
-        await writer.fetch_columns("put_task", given, width=8)
+        await writer.fetch_columns("put_task", given, width=11)
     return answers, fresh
 
 
@@ -235,4 +235,7 @@ def _task_row(task: p.TaskRow) -> tuple[Any, ...]:
         task.version,
         task.created_at,
         body,
+        task.kind,
+        task.owner,
+        task.due_at,
     )

@@ -110,15 +110,17 @@ SELECT tenant, key FROM closed;
 
 -- name: put_task
 -- Gives the tasks made or changed by this very statement.
-INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body)
-SELECT tenant, id, run, generation, status, version, created_at, body
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[])
-     AS given (tenant, id, run, generation, status, version, created_at, body)
+INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
+SELECT tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[],
+            $9::text[], $10::text[], $11::bigint[])
+     AS given (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
 WHERE version = 1 OR EXISTS (SELECT FROM tasks WHERE tasks.tenant = given.tenant AND tasks.id = given.id)
 ORDER BY tenant, id
 ON CONFLICT (tenant, id) DO UPDATE
 SET run = excluded.run, generation = excluded.generation, status = excluded.status, version = excluded.version,
-    created_at = excluded.created_at, body = excluded.body
+    created_at = excluded.created_at, body = excluded.body, kind = excluded.kind, owner = excluded.owner,
+    due_at = excluded.due_at
 WHERE there.version = excluded.version - 1
 RETURNING there.tenant, there.id;
 

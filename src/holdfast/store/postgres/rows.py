@@ -183,7 +183,7 @@ def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | Cursor | None) -> C
 
 def task_clauses(query: TaskQuery, after: TaskRow | Cursor | None) -> Clauses:
     clauses = Clauses()
-    clauses.equal(tenant=query.tenant, run=query.run)
+    clauses.equal(tenant=query.tenant, run=query.run, kind=query.kind, owner=query.owner)
     if query.status == "requested":
         # Only said in so many words does it lead to the index of those.
         clauses.add("status = 'requested'")

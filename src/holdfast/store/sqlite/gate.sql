@@ -75,11 +75,13 @@ SELECT body, reversed_by FROM receipts INDEXED BY receipts_of_run
 WHERE tenant = ? AND run = ? AND state <> 'succeeded' ORDER BY opened_at, id;
 
 -- name: make_task
-INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
 -- name: change_task
-UPDATE tasks SET run = ?3, generation = ?4, status = ?5, version = ?6, created_at = ?7, body = ?8
+UPDATE tasks SET run = ?3, generation = ?4, status = ?5, version = ?6, created_at = ?7, body = ?8,
+    kind = ?9, owner = ?10, due_at = ?11
 WHERE tenant = ?1 AND id = ?2 AND version = ?6 - 1;
 
 -- name: task

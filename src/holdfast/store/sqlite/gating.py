@@ -111,7 +111,19 @@ def put_task(cursor: sqlite3.Cursor, task: p.TaskRow) -> tuple[p.Answer, bool]:
     body = _write(task)
     cursor.execute(
         GATE["make_task" if task.version == 1 else "change_task"],
-        (task.tenant, task.id, task.run, task.generation, task.status, task.version, task.created_at, body),
+        (
+            task.tenant,
+            task.id,
+            task.run,
+            task.generation,
+            task.status,
+            task.version,
+            task.created_at,
+            body,
+            task.kind,
+            task.owner,
+            task.due_at,
+        ),
     )
     if cursor.rowcount == 1:
         return p.Tasked(), True

@@ -58,7 +58,9 @@ class SqliteGovernance(SqliteAudit):
         return {task.id: task for task in (read_task(*row) for row in found)}
 
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
-        where, values = where_equal(tenant=query.tenant, status=query.status, run=query.run)
+        where, values = where_equal(
+            tenant=query.tenant, status=query.status, run=query.run, kind=query.kind, owner=query.owner
+        )
         if after is not None:
             where += " AND (created_at, tenant, id) > (?, ?, ?)"
             values += after.cursor

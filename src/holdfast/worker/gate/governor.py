@@ -25,6 +25,7 @@ from holdfast.gate.effects import Effect, Performable, is_effect
 from holdfast.gate.policy.policy import Policy
 from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.gate.run_calls import RunCalls
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import ACTION
@@ -39,6 +40,7 @@ from holdfast.tasks import answers as tasks
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate import entries, questions
 from holdfast.worker.gate.acts import Acts, misfit_of
+from holdfast.worker.gate.asker import Asker
 from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
@@ -71,6 +73,7 @@ class Governor:
         self._settler = Settler(store, clock, floor)
         self.acts = Acts(committer, clock, self._settler, floor)
         self._openings = Openings(store, clock, self._settler, self.acts, floor)
+        self._asker = Asker(store, self._settler)
         self._attempts = itertools.count(1)
 
     # -- judging ---------------------------------------------------------------------------------------------------
@@ -78,9 +81,12 @@ class Governor:
     def due(self, held: Held, now: int) -> list[Request]:
         """The calls to be judged once more: answered, or their task has expired; and those that nobody waits for."""
         calls = held.gate
-        if calls is None or not calls.calls:
+        if calls is None:
             return []
-        left = self._left(held, calls)
+        forms = self._asker.due(held, now) if calls.forms else []
+        if not calls.calls:
+            return forms
+        left = [*forms, *self._left(held, calls)]
         if held.live.ended:
             return left
         again: list[Request] = []
@@ -123,6 +129,8 @@ class Governor:
         """What to commit about a call and what to do then."""
         if held.live.ended:  # nobody would wait for it
             return []
+        if request.kind == FORM:
+            return self._asker.judge(held, request, now)
         call = held.gate_of_run().call(request.promise_id)
         if call.state not in JUDGED:
             return []
@@ -364,6 +372,8 @@ class Governor:
     def abandon(self, held: Held, promise: PromiseId, now: int) -> Judged:
         """Nobody waits for a call any more: what it asks is closed. An act that has begun goes on to its end."""
         calls = held.gate
+        if calls is not None and promise in calls.forms.calls:
+            return self._asker.abandon(held, promise, now)
         call = None if calls is None else calls.calls.get(promise)
         if calls is None or call is None:
             return []

@@ -12,6 +12,7 @@ from holdfast.audit.collector import asked_of
 from holdfast.gate.call import Call, is_unaccounted
 from holdfast.journal.payload import Err, Ok
 from holdfast.kernel.arrivals import Settled
+from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
@@ -100,6 +101,15 @@ class Settler:
                 call.problem = problem
             else:
                 call.witnessed += ((task.id, task.version),)
+
+    def give_turn(self, held: Held) -> None:
+        """Something about the run has changed: it gets a turn."""
+        self._floor.give_turn(held)
+
+    def bring(self, held: Held, request: Invoke, outcome: Ok | Err) -> None:
+        """Give a run the outcome of a call that has no more to do here."""
+        if not held.dropped:
+            self._floor.arrive(held, Settled(request.promise_id, outcome, request.attempt, self._clock.now()))
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let it run beside."""

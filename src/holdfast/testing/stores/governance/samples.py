@@ -64,6 +64,8 @@ def task(
     status: p.TaskStatus = "requested",
     answers: Sequence[p.TaskAnswer] = (),
     created_at: int = NOW,
+    kind: p.TaskKind = "approval",
+    owner: str | None = "emil",
 ) -> p.TaskRow:
     """A task with every field set."""
     return p.TaskRow(
@@ -73,7 +75,7 @@ def task(
         generation=generation,
         root=b"\x00root\xff",
         position=4,
-        kind="approval",
+        kind=kind,
         status=status,
         version=version,
         proposal=b"\x01proposal",
@@ -90,6 +92,16 @@ def task(
         answers=tuple(answers),
         delegated_to="dora",
         closed_at=None if status == "requested" else NOW + 9,
+        form=b"\xa0form\xff",
+        groups=("claims", "leäds"),
+        excluded=("frida",),
+        owner=owner,
+        due_at=NOW + 50,
+        reminders=(NOW + 10, NOW + 20),
+        reminded=1,
+        reminded_at=NOW + 11,
+        escalation=p.Escalation(("gus",), ("heads",)),
+        escalated_at=NOW + 51,
     )
 
 

@@ -240,6 +240,26 @@ class TaskTopic(Topic):
         assert await ids(p.TaskQuery(TENANT, "requested", "two")) == ""
 
     @on_fresh_store
+    async def test_tasks_are_listed_by_subject_and_owner(self, store: p.Store) -> None:
+        """As they are now: a task that was released has no owner any more."""
+        await store.commit(
+            [
+                p.PutTask(task("a", kind="form")),
+                p.PutTask(task("b", kind="outcome", created_at=NOW + 1)),
+                p.PutTask(task("c", kind="form", owner="ida", created_at=NOW + 2)),
+                p.PutTask(task("b", 2, kind="outcome", owner=None, created_at=NOW + 1)),
+            ]
+        )
+
+        async def ids(query: p.TaskQuery) -> str:
+            return "".join([found.id for found in await store.tasks(query, 10)])
+
+        assert await ids(p.TaskQuery(kind="form")) == "ac"
+        assert await ids(p.TaskQuery(kind="approval")) == ""
+        assert await ids(p.TaskQuery(owner="emil")) == "a"
+        assert await ids(p.TaskQuery(TENANT, kind="form", owner="ida")) == "c"
+
+    @on_fresh_store
     async def test_tasks_are_read_together_by_id(self, store: p.Store) -> None:
         """Those of the tenant that exist."""
         a, b = task("a"), task("b")
