@@ -68,6 +68,7 @@ def test_every_kind_says_where_its_calls_are_done() -> None:
     assert places == {
         "action": (Place.GATE, Place.GATE),
         "detached": (Place.COMMIT, Place.COMMIT),
+        "form": (Place.GATE, Place.GATE),
         "remark": (Place.COMMIT, Place.COMMIT),
         "signal": (Place.COMMIT, Place.COMMIT),
         "step": (Place.HERE, Place.COMMIT),
