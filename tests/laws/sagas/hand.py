@@ -19,7 +19,9 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
 from holdfast.kernel.execution import Execution
 from holdfast.kernel.requests import Invoke
+from holdfast.programs.catalogue import Catalogue
 from holdfast.programs.function.failures import describe
+from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.values import encode
 from holdfast.runs import children
 from holdfast.runs.segments import unseal
@@ -77,7 +79,9 @@ class Hand:
         self._loop = VirtualLoop()
         world.set(self.world)
         self._entropy = random.Random(seed)
-        self._executions = Executions({play.name: play}, self.clock, self._entropy, Watchdog(3600.0))
+        self._executions = Executions(
+            Catalogue([Functions({play.name: play})]), self.clock, self._entropy, Watchdog(3600.0)
+        )
         self._client = Holdfast(self.store, worker=False, clock=self.clock, entropy=self._entropy, workflows=[play])
         self.ask(self._client.open())
         begun.clear()
@@ -223,7 +227,7 @@ class Hand:
         if dies:
             self.restart(held.key)
             return
-        plan = self._executions.plan(held, turn)
+        plan = self._executions.plan(held, turn, None)
         answer = self.ask(self.store.commit([plan.change]))[0]
         if not isinstance(answer, p.Advanced):
             raise EngineError(f"the hand was fenced: {answer!r}")
