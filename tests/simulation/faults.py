@@ -237,6 +237,11 @@ class Recorder(MemoryStore):
                 self._forget(change.key, generation - 1)
                 self._read(change.key, generation, change.renewal.segment)
                 return
+            case p.Operate(changes=parts), p.OperatedOn():
+                for part in parts:
+                    if isinstance(part, p.Renew):
+                        self._note(part, p.Renewed(part.generation + 1))
+                return
             case _:
                 return
         for extra, reply in zip(change.also, also, strict=True):

@@ -1,20 +1,18 @@
-"""What the gate keeps in the store: receipts, tasks, the audit's entries and blocks, signing keys, artefacts.
+"""What the gate keeps in the store: receipts, tasks, the audit's entries and blocks, signing keys, files.
 
 The laws, judged with the others by ``holdfast.testing.stores``:
 
 - A receipt is unique per tenant and idempotency key. Only the holder of its token may close it; one that failed may be
   opened anew by anyone, one that is pending only by whoever names its token.
-- An opening that is one write more is counted with it, for its run and for each run above that. Where one of them has
-  reached its limit, nothing is opened. So no family of runs writes more often than its limit, on however many workers.
+- An opening that is one write more is counted with it, for its run and each run above it. None passes its limit.
 - A task changes only from the version before: of two answers to one version the first is applied, the other refused.
   Cancelling alone asks for no version: it closes whatever is still open.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
   other without a gap. One that has an id is written once, however often it is noted.
 - Only the last signing key seals. Adding the next one notes how far each chain had come: nothing is sealed between.
-- The evidence of a run that is there has all its entries that are sealed: sealing another makes it due again, and
-  evidence that lacks one is not kept. What is told of a run that was pruned does not reach its evidence any more.
-- Receipts, tasks, entries, blocks and artefacts outlive the pruning of their runs. A governed run is pruned only when
-  it has evidence, and its id is not used again: in the audit an id names one run for ever.
+- The evidence of a run has all its sealed entries: sealing another makes it due again, and evidence that lacks one is
+  not kept. Entries about a run that was pruned do not reach its evidence any more.
+- All these outlive their runs' pruning. A governed run is pruned only when it has evidence; its id is not used again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres import checkpoints, gating, operations
+from holdfast.store.postgres import checkpoints, code, gating, operations
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -353,16 +353,6 @@ async def _beat(writer: Writer, changes: Sequence[p.Beat]) -> list[p.Answer]:
     return [p.Enqueued() for _ in changes]
 
 
-async def _keep_code(writer: Writer, changes: Sequence[p.KeepCode]) -> list[p.Answer]:
-    kept = {(change.tenant, change.code.digest): change.code for change in changes if change.code.fits}
-    rows = [(tenant, code.digest, code.kind, code.name, code.data) for (tenant, _), code in sorted(kept.items())]
-    await writer.fetch_columns("keep_code", rows, width=5)
-    return [p.Kept() if change.code.fits else p.Misfit() for change in changes]
-
-
-# -- the gate ------------------------------------------------------------------------------------------------------
-
-
 async def _put_tasks(writer: Writer, changes: Sequence[p.PutTask], places: Sequence[Place]) -> list[p.Answer]:
     answers, fresh = await gating.put_tasks(writer, changes)
     await _also(writer, [(index, changes[index].also) for index in fresh], places)
@@ -393,7 +383,7 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Enqueue: _enqueue,
     p.Withdraw: _withdraw,
     p.Beat: _beat,
-    p.KeepCode: _keep_code,
+    p.KeepCode: code.keep,
 }
 
 # Those for which the order of the batch counts, most because they bring entries of the audit along: by their places.
