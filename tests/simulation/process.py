@@ -130,7 +130,7 @@ class Body(World):
             raise Broken(f"step {key} of run {info.run} began again after its completion was recorded")
         if (info.key, info.attempt) not in store.intended:
             raise Broken(f"step {key} of run {info.run} began before its intent was durable")
-        key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key).path[-1]
+        key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key.partition(":")[0]).path[-1]
         if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
             raise Broken(f"step {key} of run {info.run} began in a worker that no longer had the lease")
 

@@ -31,6 +31,7 @@ MOVED_BY_HAND: Final = frozenset(
     {
         ("abandoned", "news"),
         ("acting", "news"),
+        ("blocked", "abandoned"),
         ("blocked", "news"),
         ("checking", "abandoned"),
         ("checking", "news"),
@@ -96,7 +97,7 @@ REACHED: Final = (
 """What the faults and the workload must bring about: a law that is never put to the test proves nothing."""
 
 STEERED_TO: Final = (
-    "Renewed",
+    "OperatedOn",
     "act begun: terminal once",
     "an operator: fork",
     "an operator: fork: InvalidRequest",
