@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from holdfast.programs.function.forms import ask
     from holdfast.programs.function.inline_steps import perform
     from holdfast.runs.birth import Trigger
-    from holdfast.worker.performer import heartbeat, step_info
+    from holdfast.worker.steps.performer import heartbeat, step_info
     from holdfast.worker.worker import WorkerOptions
 
 _HOMES = {
@@ -70,7 +70,7 @@ _HOMES = {
     "action": "holdfast.programs.function.actions",
     "ask": "holdfast.programs.function.forms",
     "continue_as_new": "holdfast.programs.function.calls",
-    "heartbeat": "holdfast.worker.performer",
+    "heartbeat": "holdfast.worker.steps.performer",
     "join_set": "holdfast.programs.function.calls",
     "keep_done": "holdfast.programs.function.calls",
     "now": "holdfast.programs.function.calls",
@@ -81,7 +81,7 @@ _HOMES = {
     "send": "holdfast.programs.function.calls",
     "spawn": "holdfast.programs.function.calls",
     "step": "holdfast.programs.function.decorators",
-    "step_info": "holdfast.worker.performer",
+    "step_info": "holdfast.worker.steps.performer",
     "uuid": "holdfast.programs.function.calls",
     "verify_evidence": "holdfast.client.evidence",
     "workflow": "holdfast.programs.function.decorators",

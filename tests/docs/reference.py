@@ -22,7 +22,7 @@ from holdfast.client.tasks import Tasks
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
 from holdfast.store.protocol import AuditEntry, Run, TaskAnswer, TaskRow
-from holdfast.worker.performer import StepInfo
+from holdfast.worker.steps.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 

@@ -54,7 +54,7 @@ class CannotEvaluate(Exception):
         super().__init__(f"{summary}{QUOTING}{quoted}" if quoted else summary)
 
 
-class Program:
+class CompiledExpression:
     """A compiled expression. Threads may share it."""
 
     def __init__(self, expression: cel.Expression, environment: cel.Env) -> None:
@@ -83,7 +83,7 @@ class Program:
         return _python(found)
 
 
-def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> Program:
+def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> CompiledExpression:
     """A program over variables of these types. Raises InvalidExpression.
 
     ``check`` also refuses what can never fit: other variables, or a number compared with a text. A variable that holds
@@ -98,7 +98,7 @@ def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> Prog
         if shorter == text:
             raise InvalidExpression(tuple(_faults(text, message))) from None
         return compiled(shorter, types, check=check)
-    return Program(expression, environment)
+    return CompiledExpression(expression, environment)
 
 
 @functools.lru_cache(maxsize=64)

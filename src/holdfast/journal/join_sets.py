@@ -11,7 +11,7 @@ from holdfast.journal.positions import Positions
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 
-class JoinSet:
+class JoinSetState:
     """What later events about one join set are judged by."""
 
     __slots__ = ("awaited", "consumed", "members", "submitted")
@@ -29,7 +29,7 @@ class JoinSets:
     __slots__ = ("_resolved", "_strict", "open", "owners")
 
     def __init__(self, resolved: Positions, *, strict: bool) -> None:
-        self.open: dict[JoinSetId, JoinSet] = {}
+        self.open: dict[JoinSetId, JoinSetState] = {}
         self.owners: dict[PromiseId, JoinSetId] = {}
         self._resolved = resolved
         self._strict = strict

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.errors import LawBroken
 from holdfast.journal import events as e
 from holdfast.journal.deliveries import Deliveries
-from holdfast.journal.join_sets import JoinSet, JoinSets
+from holdfast.journal.join_sets import JoinSets, JoinSetState
 from holdfast.journal.payload import Outcome, Payload
 from holdfast.journal.positions import Positions
 from holdfast.journal.promise import PromiseId
@@ -342,7 +342,7 @@ class Ledger:
 
     def _join_set_created(self, event: e.JoinSetCreated, timestamp: int) -> None:
         self._allocate(event.join_set_id.position)
-        self.join_sets.open.setdefault(event.join_set_id, JoinSet())
+        self.join_sets.open.setdefault(event.join_set_id, JoinSetState())
 
     def _submitted(self, event: e.JoinSetSubmitted, timestamp: int) -> None:
         self.join_sets.submit(event)

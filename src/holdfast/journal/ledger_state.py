@@ -16,7 +16,7 @@ from holdfast.journal import events as e
 from holdfast.journal.blobs import hydrate, offload, references
 from holdfast.journal.codec import decode_segment, encode_segment
 from holdfast.journal.deliveries import Deliveries
-from holdfast.journal.join_sets import JoinSet
+from holdfast.journal.join_sets import JoinSetState
 from holdfast.journal.ledger import Invocation, Ledger
 from holdfast.journal.positions import Positions
 from holdfast.journal.promise import JoinSetId, PromiseId
@@ -141,11 +141,11 @@ def at(promise: PromiseId) -> int:
     return promise.path[-1]
 
 
-def _of_set(item: tuple[JoinSetId, JoinSet]) -> PromiseId:
+def _of_set(item: tuple[JoinSetId, JoinSetState]) -> PromiseId:
     return item[0].position
 
 
-def _set(join_set: JoinSetId, found: JoinSet) -> _Set:
+def _set(join_set: JoinSetId, found: JoinSetState) -> _Set:
     members, consumed = sorted(map(at, found.members)), sorted(map(at, found.consumed))
     return _Set(at(join_set.position), found.submitted, found.awaited, members, consumed)
 
@@ -180,7 +180,7 @@ def read_ledger(data: bytes, root: PromiseId, blobs: Mapping[bytes, bytes]) -> L
 
 def _read_set(ledger: Ledger, state: _Set, root: PromiseId) -> None:
     join_set = JoinSetId(root.child(state.position))
-    found = ledger.join_sets.open[join_set] = JoinSet()
+    found = ledger.join_sets.open[join_set] = JoinSetState()
     found.submitted, found.awaited = state.submitted, state.awaited
     found.members.update(map(root.child, state.members))
     found.consumed.update(map(root.child, state.consumed))

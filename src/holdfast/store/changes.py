@@ -131,7 +131,7 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeepCode(msgspec.Struct, frozen=True, gc=False):
-    """Keep a program's code for a tenant, for good. Answered ``Kept``, also where it is kept already, or ``Misfit``."""
+    """Keep a program's code for a tenant, for good. Answered ``Kept``, repeated too, or ``CodeMisfit``."""
 
     tenant: str
     code: Code
@@ -230,7 +230,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     """The code is there."""
 
 
-class Misfit(msgspec.Struct, frozen=True, gc=False):
+class CodeMisfit(msgspec.Struct, frozen=True, gc=False):
     """Refused: the digest is not that of the bytes."""
 
 
@@ -257,7 +257,7 @@ Answer = (
     | Gone
     | Enqueued
     | Kept
-    | Misfit
+    | CodeMisfit
     | Withdrawn
     | Noted
     | Opened

@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     problem: str = ""
 
 
-class Asker(msgspec.Struct, frozen=True, gc=False):
+class AskingRun(msgspec.Struct, frozen=True, gc=False):
     """The call that asks: which run, which of its promises, for whom, and the name of the lease that makes the task."""
 
     tenant: str
@@ -60,7 +60,7 @@ def read(payload: Payload) -> tuple[Any, Question]:
         raise StoreCorrupt(f"what a form asks cannot be read ({error}): a newer Holdfast wrote it.") from error
 
 
-def task_of(asker: Asker, title: str, payload: Payload, now: int) -> TaskRow:
+def task_of(asker: AskingRun, title: str, payload: Payload, now: int) -> TaskRow:
     """The task that asks people. Raises StoreCorrupt."""
     shown, question = read(payload)
     form = canonical(question.form)

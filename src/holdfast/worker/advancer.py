@@ -13,17 +13,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.errors import AuthorError, StoreCorrupt
+from holdfast.errors import AuthorError
 from holdfast.gate.call import Call
 from holdfast.gate.effects import Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
-from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
-from holdfast.store.patience import patiently
-from holdfast.worker.dispatcher import Dispatcher
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.settler import Floor
@@ -35,8 +32,10 @@ from holdfast.worker.lease import LocalLease
 from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
 from holdfast.worker.parker import Parker, describe
-from holdfast.worker.performer import Performer
 from holdfast.worker.pump import Pump
+from holdfast.worker.rebuilder import Rebuilder
+from holdfast.worker.steps.dispatcher import Dispatcher
+from holdfast.worker.steps.performer import Performer
 from holdfast.worker.turn_plan import Plan
 
 log = logging.getLogger("holdfast.worker")
@@ -81,6 +80,16 @@ class Advancer:
         self._push = self._pump.push
         self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
         self._handovers = Handovers(store, executions.clock, steps, self._runs.let_go)
+        self._rebuilder = Rebuilder(
+            store,
+            executions,
+            self._dispatcher,
+            self._handovers,
+            self._parker,
+            self._push,
+            self._turn,
+            self._background,
+        )
         self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
@@ -115,7 +124,7 @@ class Advancer:
             times = f"{run.crashes} times in a row the worker that held it died"
             self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
             return
-        self._push(partial(self._enter, held, loaded, inbox))
+        self._push(partial(self._rebuilder.enter, held, loaded, inbox))
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
         """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
@@ -184,49 +193,6 @@ class Advancer:
         if not held.scheduled and not held.committing:
             held.scheduled = True
             self._push(partial(self._turn, held))
-
-    def _enter(self, held: Held, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
-        """Rebuild a taken run and take its first turn here."""
-        if held.dropped:
-            return
-        try:
-            if loaded is not None:
-                self._executions.resume(held, loaded)
-                self._dispatcher.inherit(held)
-            else:
-                held.warm_up()
-        except CheckpointUnusable:
-            self._background(self._load_whole(held, inbox))
-        except AuthorError as error:
-            self._background(self._handovers.offer(held, describe(error), partial(self._parker.unbuilt, held, error)))
-        except Exception as error:
-            self._parker.unbuilt(held, error)
-        else:
-            self._go_on(held, inbox, None if loaded is None else self._handovers.missing(held))
-
-    async def _load_whole(self, held: Held, inbox: list[p.Received]) -> None:
-        """A checkpoint was of no use: rebuild the run from its whole journal."""
-        try:
-            reading = partial(self._store.load, [held.key], whole=True)
-            loaded = await patiently(reading, unless=(StoreCorrupt,))
-        except Exception as error:
-            if not held.dropped:
-                self._parker.unreadable(held, "journal", error)
-            return
-        if held.key in loaded:
-            self._push(partial(self._enter, held, loaded[held.key], inbox))
-
-    def _go_on(self, held: Held, inbox: list[p.Received], misfit: str | None) -> None:
-        if misfit is not None:
-            turn = partial(self._go_on, held, inbox, None)
-            self._background(self._handovers.offer(held, misfit, partial(self._push, turn)))
-            return
-        try:
-            held.take_in(inbox)
-        except Exception as error:
-            self._parker.unbuilt(held, error)
-        else:
-            self._turn(held)
 
     def _turn(self, held: Held) -> None:
         held.scheduled = False

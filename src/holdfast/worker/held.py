@@ -15,7 +15,7 @@ from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
-from holdfast.worker.performer import Performance
+from holdfast.worker.steps.performer import Performance
 
 
 class Warm(NamedTuple):

@@ -31,16 +31,16 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.advancer import Advancer, Ended
 from holdfast.worker.claimer import Claimer
-from holdfast.worker.containment import contain_tasks
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.policy_watcher import PolicyWatcher
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.performer import Performer, is_authored
 from holdfast.worker.pruner import Pruner
 from holdfast.worker.rescuer import Rescuer
-from holdfast.worker.taker import Taker
+from holdfast.worker.steps.containment import contain_tasks
+from holdfast.worker.steps.performer import Performer, is_authored
+from holdfast.worker.steps.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 
 log = logging.getLogger("holdfast.worker")

@@ -251,7 +251,15 @@ def test_what_an_effect_raises_is_recorded_without_its_secrets(virtual: Ground, 
 
 @pytest.mark.parametrize(
     "module",
-    ["performer", "dispatcher", "gate/governor", "gate/acts", "gate/openings", "gate/settler", "gate/entries"],
+    [
+        "steps/performer",
+        "steps/dispatcher",
+        "gate/governor",
+        "gate/acts",
+        "gate/openings",
+        "gate/settler",
+        "gate/entries",
+    ],
 )
 def test_who_passes_effects_on_knows_no_action(module: str) -> None:
     """Else the next kind of effect would be fitted around actions."""

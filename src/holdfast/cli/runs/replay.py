@@ -23,7 +23,7 @@ _CONTEXT: Final = 3
 _LIVE: Final[tuple[Status, ...]] = tuple(status for status in get_args(Status) if status not in ENDED)
 
 
-class Replayed(msgspec.Struct):
+class ReplayResult(msgspec.Struct):
     """What the replay of one run found. ``problem`` is empty where it replays cleanly."""
 
     run: Run
@@ -65,10 +65,10 @@ class Replayed(msgspec.Struct):
         output.say("  " + self.problem.replace("\n", "\n  "))
 
 
-async def replay_run(app: Holdfast, run: Run) -> Replayed:
+async def replay_run(app: Holdfast, run: Run) -> ReplayResult:
     """Rebuild the run from its journal with the code that is imported here."""
     entries = [entry async for entry in journals.read(app.store, run)]
-    finding = Replayed(run, len(entries))
+    finding = ReplayResult(run, len(entries))
     started = entries[0].event
     pinned = started.component_digest if isinstance(started, e.ExecutionStarted) else ""
     try:
@@ -154,7 +154,7 @@ def replay(
     return exits.NO if bad else exits.GOOD
 
 
-def _write(finding: Replayed, as_json: bool, *, verbose: bool) -> None:
+def _write(finding: ReplayResult, as_json: bool, *, verbose: bool) -> None:
     if as_json:
         output.emit(finding.record())
     elif verbose or not finding.good:

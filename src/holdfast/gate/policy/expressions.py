@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.expressions.engine import Fault, InvalidExpression, Program, compiled
+from holdfast.expressions.engine import CompiledExpression, Fault, InvalidExpression, compiled
 from holdfast.expressions.tokens import TOKEN, tokens_of
 from holdfast.gate.policy.shape import nearest
 
@@ -65,14 +65,14 @@ class Fact(NamedTuple):
         return name
 
 
-class Expression(msgspec.Struct, frozen=True):
+class RuleExpression(msgspec.Struct, frozen=True):
     """An expression. ``flat`` says the same over flat variables. ``program`` is None where there are faults."""
 
     text: str
     flat: str
     facts: frozenset[Fact]
     faults: tuple[Fault, ...]
-    program: Program | None
+    program: CompiledExpression | None
 
 
 class _Token(NamedTuple):
@@ -81,7 +81,7 @@ class _Token(NamedTuple):
     at: int
 
 
-def program_of(text: str) -> Program:
+def program_of(text: str) -> CompiledExpression:
     """A rule's program, over nested or flat facts. Raises InvalidExpression.
 
     Its types are not checked: a rule that compares a number with a text has always been one that does not hold.
@@ -93,15 +93,15 @@ def program_of(text: str) -> Program:
     return compiled(" ".join("exists_one" if word == "existsOne" else word for word in words), TYPED, check=False)
 
 
-def examine(text: str) -> Expression:
+def examine(text: str) -> RuleExpression:
     """Read an expression. Faults are told, never raised."""
     try:
         program = program_of(text)
     except InvalidExpression as error:
-        return Expression(text, "", frozenset(), tuple(_syntax_faults(text, error.faults)), None)
+        return RuleExpression(text, "", frozenset(), tuple(_syntax_faults(text, error.faults)), None)
     scan = _Scan(text)
     faults = tuple(scan.faults)
-    return Expression(text, scan.flat(), frozenset(scan.facts), faults, None if faults else program)
+    return RuleExpression(text, scan.flat(), frozenset(scan.facts), faults, None if faults else program)
 
 
 def _syntax_faults(text: str, faults: Iterable[Fault]) -> Iterator[Fault]:

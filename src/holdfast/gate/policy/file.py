@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from holdfast.errors import InvalidPolicy
 from holdfast.gate.caps import Caps
-from holdfast.gate.policy.expressions import Expression, examine
+from holdfast.gate.policy.expressions import RuleExpression, examine
 from holdfast.gate.policy.place import LONGEST, Path, Problem
 from holdfast.gate.policy.shape import Schema, misfits
 from holdfast.people.names import NAME, is_name, person
@@ -103,7 +103,7 @@ class Checked(Struct, frozen=True):
     """A file that can be used: what it says, and its rules' expressions in order."""
 
     file: PolicyFile
-    expressions: list[Expression]
+    expressions: list[RuleExpression]
 
 
 def read(text: str, source: str) -> Checked:
@@ -185,7 +185,7 @@ def _converted(document: Document, shape: type[T], source: str) -> T:
     return msgspec.convert(document.data, shape)
 
 
-def _expressions(document: Document, rules: list[Any]) -> list[Expression]:
+def _expressions(document: Document, rules: list[Any]) -> list[RuleExpression]:
     """The rules' expressions; what is wrong with them is reported where it stands."""
     found = []
     for number, rule in enumerate(rules):

@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.errors import InvalidPolicy
-from holdfast.expressions.engine import QUOTING, CannotEvaluate, InvalidExpression, Program
+from holdfast.expressions.engine import QUOTING, CannotEvaluate, CompiledExpression, InvalidExpression
 from holdfast.gate.caps import Caps
-from holdfast.gate.policy.expressions import Expression, program_of
+from holdfast.gate.policy.expressions import RuleExpression, program_of
 from holdfast.gate.policy.facts import Sheet, Values, nested, value_of
 from holdfast.gate.policy.file import NeedsApproval, PolicyFile, Tier, read, seconds_of, text_of
 from holdfast.gate.policy.process import CutOff, PolicyProcess
@@ -74,7 +74,7 @@ class RuleTrace(msgspec.Struct, frozen=True, gc=False):
 
 class _Rule(msgspec.Struct, frozen=True):
     name: str
-    expression: Expression
+    expression: RuleExpression
     ruling: Ruling
 
     def holds(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
@@ -111,7 +111,7 @@ class Policy:
     def __init__(
         self,
         file: PolicyFile,
-        expressions: Sequence[Expression] = (),
+        expressions: Sequence[RuleExpression] = (),
         *,
         hash: str,
         source: str,
@@ -346,10 +346,10 @@ def _ruling(rule: Any, hash: str) -> Ruling:
     return Ruling(effect, "policy", rule.name, reason, hash, approval)
 
 
-def _together(flats: Sequence[str]) -> list[Program] | None:
+def _together(flats: Sequence[str]) -> list[CompiledExpression] | None:
     """Programs that give the number of the first rule that holds, or -1. None where CEL does not take them so."""
 
-    def compile(first: int, last: int) -> list[Program]:
+    def compile(first: int, last: int) -> list[CompiledExpression]:
         chain = "".join(f"({flats[number]}) ? {number} : " for number in range(first, last))
         try:
             return [program_of(f"{chain}-1")]

@@ -11,7 +11,7 @@ from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Halt
-from holdfast.programs.function.durable_call import Call, ChildCall, StepCall
+from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
@@ -113,7 +113,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self._undo_takes = 0 if undo is None else _positional(undo.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R_co]:
-        return Call(self, args, kwargs)
+        return DurableCall(self, args, kwargs)
 
     async def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R_co:
         loop = durable_loop()
@@ -172,7 +172,7 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
                 f"{self.name} is a workflow: start it with app.start({self.name}, …). Calling it starts a child, and "
                 "only another workflow can do that."
             )
-        return Call(self, args, kwargs)
+        return DurableCall(self, args, kwargs)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
         """This workflow with its arguments, for ``app.start(workflow.bind(…), id=…)``."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Call(Coroutine[Any, Any, R_co]):
+class DurableCall(Coroutine[Any, Any, R_co]):
     """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
 
     A run in which one was made and never begun fails, at once where the code throws the call away, else at its end.

@@ -68,7 +68,7 @@ async def ask(
         answer = await program.value(promise, f"form {title!r}")
         try:
             return read_answer(answer, kind)
-        except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
+        except (msgspec.ValidationError, ValueError) as error:  # the answer fits the schema, and not the type
             question = msgspec.structs.replace(question, problem=str(error))
 
 

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidFunction
 from holdfast.journal.payload import ONCE, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.decorators import Step, check_step
-from holdfast.programs.function.durable_call import Call, StepCall
+from holdfast.programs.function.durable_call import DurableCall, StepCall
 from holdfast.programs.function.loop import DurableLoop
 
 P = ParamSpec("P")
@@ -72,4 +72,4 @@ def perform(
         concurrency=None,
         undo=undo,
     )
-    return Call(step, args, {})
+    return DurableCall(step, args, {})

@@ -13,7 +13,7 @@ from holdfast.journal.events import Any as AnyKind
 from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.decorators import Durable, Step, current
-from holdfast.programs.function.durable_call import Call
+from holdfast.programs.function.durable_call import DurableCall
 from holdfast.programs.function.failures import unwrap
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class JoinSet(Generic[T]):
     def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> None:
         """Begin a call of a step or child workflow: ``submit(charge(order))`` or ``submit(charge, order)``."""
         loop, _ = current("JoinSet.submit()")
-        if isinstance(call, Call) and not args and not kwargs:
+        if isinstance(call, DurableCall) and not args and not kwargs:
             call.claim()
             call, args, kwargs = call.definition, call.args, call.kwargs
         if not isinstance(call, Durable):

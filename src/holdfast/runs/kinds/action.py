@@ -8,7 +8,7 @@ from holdfast.journal.secrecy import ACTION
 from holdfast.runs.kinds.kind import Kind, Place
 
 
-class Action(Kind):
+class ActionKind(Kind):
     """A step that touches the outside world."""
 
     name: ClassVar[str] = ACTION

@@ -16,7 +16,7 @@ from holdfast.store.protocol import Deliver, Key, Origin, Run, Store
 WORKFLOW: Final = "workflow"
 
 
-class Child(Kind):
+class ChildKind(Kind):
     """A run that this one waits for."""
 
     name: ClassVar[str] = WORKFLOW

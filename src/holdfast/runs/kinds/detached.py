@@ -22,7 +22,7 @@ def written(workflow: str, id: str | None, arguments: bytes) -> list[object]:
     return [[workflow, id, arguments], {}]
 
 
-class Detached(Kind):
+class DetachedKind(Kind):
     """A run that is started, and of which nothing comes back."""
 
     name: ClassVar[str] = DETACHED

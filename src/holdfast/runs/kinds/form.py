@@ -8,7 +8,7 @@ from holdfast.journal.forms import FORM
 from holdfast.runs.kinds.kind import Kind, Place
 
 
-class Form(Kind):
+class FormKind(Kind):
     """What a workflow asks people."""
 
     name: ClassVar[str] = FORM

@@ -24,7 +24,7 @@ def written(target: str, name: str, value: object) -> list[object]:
     return [[target, name, value], {}]
 
 
-class Signal(Kind):
+class SignalKind(Kind):
     """A named message from one run to another."""
 
     name: ClassVar[str] = SIGNAL

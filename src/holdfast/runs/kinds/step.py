@@ -17,7 +17,7 @@ from holdfast.store.protocol import Enqueue, Run, Store, Withdraw, Work
 STEP: Final = "step"
 
 
-class Step(Kind):
+class StepKind(Kind):
     """A Python function whose result is kept."""
 
     name: ClassVar[str] = STEP

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.errors import EngineError
-from holdfast.runs.kinds.action import Action
-from holdfast.runs.kinds.child import Child
-from holdfast.runs.kinds.detached import Detached
-from holdfast.runs.kinds.form import Form
+from holdfast.runs.kinds.action import ActionKind
+from holdfast.runs.kinds.child import ChildKind
+from holdfast.runs.kinds.detached import DetachedKind
+from holdfast.runs.kinds.form import FormKind
 from holdfast.runs.kinds.kind import Kind, Place
-from holdfast.runs.kinds.signal import Signal
-from holdfast.runs.kinds.step import Step
+from holdfast.runs.kinds.signal import SignalKind
+from holdfast.runs.kinds.step import StepKind
 
 _ALL: Final[tuple[Kind, ...]] = (
-    Action(),
-    Child(),
-    Detached(),
-    Form(),
-    Signal(),
-    Step(),
+    ActionKind(),
+    ChildKind(),
+    DetachedKind(),
+    FormKind(),
+    SignalKind(),
+    StepKind(),
 )
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in _ALL}

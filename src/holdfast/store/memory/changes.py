@@ -33,7 +33,7 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
             return p.Enqueued()
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
-                return p.Misfit()
+                return p.CodeMisfit()
             tables.code.setdefault((tenant, code.digest), code)
             return p.Kept()
         case p.Renew():

@@ -12,4 +12,4 @@ async def keep(writer: Writer, changes: Sequence[p.KeepCode]) -> list[p.Answer]:
     kept = {(change.tenant, change.code.digest): change.code for change in changes if change.code.fits}
     rows = [(tenant, code.digest, code.kind, code.name, code.data) for (tenant, _), code in sorted(kept.items())]
     await writer.fetch_columns("keep_code", rows, width=5)
-    return [p.Kept() if change.code.fits else p.Misfit() for change in changes]
+    return [p.Kept() if change.code.fits else p.CodeMisfit() for change in changes]

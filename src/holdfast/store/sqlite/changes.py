@@ -59,7 +59,7 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return p.Enqueued()
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
-                return p.Misfit()
+                return p.CodeMisfit()
             cursor.execute(SQL["keep_code"], (tenant, code.digest, code.kind, code.name, code.data))
             return p.Kept()
         case p.Renew():

@@ -56,7 +56,7 @@ class Programs(Topic):
         """What a run is judged by later must be what it ran. The neighbours in the batch are kept."""
         forged = p.Code(code().digest, "definition", "claims.settle", b"something else")
         answers = await store.commit([p.KeepCode("acme", forged), p.KeepCode("acme", code(b"good"))])
-        assert answers == [p.Misfit(), p.Kept()]
+        assert answers == [p.CodeMisfit(), p.Kept()]
         assert await store.code("acme", [code().digest, code(b"good").digest]) == {code(b"good").digest: code(b"good")}
 
     @on_fresh_store

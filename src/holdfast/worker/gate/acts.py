@@ -25,7 +25,7 @@ from holdfast.store.committer import Committer
 from holdfast.worker.gate import entries
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
-from holdfast.worker.performer import Outcome
+from holdfast.worker.steps.performer import Outcome
 
 log = logging.getLogger("holdfast.gate")
 

@@ -82,7 +82,7 @@ class Asker:
 
     def _ask(self, held: Held, request: Invoke, now: int) -> list[Attached]:
         row, promise = held.row, request.promise_id
-        asker = questions.Asker(
+        asker = questions.AskingRun(
             row.key.tenant,
             row.key.run,
             held.generation,

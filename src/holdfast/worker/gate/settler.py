@@ -19,7 +19,7 @@ from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries
 from holdfast.worker.held import Held
-from holdfast.worker.performer import Outcome
+from holdfast.worker.steps.performer import Outcome
 
 
 class Floor(Protocol):

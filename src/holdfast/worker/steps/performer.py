@@ -28,8 +28,8 @@ from holdfast.programs.function.values import decode, encode
 from holdfast.runs.clock import Clock
 from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, Store
-from holdfast.worker.attempt_errors import is_terminal, is_unknown, retry_after
-from holdfast.worker.containment import Escaped
+from holdfast.worker.steps.attempt_errors import is_terminal, is_unknown, retry_after
+from holdfast.worker.steps.containment import Escaped
 
 Outcome = Settled | AttemptFailed
 Report = Callable[["Performance", Outcome], None]

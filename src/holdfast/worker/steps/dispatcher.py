@@ -18,7 +18,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
-from holdfast.worker.performer import Outcome, Performance, Performer
+from holdfast.worker.steps.performer import Outcome, Performance, Performer
 
 
 class Dispatcher:

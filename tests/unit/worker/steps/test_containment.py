@@ -24,7 +24,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.store.memory import MemoryStore
-from holdfast.worker.containment import is_interrupt
+from holdfast.worker.steps.containment import is_interrupt
 from tests.unit.worker.ground import FREE, Ground, receipts
 
 SOON = RetryPolicy(max_attempts=3, initial=0.01, jitter=0)

@@ -15,7 +15,7 @@ from holdfast.programs.function.decorators import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.performer import Performance, Performer
+from holdfast.worker.steps.performer import Performance, Performer
 
 PROMISE = PromiseId.of_run("digest", None, "run").child(0)
 

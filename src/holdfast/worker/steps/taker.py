@@ -22,7 +22,7 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.performer import Outcome, Performance, Performer
+from holdfast.worker.steps.performer import Outcome, Performance, Performer
 
 log = logging.getLogger("holdfast.taker")
 

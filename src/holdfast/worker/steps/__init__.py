@@ -1,0 +1,1 @@
+"""Steps: how an attempt is begun, performed, contained and told apart from what another may mend."""
