@@ -1,6 +1,6 @@
-# The whole project in a few words: `make run` shows it, `make test` proves it.
+# `make run` demonstrates Holdfast, `make test` checks it, `make help` lists all targets.
 #
-# Every target first makes sure of a virtual environment: the active one if there is one, else .venv, made on demand.
+# The targets use the active virtual environment, or else .venv, which is created if it is missing.
 
 PYTHON ?= python3
 VENV   := $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV),.venv)
@@ -10,29 +10,42 @@ SEED   ?= 1
 STEPS  ?= 3
 COUNT  ?= 1
 JOBS   ?= 2
+STORE  ?= memory://
+CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
+TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
+
+# Databases of tests live in memory where there is enough of it: waiting for a disk would be most of the time of a test.
+MEMORY := /dev/shm
+TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 && $$4 > 8000000 { print "TMPDIR=$(MEMORY)" }')
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident test lint format types imports units spec sim sagas mutants bench bench-gate clean help
+.PHONY: run incident claims serve browser screenshots test lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(STAMP) ## Kill a worker in the middle of a run and see the run finish
 	@$(BIN)/python examples/survive.py
 
-incident: $(STAMP) ## Triage an incident under a policy, take the change back, and prove it all
+incident: $(STAMP) ## Triage an incident under a policy, reverse the change, and verify the evidence
 	@$(BIN)/python examples/incident/run.py
 
-test: lint types imports units ## Everything that must hold before a commit
+claims: $(STAMP) ## Settle two claims by a definition, one with a person's approval
+	@$(BIN)/python examples/claims/run.py
+
+serve: $(STAMP) ## Open the console with some runs to look at: http://127.0.0.1:8420/
+	@$(BIN)/python examples/console/serve.py
+
+test: lint types imports browser units ## All checks that must pass before a commit
 
 lint: $(STAMP) ## Style, by ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(STAMP) ## Mend what ruff can mend
+format: $(STAMP) ## Format the code, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -43,7 +56,13 @@ imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
 units: $(STAMP) ## All tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
+	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
+
+browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)
+	@$(BIN)/python -m tests.browser
+
+screenshots: $(STAMP) browser ## Take the pictures of the console in docs/ again
+	$(BIN)/python -m tests.acceptance.console.screenshots
 
 spec: ## Check the formal model (needs Node.js)
 	test -d spec/node_modules || (cd spec && npm ci)
@@ -51,20 +70,37 @@ spec: ## Check the formal model (needs Node.js)
 
 sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
+	$(BIN)/python -m tests.simulation.scheduled $(SEED) $(COUNT)
+	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)
 
-sagas: $(STAMP) ## Judge random workflow programs from a seed: make sagas SEED=1 COUNT=1000
+sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)
 
-mutants: $(STAMP) ## Break the code on purpose, and see the tests notice
+definitions: $(STAMP) ## Check random definitions from a seed: make definitions SEED=1 COUNT=1000
+	$(BIN)/python -m tests.laws.definitions $(SEED) $(COUNT)
+
+traces: $(STAMP) ## Follow traces of the model of templates: make traces SEED=1 COUNT=300 STORE=memory:// TRACES=FOLDER
+	$(BIN)/python -m holdfast.testing.model_traces $(TRACES) --random $(COUNT) --seed $(SEED) --store $(STORE)
+
+fuzz: $(STAMP) ## Send random requests to every route of the server: make fuzz SEED=1 COUNT=50
+	$(BIN)/python -W ignore -m tests.fuzz.fuzz_http $(SEED) $(COUNT)
+
+mutants: $(STAMP) ## Break the code on purpose, and check that the tests notice
 	$(BIN)/python -m tests.mutants.run
 
-bench: $(STAMP) ## Measure
+bench: $(STAMP) ## Measure Holdfast beside other engines
 	$(BIN)/python bench/run.py
 
 bench-gate: $(STAMP) ## Measure what the gate adds to a step
 	$(BIN)/python bench/gate.py
 
-clean: ## Forget the environment and all caches
+bench-wakeups: $(STAMP) ## Measure how soon another process learns of a change
+	$(BIN)/python bench/wakeups.py
+
+bench-schedules: $(STAMP) ## Measure how fast many schedules that are due at once are started
+	$(BIN)/python bench/schedules.py
+
+clean: ## Delete the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(STAMP): pyproject.toml

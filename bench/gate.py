@@ -1,10 +1,10 @@
-"""What the gate costs: the same function as a step and as an action under an allowing policy, side by side.
+"""The cost of the gate: the same function as a step, and as an action that its policy allows.
 
-Three functions: one that does nothing, so that the gate is compared with the engine alone; one that makes an HTTP
-request to a server in another process, with the standard library; and one that exchanges the same bytes over an open
-connection by hand, which is the least that touching the outside can cost. Rounds alternate, so that a noisy machine
-disturbs both alike; the figure is CPU time of the whole process per call, of the best round of each. Sealing is part of
-it. Evidence is made once per run, at its end, so it is measured by itself: short runs of steps, of actions, and of
+There are three functions. One does nothing, so that the gate is compared with the engine alone. One makes an HTTP
+request to a server in another process, with the standard library. One exchanges the same bytes over an open connection
+by hand, which is the cheapest possible request. Rounds alternate, so that a noisy machine affects both in the same way.
+The figure is the CPU time of the whole process per call, in the best round of each, including the sealing of the audit.
+Evidence is made once per run, at its end, so it is measured separately: with short runs of steps, of actions, and of
 actions with evidence.
 """
 
@@ -35,8 +35,8 @@ version: 1
 rules:
   - {name: reading is free, when: "!action.writes", effect: allow}
   - {name: nobody deletes, when: 'action.operation == "delete"', effect: deny}
-  - {name: eve is out, when: 'actor.name == "eve"', effect: deny}
-  - {name: dear things want a person, when: action.cost_estimate > 10.0, effect: needs_approval, tier: high}
+  - {name: tenant eve may do nothing, when: 'run.tenant == "eve"', effect: deny}
+  - {name: expensive calls need a person, when: action.cost_estimate > 10.0, effect: needs_approval, tier: high}
   - {name: the bench, when: 'action.connector == "bench" && action.risk in ["low", "med"]', effect: allow}
 """
 
@@ -80,7 +80,7 @@ WAYS = {
 
 @workflow
 async def calling(what: str, way: str, calls: int, address: str) -> int:
-    """Call the function one time after the other."""
+    """Call the function ``calls`` times, one after the other."""
     total = 0
     for _ in range(calls):
         total = await WAYS[what][way](total, 1, address)
@@ -91,8 +91,8 @@ class _Server(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps({"sum": asked["number"] + asked["other"]}).encode()
+        terms = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"sum": terms["number"] + terms["other"]}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -106,51 +106,51 @@ class _Listener(http.server.ThreadingHTTPServer):
     request_queue_size = 256
 
 
-def serve(told: Connection) -> None:
-    """Answer requests, in a process of its own."""
+def serve(parent: Connection) -> None:
+    """Send the server's address to the parent process, then answer requests."""
     server = _Listener(("127.0.0.1", 0), _Server)
-    told.send(f"http://127.0.0.1:{server.server_port}/")
+    parent.send(f"http://127.0.0.1:{server.server_port}/")
     server.serve_forever()
 
 
 async def cost(
     app: Holdfast, what: str, way: str, address: str, runs: int = RUNS, calls: int = CALLS
 ) -> tuple[float, int]:
-    """CPU seconds and commits that so many runs take, from their start until audit and evidence are done."""
+    """The CPU seconds and commits of ``runs`` runs, from their start until audit and evidence are done."""
     commits, begun = app.committer.commits, time.process_time()
     handles = [await app.start(calling, what, way, calls, address) for _ in range(runs)]
     for handle in handles:
         assert await handle.result() == calls
     while await app.store.unsealed(1):  # noqa: ASYNC110  # another role seals
         await asyncio.sleep(0.02)
-    while app.options.evidence and await app.store.evidence_due(1):  # noqa: ASYNC110  # another makes evidence
+    while app.options.evidence and await app.store.evidence_due(1):  # noqa: ASYNC110  # another role makes evidence
         await asyncio.sleep(0.02)
     return time.process_time() - begun, app.committer.commits - commits
 
 
 async def short_runs(folder: Path) -> dict[str, float]:
     """Microseconds of CPU per short run: of steps, of actions, of actions with evidence; and the evidence's size."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name, way, evidence in (("steps", "step", False), ("actions", "action", False), ("evidence", "action", True)):
         options = WorkerOptions(retention_days=None, evidence=evidence)
         url = f"sqlite:///{folder / name}.db"
         async with Holdfast(url, policy=parse(POLICY, "the bench"), options=options) as app:
             rounds = [await cost(app, "nothing", way, "", SHORT_RUNS, SHORT_CALLS) for _ in range(ROUNDS)]
-            found[f"{name}_microseconds"] = round(min(seconds for seconds, _ in rounds) / SHORT_RUNS * 1e6)
+            figures[f"{name}_microseconds"] = round(min(seconds for seconds, _ in rounds) / SHORT_RUNS * 1e6)
             if evidence:
-                kept = [await app.store.files(run.key) for run in await app.store.find(Query(), SHORT_RUNS)]
-                found["evidence_bytes"] = sum(kept.size for (artefact,) in kept) // len(kept)
-    return found
+                files = [await app.store.files(run.key) for run in await app.store.find(Query(), SHORT_RUNS)]
+                figures["evidence_bytes"] = sum(bundle.size for (bundle,) in files) // len(files)
+    return figures
 
 
 async def compare(url: str, address: str) -> dict[str, dict[str, float]]:
     """For each function: microseconds of CPU per call, as a step and as an action, their ratio, and the commits."""
-    found: dict[str, dict[str, float]] = {}
+    functions: dict[str, dict[str, float]] = {}
     options = WorkerOptions(retention_days=None, evidence=False)
     async with Holdfast(url, policy=parse(POLICY, "the bench"), options=options) as app:
         for what, ways in WAYS.items():
             best: dict[str, float] = {}
-            figures = found[what] = {}
+            figures = functions[what] = {}
             for _ in range(ROUNDS):
                 for way in ways:
                     seconds, figures[f"{way}_commits"] = await cost(app, what, way, address)
@@ -158,7 +158,7 @@ async def compare(url: str, address: str) -> dict[str, dict[str, float]]:
             for way, seconds in best.items():
                 figures[f"{way}_microseconds"] = round(seconds / (RUNS * CALLS) * 1e6, 1)
             figures["ratio"] = round(best["action"] / best["step"], 2)
-    return found
+    return functions
 
 
 def main() -> None:
@@ -168,9 +168,9 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{Path(folder) / 'gate.db'}"
-            found = asyncio.run(compare(url, ours.recv()))
-            found["short runs"] = asyncio.run(short_runs(Path(folder)))
-            print(json.dumps(found, indent=2))
+            figures = asyncio.run(compare(url, ours.recv()))
+            figures["short runs"] = asyncio.run(short_runs(Path(folder)))
+            print(json.dumps(figures, indent=2))
     finally:
         server.terminate()
 

@@ -1,6 +1,6 @@
-"""Peers: their environments, made once under ``.peers/``, and the servers that they and Holdfast run on.
+"""Peers: the engines that Holdfast is compared with, their environments under ``.peers/``, and their servers.
 
-A peer that cannot be installed is no error: its reason is kept and reported in the place of its figures.
+A peer that cannot be installed is not an error: the report shows the reason instead of its figures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ RESTATE_SERVER = "@restatedev/restate-server"
 
 
 class Contender(NamedTuple):
-    """One line of the table."""
+    """One engine on one store: a line of the table."""
 
     name: str
     script: str
-    environment: str | None  # None for Holdfast, which runs in this one
+    environment: str | None  # None for Holdfast, which runs in the environment of this process
     store: str  # sqlite, postgres or restate
 
     @property
@@ -54,12 +54,17 @@ DBOS_POSTGRES = Contender("DBOS, PostgreSQL", "with_dbos.py", "dbos", "postgres"
 ABSURD = Contender("Absurd, PostgreSQL", "with_absurd.py", "absurd", "postgres")
 
 OURS = (HOLDFAST_SQLITE, HOLDFAST_POSTGRES)
+DEFINED = (
+    Contender("definition, SQLite", "with_definitions.py", None, "sqlite"),
+    Contender("definition, PostgreSQL", "with_definitions.py", None, "postgres"),
+)
+"""W1 as a definition, measured in turn with the functions."""
 PEERS = (RESTATE, DBOS_SQLITE, DBOS_POSTGRES, ABSURD)
 ALL = OURS + PEERS
 
 
 def install() -> dict[str, str]:
-    """Make the environments that are missing. Gives the reason for each that could not be made, by its name."""
+    """Create the environments that are missing. Returns the reason for each that could not be created, by its name."""
     failed = {}
     for name, packages in REQUIREMENTS.items():
         try:
@@ -67,24 +72,24 @@ def install() -> dict[str, str]:
             if name == "restate":
                 _restate_server()
         except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", None) or str(error)
-            failed[name] = "could not be installed: " + said.strip().splitlines()[-1]
+            output = getattr(error, "stderr", None) or str(error)
+            failed[name] = "could not be installed: " + output.strip().splitlines()[-1]
     return failed
 
 
 def versions() -> dict[str, str]:
-    """What was measured."""
-    found = {}
+    """The installed versions of the peers."""
+    installed = {}
     for name, packages in REQUIREMENTS.items():
         python = FOLDER / name / "bin" / "python"
         if python.exists():
             package = packages[0].split("[")[0]
-            ask = f"import importlib.metadata as m; print(m.version({package!r}))"
-            found[package] = subprocess.run([python, "-c", ask], capture_output=True, text=True).stdout.strip()
+            code = f"import importlib.metadata as m; print(m.version({package!r}))"
+            installed[package] = subprocess.run([python, "-c", code], capture_output=True, text=True).stdout.strip()
     if _restate_binary().exists():
-        said = subprocess.run([_restate_binary(), "--version"], capture_output=True, text=True).stdout
-        found["restate-server"] = said.split()[-1]
-    return found
+        output = subprocess.run([_restate_binary(), "--version"], capture_output=True, text=True).stdout
+        installed["restate-server"] = output.split()[-1]
+    return installed
 
 
 def _environment(name: str, packages: list[str]) -> None:
@@ -119,7 +124,7 @@ def _run(command: list[str]) -> None:
 
 
 def prepare_absurd(url: str) -> None:
-    """Make Absurd's schema and queue, with its own tool."""
+    """Create Absurd's schema and queue, with its own tool."""
     tool = str(FOLDER / "absurd" / "bin" / "absurdctl")
     for arguments in (["init"], ["create-queue", "default"]):
         environment = {**os.environ, "ABSURD_DATABASE_URL": url, "PGDATABASE": url}
@@ -128,7 +133,7 @@ def prepare_absurd(url: str) -> None:
 
 @contextmanager
 def restate_server(folder: Path) -> Iterator[dict[str, object]]:
-    """A fresh Restate server, single node, with its defaults. Gives what its contender needs to know."""
+    """A new Restate server, single node, with its defaults. Yields the parameters of its contender."""
     ingress, admin, fabric, service = (_free_port() for _ in range(4))
     environment = {
         **os.environ,
@@ -172,6 +177,6 @@ def _until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None
 
 
 def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,7 +1,7 @@
 """The raw limit: W1's events appended by a bare loop that encodes and group-commits them, without an engine.
 
-As many tasks as there are runs each append one segment per turn, ten turns of five events, and wait until it is durable
-before the next, as a step must wait for its intent. There is no kernel, no program, no lease and no hash.
+There is one task for each run. It appends one segment per turn, ten turns of five events, and waits until a segment is
+durable before it appends the next, as a step must wait for its intent. There is no kernel, program, lease or hash.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PostgresLog:
 
 
 class Group:
-    """Takes rows and commits whatever has gathered while the last commit was under way."""
+    """Group commit: while one commit is under way, rows are gathered for the next."""
 
     def __init__(self, log: SqliteLog | PostgresLog) -> None:
         self._log = log
@@ -84,7 +84,7 @@ class Group:
 
 
 def turn_events(root: PromiseId, position: int) -> list[e.Event]:
-    """What the completion of one step and the intent of the next leave in a journal."""
+    """The journal's events for the completion of one step and the intent of the next."""
     promise, following = root.child(position), root.child(position + 1)
     return [
         e.InvokeCompleted(promise, Ok(Payload(b"\x01")), 1),

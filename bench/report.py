@@ -1,7 +1,7 @@
-"""What was measured, as tables, as a plot, and in the documents that quote it.
+"""Writes the measurements as tables, as a plot, and into the documents that quote them.
 
-``python bench/report.py`` writes plot and documents again from ``results.json``. In a document the tables stand between
-``<!-- bench -->`` and ``<!-- /bench -->``, so no figure in it is typed by hand.
+``python bench/report.py`` writes plot and documents again from ``results.json``. In a document the tables are between
+``<!-- bench -->`` and ``<!-- /bench -->``, so no figure is typed by hand.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ all figures and missed targets: [performance](docs/performance.md).
 """
 
 BUSY = 1.0
-"""A load average before it began that other work must have caused; at the end the bench itself has."""
+"""From this load average on, the machine was busy with other work before the measurement began."""
 
-Found = dict[str, Any]
+Measured = dict[str, Any]
 
 
 class Column(NamedTuple):
@@ -82,41 +82,42 @@ COLUMNS = (
 SHORT = ("W1 steps/s", "W2 p50", "W3", "W4 wake", "W5 restart to done")
 
 
-def text(found: Found) -> str:
-    """Everything, as Markdown."""
-    results = found["results"]
-    parts = [_machine(found), _table(results, _measured(results)), _ours(results), _targets(results), *_errors(results)]
+def text(measured: Measured) -> str:
+    """All figures, as Markdown."""
+    results = measured["results"]
+    columns = _columns(results)
+    parts = [_machine(measured), _table(results, columns), _ours(results), _targets(results), *_errors(results)]
     return "\n\n".join(part for part in parts if part)
 
 
-def short(found: Found) -> str:
-    """The few figures that a first look needs."""
-    table = _table(found["results"], [column for column in COLUMNS if column.title in SHORT])
-    return SHORT_TEXT.format(cores=found["machine"]["cores"]) + table + _caution(found)
+def short(measured: Measured) -> str:
+    """The few figures for the README."""
+    table = _table(measured["results"], [column for column in COLUMNS if column.title in SHORT])
+    return SHORT_TEXT.format(cores=measured["machine"]["cores"]) + table + _caution(measured)
 
 
-def _machine(found: Found) -> str:
-    on, versions = found["machine"], found["machine"]["versions"]
-    said = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+def _machine(measured: Measured) -> str:
+    on, versions = measured["machine"], measured["machine"]["versions"]
+    software = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return (
         f"Measured on {on['date']}: {on['cores']} cores ({on['processor']}), Python {on['python']}, "
         f"fdatasync {on['fsync_ms']:.2f} ms, load {on['load']:.1f} before it began and {on['load_after']:.1f} at its "
-        f"end. {said}. A star marks a figure that was measured once." + _caution(found)
+        f"end. {software}. A star marks a figure that was measured once." + _caution(measured)
     )
 
 
-def _caution(found: Found) -> str:
-    """What a reader must know of a run on a machine that had other work."""
-    if found["machine"]["load"] < BUSY:
+def _caution(measured: Measured) -> str:
+    """A warning if the machine was busy with other work."""
+    if measured["machine"]["load"] < BUSY:
         return ""
     return (
-        "\n\n**The machine was busy with other work while this was measured.** Contenders met different load, so the "
-        "figures and ratios are provisional, those measured once above all; targets met or missed here may turn on an "
-        "idle machine."
+        "\n\n**The machine was busy with other work while this was measured.** The load differed between contenders, "
+        "so the figures and ratios are provisional, especially those measured once. On an idle machine, other targets "
+        "may be met or missed."
     )
 
 
-def _measured(results: targets.Results) -> list[Column]:
+def _columns(results: targets.Results) -> list[Column]:
     return [column for column in COLUMNS if column.workload in results]
 
 
@@ -133,17 +134,17 @@ def _table(results: targets.Results, columns: list[Column]) -> str:
 
 def _cell(results: targets.Results, column: Column, name: str) -> str:
     try:
-        shown = column.show(targets.figure(results, column.workload, name, column.key))
-        return shown if len(results[column.workload][name]["samples"]) > 1 else f"{shown} *"
+        cell = column.show(targets.figure(results, column.workload, name, column.key))
+        return cell if len(results[column.workload][name]["samples"]) > 1 else f"{cell} *"
     except targets.Missing:
         return "could not be run" if "error" in results.get(column.workload, {}).get(name, {}) else "–"
 
 
 def _ours(results: targets.Results) -> str:
-    """What was measured of Holdfast alone."""
+    """The workloads that were measured for Holdfast only."""
     rows = []
     for workload in results:
-        if not workload.startswith(("raw", "W6, empty", "W6, 100,000 fin", "W7")):
+        if not workload.startswith(("raw", "W1, definitions", "W6, empty", "W6, 100,000 fin", "W7")):
             continue
         for name, line in results[workload].items():
             if "median" in line:
@@ -169,22 +170,24 @@ def _errors(results: targets.Results) -> Iterator[str]:
 WIDTH, LABEL, BAR, GAP, PANEL_GAP = 760, 170, 16, 6, 34
 
 
-def write_plot(found: Found) -> None:
-    """Bars, one panel per figure, drawn to the greatest value of the panel."""
-    results = found["results"]
-    drawn, y = [], 10
-    for column in _measured(results):
+def write_plot(measured: Measured) -> None:
+    """Bars, one panel per figure, scaled to the greatest value of the panel."""
+    results = measured["results"]
+    panels, y = [], 10
+    for column in _columns(results):
         values = [(name, _value(results, column, name)) for name in targets.OURS + targets.PEERS]
         panel, height = _panel(column, values, y)
-        drawn.append(panel)
+        panels.append(panel)
         y += height
     style = (
         "text{font:12px system-ui,sans-serif;fill:#333}.title{font-weight:600}.ours{fill:#0b6e4f}.peer{fill:#9aa5b1}"
     )
-    body = "\n".join(drawn)
+    body = "\n".join(panels)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}" role="img">'
-    ground = f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>'
-    PLOT.write_text(f"{head}\n<title>Holdfast and its peers</title><style>{style}</style>{ground}\n{body}\n</svg>\n")
+    background = f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>'
+    PLOT.write_text(
+        f"{head}\n<title>Holdfast and its peers</title><style>{style}</style>{background}\n{body}\n</svg>\n"
+    )
 
 
 def _value(results: targets.Results, column: Column, name: str) -> float | None:
@@ -201,12 +204,12 @@ def _panel(column: Column, values: list[tuple[str, float | None]], top: int) -> 
     y = top + 22
     for name, value in values:
         width = 0 if value is None else max(1, round((WIDTH - LABEL - 110) * max(value, 0) / greatest))
-        shown = "could not be run" if value is None else column.show(value)
+        label = "could not be run" if value is None else column.show(value)
         kind = "ours" if name in targets.OURS else "peer"
         lines += [
             f'<text x="10" y="{y + 12}">{escape(name)}</text>',
             f'<rect class="{kind}" x="{LABEL}" y="{y}" width="{width}" height="{BAR}"/>',
-            f'<text x="{LABEL + width + 6}" y="{y + 12}">{escape(shown)}</text>',
+            f'<text x="{LABEL + width + 6}" y="{y + 12}">{escape(label)}</text>',
         ]
         y += BAR + GAP
     return "\n".join(lines), y - top + PANEL_GAP - 22
@@ -215,22 +218,22 @@ def _panel(column: Column, values: list[tuple[str, float | None]], top: int) -> 
 # -- the documents -------------------------------------------------------------------------------------------------
 
 
-def write_documents(found: Found) -> None:
-    """Put the tables where the documents have a place for them."""
-    for path, tables in ((FULL_DOCUMENT, text(found)), (SHORT_DOCUMENT, short(found))):
+def write_documents(measured: Measured) -> None:
+    """Replace the tables in the documents."""
+    for path, tables in ((FULL_DOCUMENT, text(measured)), (SHORT_DOCUMENT, short(measured))):
         if path.exists():
-            _fill(path, tables)
+            _replace_tables(path, tables)
 
 
-def _fill(path: Path, tables: str) -> None:
-    was = path.read_text()
-    between = re.compile(r"<!-- bench -->(.*?<!-- /bench -->)?", re.DOTALL)
-    path.write_text(between.sub(lambda _: f"<!-- bench -->\n{tables}\n<!-- /bench -->", was, count=1))
+def _replace_tables(path: Path, tables: str) -> None:
+    place = re.compile(r"<!-- bench -->(.*?<!-- /bench -->)?", re.DOTALL)
+    page = place.sub(lambda _: f"<!-- bench -->\n{tables}\n<!-- /bench -->", path.read_text(), count=1)
+    path.write_text(page)
 
 
 if __name__ == "__main__":
-    measured = json.loads(PATH.read_text())
-    print(text(measured))
-    write_plot(measured)
-    write_documents(measured)
+    saved = json.loads(PATH.read_text())
+    print(text(saved))
+    write_plot(saved)
+    write_documents(saved)
     sys.exit(0)

@@ -1,8 +1,8 @@
-"""``make bench``: Holdfast and what a Python team would pick instead, in one run on one machine, side by side.
+"""``make bench``: Holdfast and the engines that a Python team would use instead, in one run on one machine.
 
-Every measurement is a process of its own on a store of its own. Contenders take turns, so that a slow minute of the
-machine falls on all of them; short measurements are repeated and the median counts. ``QUICK=1`` does W1 to W3 with
-smaller sizes, in less than a minute.
+Every measurement has its own process and its own store. The engines take turns, so that a slow minute of the machine
+affects all of them; short measurements are repeated and the median counts. ``QUICK=1`` measures W1 to W3 with smaller
+sizes, in less than a minute.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import arena
 import peers
 import report
-from arena import Arena, CouldNotRun, Figures
+from harness import CouldNotRun, Figures, Harness, run_workload
 from peers import Contender
+from targets import DEFINITIONS
 
 from holdfast.testing.postgres import server
 
 REPEATS = 3
 SHORT_REPEATS = 7
-"""Of W1 to W3, which take a second or less: a machine that others share is fast and slow by turns."""
+"""For W1 to W3, which take a second or less: the speed of a shared machine varies within seconds."""
 SHORT_SECONDS = 15.0
-"""What takes longer than this is measured once."""
+"""A measurement that takes longer than this is not repeated."""
 
 FULL = {"runs": 500, "latency_runs": 200, "fan": 500}
 QUICK = {"runs": 100, "latency_runs": 30, "fan": 500}
@@ -41,27 +41,27 @@ RECOVERY_RUNS = 300
 OLD_RUNS = 100_000
 WORKERS = (1, 2, 4)
 SHARE = 125
-"""Runs that a worker of W7 holds at once: a quarter of them all, so that there is something left for the others."""
+"""Runs that a worker of W7 holds at once: a quarter of all runs, so that the other workers have some, too."""
 
 Measure = Callable[[Contender], Figures]
 Results = dict[str, dict[str, dict[str, Any]]]
 
 
 class Bench:
-    """One run of the whole."""
+    """One run of all workloads."""
 
-    def __init__(self, ring: Arena, missing: dict[str, str]) -> None:
-        self._arena = ring
+    def __init__(self, harness: Harness, missing: dict[str, str]) -> None:
+        self._harness = harness
         self._missing = missing
         self.results: Results = {}
 
     def turns(
         self, name: str, contenders: Sequence[Contender], measure: Measure, repeats: int = REPEATS, label: str = ""
     ) -> None:
-        """Let the contenders take turns, and keep every sample and the median."""
+        """Measure the contenders in turn, and keep every sample and the median."""
         samples: dict[str, list[Figures]] = {}
         slow: set[str] = set()
-        found = self.results.setdefault(name, {})
+        lines = self.results.setdefault(name, {})
         for _ in range(repeats):
             for contender in contenders:
                 line = label or contender.name
@@ -71,7 +71,7 @@ class Bench:
                 try:
                     samples.setdefault(line, []).append(self._one(contender, measure))
                 except CouldNotRun as error:
-                    found[line] = {"error": str(error)}
+                    lines[line] = {"error": str(error)}
                     slow.add(line)
                 if time.monotonic() - begun > SHORT_SECONDS:
                     slow.add(line)
@@ -79,7 +79,7 @@ class Bench:
         for line, taken in samples.items():
             if taken:
                 medians = {key: statistics.median(sample[key] for sample in taken) for key in taken[0]}
-                found[line] = {**found.get(line, {}), "median": medians, "samples": taken}
+                lines[line] = {**lines.get(line, {}), "median": medians, "samples": taken}
 
     def _one(self, contender: Contender, measure: Measure) -> Figures:
         reason = self._missing.get(contender.environment or "")
@@ -92,44 +92,46 @@ class Bench:
 
     def short(self, sizes: dict[str, int], repeats: int) -> None:
         """W1 to W3, and the raw limit."""
-        ring, runs = self._arena, sizes["runs"]
+        harness, runs = self._harness, sizes["runs"]
         everyone = peers.ALL
-        self.turns("W1", everyone, lambda c: ring.run(c, "throughput", runs=runs, steps=STEPS), repeats)
+        self.turns("W1", everyone, lambda c: harness.run(c, "throughput", runs=runs, steps=STEPS), repeats)
+        both = [each for ours in peers.OURS for each in (ours, *_defined(ours))]
+        self.turns(DEFINITIONS, both, lambda c: harness.run(c, "throughput", runs=runs, steps=STEPS), repeats)
         for contender in peers.OURS:
             label = f"raw limit, {contender.name.split(', ')[1]}"
-            self.turns("raw", [contender], lambda c: ring.raw(c, runs=runs, steps=STEPS), repeats, label)
-        self.turns("W2", everyone, lambda c: ring.run(c, "latency", runs=sizes["latency_runs"]), repeats)
-        self.turns("W3", everyone, lambda c: ring.run(c, "fan_out", steps=sizes["fan"]), repeats)
+            self.turns("raw", [contender], lambda c: harness.raw(c, runs=runs, steps=STEPS), repeats, label)
+        self.turns("W2", everyone, lambda c: harness.run(c, "latency", runs=sizes["latency_runs"]), repeats)
+        self.turns("W3", everyone, lambda c: harness.run(c, "fan_out", steps=sizes["fan"]), repeats)
 
     def long(self) -> None:
         """W4 to W7."""
-        ring = self._arena
-        self.turns("W4", peers.ALL, lambda c: ring.run(c, "waiting", runs=WAITING_RUNS))
-        self.turns("W5", peers.ALL, lambda c: ring.recover(c, runs=RECOVERY_RUNS, steps=STEPS))
-        self.turns("W6, 1,000 steps", peers.ALL, lambda c: ring.run(c, "growth", steps=1000))
-        self.turns("W6, 10,000 steps", peers.ALL, lambda c: ring.run(c, "growth", steps=10_000))
+        harness = self._harness
+        self.turns("W4", peers.ALL, lambda c: harness.run(c, "waiting", runs=WAITING_RUNS))
+        self.turns("W5", peers.ALL, lambda c: harness.recover(c, runs=RECOVERY_RUNS, steps=STEPS))
+        self.turns("W6, 1,000 steps", peers.ALL, lambda c: harness.run(c, "growth", steps=1000))
+        self.turns("W6, 10,000 steps", peers.ALL, lambda c: harness.run(c, "growth", steps=10_000))
         for contender in peers.OURS:
             self._old_runs(contender)
         for workers in WORKERS:
             self.turns(
                 f"W7, {workers} workers",
                 [peers.HOLDFAST_POSTGRES],
-                lambda c, workers=workers: ring.run(  # type: ignore[misc]
+                lambda c, workers=workers: harness.run(  # type: ignore[misc]
                     c, "scale", runs=FULL["runs"], steps=STEPS, workers=workers, capacity=SHARE
                 ),
             )
 
     def _old_runs(self, contender: Contender) -> None:
-        """W6: W1 on a store that holds many finished runs, in turn with W1 on an empty one."""
-        ring = self._arena
+        """W6: W1 on a store that holds many finished runs, alternating with W1 on an empty one."""
+        harness = self._harness
         sizes = {"runs": FULL["runs"], "steps": STEPS}
-        with ring.place(contender) as place:
-            arena.measure(contender, "fill", {**place.parameters, "runs": OLD_RUNS})
-            names = iter(f"w1-{number}" for number in range(REPEATS))
-            for _ in range(REPEATS):
-                self._sample("W6, empty store", contender, ring.run(contender, "throughput", **sizes))
-                again = {**place.parameters, **sizes, "name": next(names)}
-                self._sample("W6, 100,000 finished runs", contender, arena.measure(contender, "throughput", again))
+        with harness.place(contender) as place:
+            run_workload(contender, "fill", {**place.parameters, "runs": OLD_RUNS})
+            for number in range(REPEATS):
+                self._sample("W6, empty store", contender, harness.run(contender, "throughput", **sizes))
+                parameters = {**place.parameters, **sizes, "name": f"w1-{number}"}
+                figures = run_workload(contender, "throughput", parameters)
+                self._sample("W6, 100,000 finished runs", contender, figures)
 
     def _sample(self, name: str, contender: Contender, figures: Figures) -> None:
         line = self.results.setdefault(name, {}).setdefault(contender.name, {"samples": []})
@@ -138,8 +140,14 @@ class Bench:
         print(f"  {name}: {contender.name}", file=sys.stderr, flush=True)
 
 
+def _defined(ours: Contender) -> list[Contender]:
+    """The same workload as a definition, on the same store."""
+    store = ours.name.split(", ")[1]
+    return [each for each in peers.DEFINED if each.name.split(", ")[1] == store]
+
+
 def machine() -> dict[str, Any]:
-    """What it was measured on."""
+    """The machine and the software versions of this measurement."""
     names = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -157,7 +165,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _fsync_milliseconds() -> float:
-    """How long a small write takes to become durable where the stores lie."""
+    """How long a small write takes to become durable on the disk of the stores."""
     taken = []
     with tempfile.TemporaryFile() as file:
         for _ in range(200):
@@ -169,33 +177,33 @@ def _fsync_milliseconds() -> float:
     return statistics.median(taken)
 
 
-def save(found: dict[str, Any]) -> None:
-    """Write what was measured, as data, as a plot and into the documents."""
-    report.PATH.write_text(json.dumps(found, indent=1) + "\n")
-    report.write_plot(found)
-    report.write_documents(found)
+def save(measured: dict[str, Any]) -> None:
+    """Write the measurements as data, as a plot and into the documents."""
+    report.PATH.write_text(json.dumps(measured, indent=1) + "\n")
+    report.write_plot(measured)
+    report.write_documents(measured)
 
 
 def main() -> int:
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and contenders end with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that servers and contenders end, too
     missing = peers.install()
     begun = time.monotonic()
-    surroundings = machine()
+    environment = machine()
     with server(own=True, fast=False) as postgres:
-        surroundings["versions"]["postgresql"] = postgres.execute("SHOW server_version")[0][0].split(" ")[0]
-        bench = Bench(Arena(postgres), missing)
-        found = {"machine": surroundings, "quick": quick, "results": bench.results}
+        environment["versions"]["postgresql"] = postgres.execute("SHOW server_version")[0][0].split(" ")[0]
+        bench = Bench(Harness(postgres), missing)
+        measured = {"machine": environment, "quick": quick, "results": bench.results}
         try:
             bench.short(QUICK if quick else FULL, 1 if quick else SHORT_REPEATS)
             if not quick:
                 bench.long()
         finally:
-            surroundings["seconds"] = round(time.monotonic() - begun)
-            surroundings["load_after"] = os.getloadavg()[0]
+            environment["seconds"] = round(time.monotonic() - begun)
+            environment["load_after"] = os.getloadavg()[0]
             if not quick and bench.results:
-                save(found)
-    print(report.text(found))
+                save(measured)
+    print(report.text(measured))
     return 0
 
 

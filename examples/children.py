@@ -1,9 +1,9 @@
-"""Children: workflows that start workflows, wait for them, or let them go.
+"""Children: workflows that start other workflows, and wait for them or not.
 
     python examples/children.py
 
-Calling a workflow inside a workflow starts a child with a journal of its own. It is found by its id, which is its
-parent's with its position there, and it is cancelled when its parent no longer waits for it.
+Calling a workflow inside a workflow starts a child with its own journal. Its id consists of its parent's id and its
+position there. It is cancelled when its parent no longer waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast import Holdfast, StepFailed, TerminalError, receive, send, spawn, 
 
 @step
 async def cook(dish: str) -> str:
-    """Some cannot be cooked."""
+    """Cook a dish. A soufflé fails."""
     await asyncio.sleep(0.05)
     if dish == "soufflé":
         raise TerminalError("it collapsed")
@@ -26,7 +26,7 @@ async def cook(dish: str) -> str:
 
 @step
 async def wash(dishes: int) -> int:
-    """Nobody waits for this."""
+    """Wash the dishes. Dinner does not wait for this."""
     return dishes
 
 
@@ -37,16 +37,16 @@ async def one_dish(dish: str) -> str:
 
 
 @workflow
-async def wash_up(dishes: int, tell: str) -> int:
-    """A run that lives on its own, and sends word when it is done."""
+async def wash_up(dishes: int, receiver: str) -> int:
+    """An independent run, which sends a signal to the run ``receiver`` when it is done."""
     washed = await wash(dishes)
-    await send(tell, "washed", washed)
+    await send(receiver, "washed", washed)
     return washed
 
 
 @workflow
 async def dinner(dishes: list[str]) -> list[str]:
-    """Children at once; a child's failure is an exception here."""
+    """Start all children at once; a child's failure is an exception here."""
     served = []
     for call in asyncio.as_completed([one_dish(dish) for dish in dishes]):
         try:
@@ -59,12 +59,12 @@ async def dinner(dishes: list[str]) -> list[str]:
 
 @workflow
 async def kitchen() -> int:
-    """Wait for word from the run that washes up."""
+    """Wait for the signal of the run that washes up."""
     return await receive("washed", int)
 
 
 async def main() -> None:
-    """Cook, and show the family."""
+    """Cook, and print the state of each child."""
     with tempfile.TemporaryDirectory() as folder:
         async with Holdfast(f"sqlite:///{Path(folder) / 'children.db'}") as app:
             washed = await app.start(kitchen, id="kitchen")
@@ -72,7 +72,7 @@ async def main() -> None:
             print(await run.result())
             async for child in run.children():
                 print(f"  child {child.id} is {await child.status()}")
-            print(f"the kitchen heard of {await washed.result()} washed dishes")
+            print(f"the kitchen received {await washed.result()} washed dishes")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Fan out: many steps at once, taken all together, or one by one as they come.
+"""Fan out: many steps at once. Their results are taken all together, or one by one as they come.
 
     python examples/fanout.py
 
-The steps of a run are concurrent, durable and retried each on its own; the workflow is plain asyncio.
+The steps of a run are concurrent and durable, and each is retried separately; the workflow is plain asyncio.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAGES = ["home", "prices", "team", "blog", "contact", "imprint"]
 
 @step(retries=5)
 async def count_words(page: str) -> int:
-    """Fetch a page and count. The first attempt at the blog fails; only that one is tried again."""
+    """Fetch a page and count its words. The first attempt at the blog fails; only that step is tried again."""
     await asyncio.sleep(0.05 * len(page))
     if page == "blog" and step_info().attempt == 1:
         raise RetryableError("the blog is slow today", after=0.2)
@@ -27,20 +27,20 @@ async def count_words(page: str) -> int:
 
 @step
 def write_report(total: int) -> str:
-    """A plain function is a step too: it runs in a thread."""
+    """A plain function can be a step, too: it runs in a thread."""
     return f"{total} words"
 
 
 @workflow
 async def count_site(pages: list[str]) -> str:
-    """Everything at once with plain asyncio; results in the order of the pages."""
+    """All pages at once with plain asyncio; results in the order of the pages."""
     counts = await asyncio.gather(*(count_words(page) for page in pages))
     return await write_report(sum(counts))
 
 
 @workflow
 async def first_long_page(pages: list[str], words: int) -> int | None:
-    """One by one, in the order in which they come: no need to wait for the rest."""
+    """Take the results one by one, in the order in which they come, without waiting for the rest."""
     counts = join_set()
     for page in pages:
         counts.submit(count_words(page))
@@ -51,7 +51,7 @@ async def first_long_page(pages: list[str], words: int) -> int | None:
 
 
 async def main() -> None:
-    """Run both."""
+    """Run both workflows."""
     with tempfile.TemporaryDirectory() as folder:
         async with Holdfast(f"sqlite:///{Path(folder) / 'fanout.db'}") as app:
             whole = await app.start(count_site, PAGES)

@@ -1,9 +1,9 @@
-"""A run that never ends: work, sleep until tomorrow, and go on with a fresh journal.
+"""A run that never ends: it works, sleeps until tomorrow, and continues with a new journal.
 
     python examples/nightly.py
 
-A night is half a second here. ``continue_as_new`` keeps the run and its id, and begins a new journal, so that it never
-grows without bound. A signal that nobody has received yet comes along.
+A night is half a second here. ``continue_as_new`` keeps the run and its id, and begins a new journal, so that no
+journal grows without bound. Signals that were not received yet are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ A_DAY = 24 * 3600.0
 
 @step(retries=10)
 async def back_up(night: int) -> str:
-    """What is to be done every night."""
+    """The work of one night."""
     print(f"night {night}: backed up")
     return f"backup-{night}"
 
@@ -51,7 +51,8 @@ async def main() -> None:
             await night_reached(run, 3)
             await run.signal("stop")
             print(await run.result())
-            print(f"it is in its generation {(await run.info()).generation}, with {(await run.info()).version} events")
+            info = await run.info()
+            print(f"the run is in generation {info.generation}, whose journal has {info.events} events")
 
 
 if __name__ == "__main__":

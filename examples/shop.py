@@ -1,9 +1,9 @@
-"""A shop: charge, wait for an approval, ship and email; and take everything back where the answer is no.
+"""A shop: charge, wait for an approval, ship and email. If the order is not approved, everything is undone.
 
     python examples/shop.py
 
-Three orders go through the same workflow: one is approved, one is refused, and one is never answered. The two days that
-an approval may take are two seconds for the last.
+Three orders go through the same workflow: one is approved, one is refused, and one is never answered. An approval may
+take two days; for the last order it may take two seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TWO_DAYS = 2 * 24 * 3600.0
 
 
 class Order(msgspec.Struct):
-    """What someone wants to buy."""
+    """An item that a customer buys."""
 
     item: str
     price: float
@@ -34,7 +34,7 @@ def say(text: str) -> None:
 
 @step
 async def put_back(item: str) -> None:
-    """Undo ``reserve``: it is given what ``reserve`` returned."""
+    """Undo ``reserve``. Its argument is the result of ``reserve``."""
     say(f"put back   {item}")
 
 
@@ -54,7 +54,7 @@ async def refund(payment: str) -> None:
 
 @step(retries=5, timeout=30, undo=refund)
 async def charge(order: Order) -> str:
-    """Take the money. The key is the same at every attempt: give it to the bank, and the bank charges once."""
+    """Take the money. The key is the same at every attempt: send it to the bank, and the bank charges once."""
     key = step_info().key
     say(f"charge     {order.price:.2f} EUR")
     await asyncio.sleep(0.2)
@@ -63,7 +63,7 @@ async def charge(order: Order) -> str:
 
 @step(retries=5)
 async def ship(order: Order) -> str:
-    """Hand the parcel over. It takes a while."""
+    """Hand over the parcel. This takes a second."""
     say(f"ship       {order.item} …")
     await asyncio.sleep(1.0)
     return "parcel-1"
@@ -71,13 +71,13 @@ async def ship(order: Order) -> str:
 
 @step(retries=5)
 async def email(order: Order, parcel: str) -> None:
-    """Tell the customer."""
+    """Inform the customer."""
     say(f"email      {order.item} is on its way ({parcel})")
 
 
 @workflow
 async def checkout(order: Order, patience_seconds: float = TWO_DAYS) -> str:
-    """Reserve, charge, ask, ship, tell. Each line that awaits is durable."""
+    """Reserve, charge, wait for approval, ship, inform. Every ``await`` is durable."""
     await reserve(order)
     await charge(order)
     try:
@@ -86,14 +86,14 @@ async def checkout(order: Order, patience_seconds: float = TWO_DAYS) -> str:
     except TimeoutError:
         approved = False
     if not approved:
-        raise TerminalError("not approved")  # what has an undo= is taken back, last first
+        raise TerminalError("not approved")  # steps with an undo= are undone, the last one first
     parcel = await ship(order)
     await email(order, parcel)
     return parcel
 
 
 async def main() -> None:
-    """Run the three orders to their ends."""
+    """Run the three orders."""
     with tempfile.TemporaryDirectory() as folder:
         async with Holdfast(f"sqlite:///{Path(folder) / 'shop.db'}") as app:
             book = await app.start(checkout, Order("a book", 12.0), id="order-1")
@@ -102,14 +102,14 @@ async def main() -> None:
 
             yacht = await app.start(checkout, Order("a yacht", 990_000.0), id="order-2")
             await yacht.signal("approval", value=False)
-            await tell_failure(app, "order-2")
+            await print_failure(app, "order-2")
 
             await app.start(checkout, Order("a kite", 20.0), patience_seconds=2.0, id="order-3")
-            await tell_failure(app, "order-3")
+            await print_failure(app, "order-3")
 
 
-async def tell_failure(app: Holdfast, id: str) -> None:
-    """Wait for a run that must fail, and say why it did."""
+async def print_failure(app: Holdfast, id: str) -> None:
+    """Wait for a run that must fail, and print its error."""
     try:
         await app.run(id).result()
     except RunFailed as error:

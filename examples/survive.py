@@ -1,8 +1,8 @@
 """Kill a worker in the middle of a run, start another, and see the run finish: ``make run``.
 
-The workflow is ``checkout`` of ``shop.py``, the store one SQLite file. The worker is a process of its own and is really
-killed, with SIGKILL, while it ships the parcel. The next worker goes on where it was: it ships again, because nobody
-can know how far the dead one had come, and it neither reserves nor charges again, because those were completed.
+The workflow is ``checkout`` in ``shop.py``, the store one SQLite file. The worker is a separate process and is really
+killed, with SIGKILL, while it ships the parcel. The next worker continues the run. It ships again, because nobody can
+know how far the dead worker came. It neither reserves nor charges again, because those steps were completed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 
 
 class Worker:
-    """A worker process, and what it prints."""
+    """A worker process. It counts the steps that the process begins, by their lines on stdout."""
 
-    def __init__(self, url: str, done: Counter[str]) -> None:
+    def __init__(self, url: str, begun: Counter[str]) -> None:
         command = [*HOLDFAST, "worker", str(SHOP), "--store", url, "--log-level", "error"]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8", env=environment
         )
-        self._done = done
+        self._begun = begun
         print(f"A worker starts: process {self.pid}.", flush=True)
 
     @property
@@ -40,15 +40,15 @@ class Worker:
         return self._process.pid
 
     def until(self, wanted: str) -> None:
-        """Pass on what the worker prints, and count each step, until this one has begun."""
+        """Print the worker's lines and count the steps, until the step ``wanted`` has begun."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             print(line, end="", flush=True)
             step = line.partition("│")[2].split()[0]
-            self._done[step] += 1
+            self._begun[step] += 1
             if step == wanted:
                 return
-        raise SystemExit(f"the worker ended before it came to {wanted!r}")
+        raise SystemExit(f"the worker ended before it reached {wanted!r}")
 
     def kill(self) -> None:
         """SIGKILL: the process has no chance to tidy up."""
@@ -64,7 +64,7 @@ class Worker:
 
 
 def survive(url: str) -> Counter[str]:
-    """The whole story; gives how often each step was begun."""
+    """Start, kill, continue. Returns how often each step was begun."""
     begun: Counter[str] = Counter()
     with SyncHoldfast(url, worker=False) as client:
         run = client.start(checkout, Order("a book", 12.0), id=RUN)
@@ -79,13 +79,13 @@ def survive(url: str) -> Counter[str]:
             worker.until("email")
             result = run.result(timeout=30)
         print(f"The run is {run.status()}, and its result is {result!r}.\n", flush=True)
-        if not (verdict := run.verify()).good:
-            raise SystemExit(verdict.problem)
+        if not (check := run.verify()).good:
+            raise SystemExit(check.problem)
     return begun
 
 
 def main() -> None:
-    """Run the story on a fresh file, show what the journal says, and check what was promised."""
+    """Run the example on a new file, print the journal, and check the guarantees."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'shop.db'}"
         begun = survive(url)

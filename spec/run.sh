@@ -10,12 +10,15 @@ laws=(S_1 S_2 S_3 S_4 S_5 S_6 S_7 SE_1 SE_2 SE_3 SE_4 SE_5 CF_1 CF_2 CF_3 CF_4
 safeguards=(oneHolder fencedChangesNothing staleIsFenced completedWasPerformed completedOnce recordsInOrder
   intentBeforeEffect completedStaysDone nothingLost)
 reached=(aRunEnded aStepWasRepeated aChangeWasFenced aBatchWasMixed aLiveWorkerWasDeclaredDead)
+timely=(startedOnce accountedFor movesOnce pausedStartsNothing notBeforeItsTime neverStuck noStartLost withinCaps inOrder)
+seen=(aMoveWasRefused aTickWaited aTickWasMissed aTickWasFound aTickWasSkipped aStartWaitedForAPlace aPauseHeldATick
+  aTickWasEarly)
 
 quint() { ./node_modules/.bin/quint "$@"; }
 
 simulate() { quint run --backend=typescript --verbosity=1 --seed=1 "$@"; }
 
-# A simulation that must find every one of its witnesses: one never seen means that the model says less than it seems.
+# A simulation that must reach all of its witnesses: if one is never reached, the invariants were not tested in that case.
 simulate_reaching() {
   local report
   report=$(simulate "$@") || { echo "$report"; return 1; }
@@ -26,7 +29,7 @@ simulate_reaching() {
   fi
 }
 
-# A simulation that must find a violation: a safeguard was taken away, or the unlikely must be possible.
+# A simulation that must find a violation: because a safeguard was removed, or to show that a rare case is possible.
 simulate_breaking() {
   local report
   if report=$(simulate "$@" 2>&1); then
@@ -43,7 +46,7 @@ simulate_breaking() {
 install() { [ -x node_modules/.bin/quint ] || npm ci --silent || npm install --silent; }
 
 check() {
-  for file in events laws journal engine; do quint typecheck "$file.qnt"; done
+  for file in events laws journal engine schedules; do quint typecheck "$file.qnt"; done
   simulate_reaching journal.qnt --max-samples=40 --max-steps=45 --invariants "${laws[@]}" \
     --witnesses aJoinSetWasTaken aSignalWasReceivedWhileBlocked aRunWasCancelled anOpenWaitWasResumed
   local broken=()
@@ -56,9 +59,16 @@ check() {
   simulate_breaking engine.qnt --main=unfenced --max-samples=500 --max-steps=60 --invariant=completedOnce
   simulate_breaking engine.qnt --main=unfenced --max-samples=500 --max-steps=60 --invariant=staleIsFenced
   simulate_breaking engine.qnt --main=hasty --max-samples=500 --max-steps=60 --invariant=intentBeforeEffect
+  simulate_reaching schedules.qnt --main=timely --max-samples=120 --max-steps=70 --invariants "${timely[@]}" \
+    --witnesses "${seen[@]}"
+  simulate_breaking schedules.qnt --main=unversioned --max-samples=100 --max-steps=60 --invariant=accountedFor
+  simulate_breaking schedules.qnt --main=unversioned --max-samples=100 --max-steps=60 --invariant=pausedStartsNothing
+  simulate_breaking schedules.qnt --main=unnamed --max-samples=100 --max-steps=60 --invariant=startedOnce
+  simulate_breaking schedules.qnt --main=handmade --max-samples=100 --max-steps=60 --invariant=startedOnce
+  simulate_breaking schedules.qnt --main=overbooked --max-samples=100 --max-steps=60 --invariant=withinCaps
 }
 
-# The first trace on which a witness holds, found as the violation of its opposite.
+# The first trace on which a witness holds, found as a violation of its negation.
 find_trace() {
   simulate_breaking journal.qnt --max-samples=500 --max-steps=34 --invariant="not($2 and clock > 24)" \
     --out-itf="$traces/$1.itf.json"

@@ -1,4 +1,4 @@
-// Takes out of generated traces what changes with every run (dates, file names), so that equal traces are equal files.
+// Removes from generated traces what differs in every run (dates, file names), so that equal traces are equal files.
 import { readFileSync, writeFileSync } from "node:fs";
 
 for (const path of process.argv.slice(2)) {

@@ -1,9 +1,9 @@
 """In a full session, every test that the conformance page names must have run and passed.
 
-Outcomes are gathered where all reports arrive: in the one process, or in the controller of many. A session that was
-told to run a part of the suite is judged by its own tests alone.
+Outcomes are gathered in the process that gets all reports: the only one, or the controller of xdist. A session that
+runs only a part of the suite is not checked.
 
-The shipped suite of the stores shows what its assertions compared, whichever test imports it first.
+Assertions in the shipped store suite are rewritten, so that a failure shows the compared values.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NARROWING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", 
 
 
 def _is_full(config: pytest.Config) -> bool:
-    """Whether this process hears of all tests, and none was left out on purpose."""
+    """Whether this process gets the reports of all tests, and the session runs the whole suite."""
     narrowed = any(config.getoption(name, None) for name in _NARROWING)
-    asked = {argument.rstrip("/") for argument in config.args}
-    return not narrowed and not hasattr(config, "workerinput") and asked <= {"tests", str(config.rootpath / "tests")}
+    paths = {argument.rstrip("/") for argument in config.args}
+    return not narrowed and not hasattr(config, "workerinput") and paths <= {"tests", str(config.rootpath / "tests")}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,7 @@
-"""A run without a worker: the kernel's ``Execution`` with a journal, a hand-moved clock and arrivals made by position.
+"""A run without a worker: the kernel's ``Execution`` with a journal, a manual clock and arrivals made by position.
 
-Nothing here decides anything: it keeps what the kernel gives back, and turns short words (``ok(0, "value")``) into
-arrivals. ``rebuilt`` gives the same run made from its journal alone.
+It makes no decisions: it keeps the kernel's events and requests, and makes arrivals from short calls such as
+``ok(0, "value")``. ``rebuilt`` makes the same run from its journal alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
 from holdfast.kernel.checkpoint import Checkpoint
 from holdfast.kernel.execution import Execution, Turn
-from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.kernel.requests import Abandon, Invoke, Request
 from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import decode, encode
@@ -48,24 +48,25 @@ class Run:
         self.journal: list[e.Entry] = []
         self.invokes: dict[PromiseId, Invoke] = {}
         self.abandoned: list[PromiseId] = []
+        self.stopped: list[PromiseId] = []
         input = workflow.signature.write(args, kwargs)
         started = e.ExecutionStarted("digest", input, None, key, edition, carried)
         self.execution = Execution.begin(self.id, workflow.program(), started, self.now, self.entropy)
 
     def rebuilt(self, entries: Iterable[e.Entry] | None = None, workflow: Workflow[..., Any] | None = None) -> Run:
-        """The run made from its journal, or from those entries, by this or that code."""
+        """The run made from its journal or from ``entries``, with its own code or with ``workflow``."""
         other = self._other(self.journal if entries is None else entries, workflow or self.workflow)
         program = other.workflow.program()
         other.execution = Execution.rebuild(other.id, program, other.journal, other.now, other.entropy)
-        other._note(other.execution.outstanding())
+        other._record(other.execution.outstanding())
         return other
 
     def restored(self, checkpoint: Checkpoint, entries: Iterable[e.Entry] | None = None) -> Run:
-        """The run made from a checkpoint and what its journal, or those entries, have after it."""
+        """The run made from a checkpoint and the part of its journal, or of ``entries``, after it."""
         other = self._other(self.journal if entries is None else entries, self.workflow)
         program, tail = other.workflow.program(), other.journal[checkpoint.version :]
         other.execution = Execution.restore(other.id, program, checkpoint, tail, other.now, other.entropy)
-        other._note(other.execution.outstanding())
+        other._record(other.execution.outstanding())
         return other
 
     def _other(self, entries: Iterable[e.Entry], workflow: Workflow[..., Any]) -> Run:
@@ -76,25 +77,28 @@ class Run:
         other.others_entropy = self.others_entropy
         other.journal = list(entries)
         other.abandoned = []
+        other.stopped = []
         other.invokes = {}
         return other
 
-    def advance(self, *arrivals: Arrival, after: float = 0.0, resume: bool = True) -> Turn:
-        """Let so many seconds pass and take a turn."""
+    def advance(self, *arrivals: Arrival, after: float = 0.0, resume: bool = True, cancel_first: bool = False) -> Turn:
+        """Let ``after`` seconds pass and take a turn."""
         self.now += round(after * SECOND)
-        turn = self.execution.advance(arrivals, self.now, resume=resume)
+        turn = self.execution.advance(arrivals, self.now, resume=resume, cancel_first=cancel_first)
         for stamp, event in turn.events:
             self.journal.append(e.Entry(len(self.journal), stamp, event))
-        self._note(turn.requests)
+        self._record(turn.requests)
         return turn
 
-    def _note(self, requests: Iterable[Invoke | Abandon]) -> None:
+    def _record(self, requests: Iterable[Request]) -> None:
         for request in requests:
             if isinstance(request, Invoke):
                 self.invokes[request.promise_id] = request
-            else:
+            elif isinstance(request, Abandon):
                 self.invokes.pop(request.promise_id, None)
                 self.abandoned.append(request.promise_id)
+            else:
+                self.stopped.append(request.promise_id)
 
     # -- arrivals by position --------------------------------------------------------------------------------------
 
@@ -103,8 +107,8 @@ class Run:
 
     def settled(self, position: int, outcome: Outcome, attempt: int | None = None) -> Settled:
         promise = self.promise(position)
-        known = self.invokes.get(promise)
-        number = attempt if attempt is not None else known.attempt if known is not None else 1
+        invoke = self.invokes.get(promise)
+        number = attempt if attempt is not None else invoke.attempt if invoke is not None else 1
         return Settled(promise, outcome, number, self.now)
 
     def ok(self, position: int, value: object = None, attempt: int | None = None) -> Settled:
@@ -120,7 +124,7 @@ class Run:
         failure = Failure("builtins:ValueError", message)
         return AttemptFailed(self.promise(position), failure, number, self.now, retry_after)
 
-    # -- what came of it -------------------------------------------------------------------------------------------
+    # -- the run's state -------------------------------------------------------------------------------------------
 
     @property
     def events(self) -> list[e.Event]:
@@ -133,13 +137,13 @@ class Run:
     def names(self) -> list[str]:
         return [type(event).__name__ for event in self.events]
 
-    def asked(self) -> list[str]:
+    def open_calls(self) -> list[str]:
         """The names of the invocations that were requested and are not settled, by position."""
         pending = {wait.position for wait in self.execution.waits()}
         return [invoke.function_name for promise, invoke in sorted(self.invokes.items()) if promise.path[-1] in pending]
 
     def result(self, kind: Any = Any) -> Any:
-        """The run's result; fails the test where it did not complete."""
+        """The run's result; fails the test if the run did not complete."""
         last = self.events[-1]
         assert isinstance(last, e.ExecutionCompleted), f"ended with {last!r}"
         return decode(last.result, kind)
@@ -165,7 +169,7 @@ def cancel(reason: str = "enough") -> CancelArrived:
 
 
 def check_replay(run: Run) -> None:
-    """The law of replay, for this run: rebuilt from its journal it adds nothing and stands where it stood."""
+    """The law of replay: a run that is rebuilt from its journal adds no events, and has the same status and waits."""
     other = run.rebuilt()
     turn = other.advance(resume=False)
     assert turn.events == []
@@ -175,5 +179,5 @@ def check_replay(run: Run) -> None:
 
 
 def _waits(run: Run) -> list[tuple[str, str, int, int]]:
-    """What a run waits for. A retry whose time has come is due at once, whether it has been asked for or not."""
+    """What a run waits for. A retry whose time has come counts as due now, even if it was not requested yet."""
     return [(wait.kind, wait.name, wait.position, max(wait.due or 0, run.now)) for wait in run.execution.waits()]

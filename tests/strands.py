@@ -1,12 +1,13 @@
-"""A small checkpointed program: strands of instructions, played side by side, with all of its state in one struct.
+"""A small program with checkpoints: it runs concurrent strands of instructions, with all of its state in one struct.
 
-It does what programs do: steps, steps on a queue, children, timers, receives, races between the two, join sets,
-recorded values, compensation, and going on as new. It is what the laws of checkpoints are tried on.
+It uses everything that a program can: steps, steps on a queue, children, timers, receives, races between timers and
+receives, join sets, recorded values, compensation, and continuing as new. The laws of checkpoints are tested with it.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import cbor2
@@ -26,12 +27,12 @@ Instruction = list[Any]
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What a run plays. ``lists`` says whether its waits list what is open; ``again`` follows as a new generation."""
+    """The instructions of a run. With ``lists`` its waits list the open promises; ``again`` is the next generation."""
 
     strands: list[list[Instruction]]
     lists: bool = False
     again: list[list[Instruction]] | None = None
-    rounds: int = 1  # how often each strand is played
+    rounds: int = 1  # how often each strand is run
 
 
 class _Join(msgspec.Struct):
@@ -44,10 +45,10 @@ class _Join(msgspec.Struct):
 class _State(msgspec.Struct):
     at: list[int]
     root: bytes = b""
-    waits: dict[int, tuple[int, str, str]] = {}  # by position: the strand, what it waits for, and that one's key
+    waits: dict[int, tuple[int, str, str]] = {}  # by position: the strand, the kind of wait, and its key
     joins: dict[int, _Join] = {}  # by strand
-    done: list[tuple[int, str]] = []  # what must be undone
-    given_up: dict[int, str] = {}
+    done: list[tuple[int, str]] = []  # steps to undo: position and key
+    given_up: dict[int, str] = {}  # abandoned steps that must be undone if they succeed: key by position
     log: list[str] = []
     unwinding: str = ""
     failure: str = ""
@@ -56,7 +57,11 @@ class _State(msgspec.Struct):
 class Strands:
     """The program. See ``Program``."""
 
-    restored: ClassVar[list[int]] = []  # the sizes of the checkpoints that were taken
+    needs: ClassVar[tuple[str, ...]] = ()
+    reference: ClassVar[str | None] = None
+    names: Mapping[str, str | None]
+
+    restored: ClassVar[list[int]] = []  # the sizes of the checkpoints that were restored
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self._read(scribe, started)
@@ -81,21 +86,24 @@ class Strands:
     def close(self) -> None:
         pass
 
-    # -- what is told -----------------------------------------------------------------------------------------------
+    def revise(self, payload: Payload) -> None:
+        self._state.log.append(f"revised {cbor2.loads(payload.data)}")
+
+    # -- arrivals ---------------------------------------------------------------------------------------------------
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         state, position = self._state, promise_id.path[-1]
-        found = state.waits.pop(position, None)
-        if found is None:
+        wait = state.waits.pop(position, None)
+        if wait is None:
             if isinstance(outcome, Ok) and position in state.given_up:
                 state.done.append((position, state.given_up.pop(position)))
             return
-        strand, what, key = found
-        state.log.append(f"{position} {what} {_shown(outcome)}")
+        strand, what, key = wait
+        state.log.append(f"{position} {what} {_as_text(outcome)}")
         if what == "member":
             self._member(strand, position, outcome)
         elif what == "race":
-            self._give_up([other for other, wait in state.waits.items() if wait[:2] == (strand, "race")])
+            self._give_up([other for other, rival in state.waits.items() if rival[:2] == (strand, "race")])
         elif isinstance(outcome, Err) and what != "undo":
             self._unwind("failing", str(outcome.failure))
         elif what == "undoable":
@@ -130,7 +138,7 @@ class Strands:
                 self._state.given_up[position] = key
             self._scribe.abandon(self._at(position))
 
-    # -- what is done -----------------------------------------------------------------------------------------------
+    # -- running ----------------------------------------------------------------------------------------------------
 
     def run(self) -> Yielded:
         self._go()
@@ -157,6 +165,9 @@ class Strands:
             (strand,) = whole
             return Waiting(self.waiting_on(), e.All() if self._state.joins[strand].at_once else e.Any())
         return Waiting(self.waiting_on(), e.Any()) if self._script.lists else Waiting((), e.Open())
+
+    def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
+        return None
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
         return tuple(self._at(position) for position in self._state.waits)
@@ -189,7 +200,7 @@ class Strands:
         elif verb in ("receive", "race"):
             promise, payload = scribe.receive(rest[0])
             if payload is not None:
-                state.log.append(f"{promise.path[-1]} {verb} {_shown(Ok(payload))}")
+                state.log.append(f"{promise.path[-1]} {verb} {_as_text(Ok(payload))}")
                 return
             self._wait(strand, verb, promise, rest[0])
             if verb == "race":
@@ -244,7 +255,7 @@ def _outcome(plain: list[Any]) -> Outcome:
     return Ok(Payload(plain[0])) if len(plain) == 1 else Err(Failure(*plain))
 
 
-def _shown(outcome: Outcome | None) -> str:
+def _as_text(outcome: Outcome | None) -> str:
     if outcome is None:
         return "fired"
     return str(outcome.failure) if isinstance(outcome, Err) else str(cbor2.loads(outcome.value.data))
@@ -255,14 +266,14 @@ def _input(script: Script) -> Payload:
 
 
 class Scripted(Workflow[..., Any]):
-    """The program as a worker finds it."""
+    """A workflow whose program is ``Strands``, so that a worker can find it by name."""
 
-    def program(self) -> Program:  # type: ignore[override]  # the one program that is no function
+    def program(self, directory: object = None) -> Program:  # type: ignore[override]  # it is no function
         return Strands()
 
 
 async def _body(script: Script) -> list[str]:
-    raise AssertionError("no function runs")
+    raise AssertionError("this function must not be called")
 
 
 strands: Final = Scripted(_body, name="tests.strands")
@@ -271,11 +282,11 @@ WORKFLOWS.add(strands)
 
 def script(source: random.Random, size: int, *, prefix: str = "", again: bool = False) -> Script:
     """A random script."""
-    found: list[list[Instruction]] = [[] for _ in range(source.randint(1, 4))]
+    instructions: list[list[Instruction]] = [[] for _ in range(source.randint(1, 4))]
     for number in range(size):
-        source.choice(found).append(_instruction(source, f"{prefix}s{number}"))
+        source.choice(instructions).append(_instruction(source, f"{prefix}s{number}"))
     rest = script(source, 2, prefix=f"{prefix}again ").strands if again else None
-    return Script(found, source.random() < 0.5, rest)
+    return Script(instructions, source.random() < 0.5, rest)
 
 
 def _instruction(source: random.Random, key: str) -> Instruction:

@@ -1,7 +1,7 @@
-"""Absurd on PostgreSQL: its asynchronous workers, several of them, since each has one connection.
+"""Absurd on PostgreSQL: several asynchronous workers, because each has only one connection.
 
-Its client polls for results, with a pause that doubles. The harness spares it that: it waits for the body's end inside
-this process and asks for the recorded result only then.
+Its client polls for results, with a pause that doubles. To avoid that delay, ``result`` waits for the body's end inside
+this process, and fetches the recorded result only then.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class WithAbsurd:
         self._ends: dict[str, asyncio.Event] = {}
         for app in self._workers:
             for name, body in WORKFLOWS.items():
-                app.register_task(name=name)(self._telling(body))
+                app.register_task(name=name)(self._with_end_event(body))
 
-    def _telling(self, body: Any) -> Any:
-        async def told(params: Any, ctx: Any) -> Any:
+    def _with_end_event(self, body: Any) -> Any:
+        async def wrapped(params: Any, ctx: Any) -> Any:
             result = await body(params, ctx)
             self._ends.setdefault(params["run"], asyncio.Event()).set()
             return result
 
-        return told
+        return wrapped
 
     async def begin(self) -> None:
         self._running = [asyncio.create_task(app.start_worker(concurrency=CONCURRENCY)) for app in self._workers]
@@ -91,16 +91,16 @@ class WithAbsurd:
         self._tasks[id] = spawned["task_id"]
 
     async def result(self, id: str) -> None:
-        if id not in self._tasks:  # started by a process before this one: the same key finds it again
+        if id not in self._tasks:  # an earlier process started it: the same key finds it again
             await self.start("slow", id, 0)
         else:
             await self._ends.setdefault(id, asyncio.Event()).wait()
         while True:
-            found = await self._client(id).fetch_task_result(self._tasks[id])
-            if found is not None and found.state == "completed":
+            result = await self._client(id).fetch_task_result(self._tasks[id])
+            if result is not None and result.state == "completed":
                 break
-            if found is not None and found.state in ("failed", "cancelled"):
-                raise RuntimeError(f"{id} {found.state}: {found.failure}")
+            if result is not None and result.state in ("failed", "cancelled"):
+                raise RuntimeError(f"{id} {result.state}: {result.failure}")
             await asyncio.sleep(ASK_AGAIN_SECONDS)
         self._tasks.pop(id)
         self._ends.pop(id, None)

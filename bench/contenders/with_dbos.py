@@ -1,4 +1,4 @@
-"""DBOS, on SQLite or PostgreSQL as the URL says: asynchronous workflows and steps, started at once in one process."""
+"""DBOS, on SQLite or PostgreSQL depending on the URL: asynchronous workflows and steps in one process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORKFLOWS = {"steps": steps, "slow": slow, "fan": fan, "wait": wait}
 
 
 class WithDbos:
-    """The one engine that a process has. Handles of this process are kept: asking them needs no polling."""
+    """The engine of this process. Handles are kept, because waiting with them needs no polling."""
 
     def __init__(self) -> None:
         self._handles: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Holdfast, on SQLite or PostgreSQL as the URL says, with its defaults."""
+"""Holdfast, on SQLite or PostgreSQL depending on the URL, with its defaults."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def opened(parameters: dict[str, Any]) -> AsyncIterator[WithHoldfast]:
 
 
 async def serve(parameters: dict[str, Any]) -> workloads.Figures:
-    """A worker process of W7: it takes a share of the runs, not all of them, and works until it is killed."""
+    """A worker process of W7: it holds only a share of the runs, and works until it is killed."""
     async with Holdfast(parameters["url"], options=WorkerOptions(capacity=parameters["capacity"])):
         print("ready", flush=True)
         await asyncio.Event().wait()
@@ -92,7 +92,7 @@ async def serve(parameters: dict[str, Any]) -> workloads.Figures:
 
 
 async def scale(parameters: dict[str, Any]) -> workloads.Figures:
-    """W7: W1 with worker processes of their own; this process only starts the runs and waits for their results."""
+    """W7: W1 with separate worker processes; this process only starts the runs and waits for their results."""
     children = []
     for _ in range(parameters["workers"]):
         child = await asyncio.create_subprocess_exec(
@@ -111,14 +111,14 @@ async def scale(parameters: dict[str, Any]) -> workloads.Figures:
 
 async def recorded(parameters: dict[str, Any]) -> workloads.Figures:
     """W5, between kill and restart: how many steps of each run have a recorded completion."""
-    found: workloads.Figures = {}
+    counts: workloads.Figures = {}
     async with Holdfast(parameters["url"], worker=False) as app:
-        async for row in app.list():
+        async for run in app.list():
             completed = 0
-            async for entry in app.run(row.key.run).journal():
-                completed += type(entry.event).__name__ == "InvokeCompleted"
-            found[row.key.run] = completed
-    return found
+            async for entry in app.run(run.id).journal():
+                completed += entry.event == "InvokeCompleted"
+            counts[run.id] = completed
+    return counts
 
 
 if __name__ == "__main__":

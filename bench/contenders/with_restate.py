@@ -1,6 +1,6 @@
-"""Restate: its server beside, a service under Hypercorn with the settings its documentation gives, an aiohttp client.
+"""Restate: its server, a service under Hypercorn with the settings of its documentation, and an aiohttp client.
 
-The server is given by its addresses. The service is a process of its own, as it would be in production.
+The parameters name the server's addresses. The service is a separate process, as it would be in production.
 """
 
 from __future__ import annotations

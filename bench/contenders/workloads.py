@@ -1,6 +1,6 @@
-"""The workloads, written once: every contender runs exactly these, through the few calls that ``Contender`` names.
+"""The workloads, written once: every contender runs exactly these, through the few methods of ``Contender``.
 
-Only the standard library is imported here, because each contender runs in a virtual environment of its own. A contender
+Only the standard library is imported here, because each contender runs in its own virtual environment. A contender
 is a script: ``python with_X.py WORKLOAD PARAMETERS`` runs one workload and prints its figures as one line of JSON.
 """
 
@@ -19,38 +19,38 @@ from pathlib import Path
 from typing import Any, Protocol
 
 AT_ONCE = 200
-"""Calls that the harness keeps under way where it starts or wakes many runs, so that its own tasks are not measured."""
+"""The number of concurrent calls when many runs are started or woken. More tasks would be measured themselves."""
 
 STEP_SECONDS = 0.02
 
 
 class Contender(Protocol):
-    """What the workloads need of an engine. Workflows are ``steps``, ``slow``, ``fan`` and ``wait``."""
+    """What the workloads need from an engine. Workflows are ``steps``, ``slow``, ``fan`` and ``wait``."""
 
     async def call(self, workflow: str, id: str, count: int) -> None:
-        """Start a run and wait for its result, by the shortest way that the engine offers."""
+        """Start a run and wait for its result, in the fastest way that the engine offers."""
 
     async def start(self, workflow: str, id: str, count: int) -> None:
         """Start a run; it is durable when this returns."""
 
     async def result(self, id: str) -> None:
-        """Wait for the end of a run that was started, in this process or in one before it."""
+        """Wait for the end of a run that was started by this process or an earlier one."""
 
     async def wake(self, id: str) -> None:
         """Send the signal for which a run of ``wait`` waits."""
 
     def others(self) -> Iterable[int]:
-        """The ids of further processes whose memory counts: services and servers."""
+        """The process ids of services and servers, whose memory counts, too."""
 
 
 Opened = Callable[[dict[str, Any]], AbstractAsyncContextManager[Any]]
 Figures = dict[str, float]
 Alone = Callable[[dict[str, Any]], Coroutine[Any, Any, Figures]]
-"""A workload that one contender has for itself."""
+"""A workload of one contender only."""
 
 
 class Log:
-    """What happened, one line each, in a file that outlives the process. Writes are appended whole."""
+    """A file with one line for each event, which survives the process. Each line is written in one piece."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
@@ -61,7 +61,7 @@ class Log:
         os.write(self._file, f"{what} {run} {step}\n".encode())
 
     def fresh_lines(self) -> list[str]:
-        """Lines that came since the last call; a line is taken once it is whole."""
+        """The complete lines that were written since the last call."""
         with self.path.open("rb") as file:
             file.seek(self._read)
             data = file.read()
@@ -71,7 +71,7 @@ class Log:
 
 
 async def slow_step(run: str, number: int) -> int:
-    """The step of the recovery workload: it leaves a line when it begins and when it has ended."""
+    """The step of the recovery workload: it logs a line when it begins and when it has ended."""
     while not _gate_is_open():  # noqa: ASYNC110  # another process opens it
         await asyncio.sleep(0.1)
     log = _log()
@@ -85,7 +85,7 @@ _OPEN: set[str] = set()
 
 
 def _gate_is_open() -> bool:
-    """Steps begin when all runs are started: a kill before that would leave runs that nobody can recover."""
+    """Steps begin when all runs are started: a kill before that would leave runs that no engine can recover."""
     path = os.environ["BENCH_LOG"] + ".gate"
     if path not in _OPEN and Path(path).exists():
         _OPEN.add(path)
@@ -97,7 +97,7 @@ def _open_gate(log: str) -> None:
 
 
 def note_waiting() -> None:
-    """Called by the body of ``wait`` when it comes to its wait."""
+    """The body of ``wait`` calls this when it begins to wait."""
     _log().write("waiting")
 
 
@@ -119,7 +119,7 @@ async def throughput(contender: Contender, runs: int, steps: int, name: str = "w
 
 
 async def latency(contender: Contender, runs: int, **_: Any) -> Figures:
-    """W2: one run of one step after the other."""
+    """W2: runs of one step, one after the other."""
     await _warm_up(contender, "w2")
     taken = []
     for number in range(runs):
@@ -139,9 +139,9 @@ async def fan_out(contender: Contender, steps: int, **_: Any) -> Figures:
 
 
 async def waiting(contender: Contender, runs: int, log: str, **_: Any) -> Figures:
-    """W4: many runs that wait for a signal. A run counts as started when it is durable and has come to its wait.
+    """W4: many runs that wait for a signal. A run counts as started when it is durable and waits.
 
-    A first round of the same size comes before: what a process keeps of its heap once it has grown is not the runs'.
+    A first round of the same size comes before, because a process keeps heap memory that it no longer uses.
     """
     await _warm_up(contender, "w4")
     lines = Log(log)
@@ -177,14 +177,14 @@ async def growth(contender: Contender, steps: int, **_: Any) -> Figures:
 
 
 async def fill(contender: Contender, runs: int, **_: Any) -> Figures:
-    """Leave finished runs behind."""
+    """Make many finished runs."""
     begun = time.perf_counter()
     await _at_once([f"old-{number}" for number in range(runs)], lambda old: contender.call("steps", old, 0), 1000)
     return {"seconds": time.perf_counter() - begun}
 
 
 async def recovery_begin(contender: Contender, runs: int, steps: int, log: str, **_: Any) -> Figures:
-    """W5, until killed."""
+    """W5, until the process is killed."""
     await _at_once([f"w5-{number}" for number in range(runs)], lambda run: contender.start("slow", run, steps))
     _open_gate(log)
     await asyncio.Event().wait()
@@ -192,7 +192,7 @@ async def recovery_begin(contender: Contender, runs: int, steps: int, log: str, 
 
 
 async def recovery_finish(contender: Contender, runs: int, steps: int, log: str, **_: Any) -> Figures:
-    """W5, after the restart: nothing is started, all that was begun comes to its end."""
+    """W5, after the restart: starts nothing, and waits until all runs have ended."""
     lines = Log(log)
     unfinished = {f"w5-{number}" for number in range(runs)}
     while unfinished:
@@ -239,16 +239,16 @@ async def _run(opened: Opened, name: str, parameters: dict[str, Any]) -> None:
 
 
 async def _warm_up(contender: Contender, name: str) -> None:
-    """Open connections, import what is imported late, fill caches of statements."""
+    """Open connections, do late imports, fill caches of statements."""
     await asyncio.gather(*(contender.call("steps", f"{name}-warm-{number}", 2) for number in range(20)))
 
 
 async def _start_waiting(contender: Contender, lines: Log, ids: list[str]) -> None:
     await _at_once(ids, lambda run: contender.start("wait", run, 0))
-    there = 0
+    waiting = 0
     while True:
-        there += sum(line.startswith("waiting") for line in lines.fresh_lines())
-        if there >= len(ids):
+        waiting += sum(line.startswith("waiting") for line in lines.fresh_lines())
+        if waiting >= len(ids):
             return
         await asyncio.sleep(0.005)
 
@@ -262,29 +262,29 @@ async def _wake(contender: Contender, ids: list[str]) -> None:
 
 
 async def _at_once(ids: list[str], act: Callable[[str], Awaitable[None]], at_once: int = AT_ONCE) -> None:
-    """Do something with each, so many at a time."""
-    left = iter(ids)
+    """Call ``act`` with each id, at most ``at_once`` at a time."""
+    remaining = iter(ids)
 
     async def work() -> None:
-        for id in left:
+        for id in remaining:
             await act(id)
 
     await asyncio.gather(*(work() for _ in range(min(at_once, len(ids)))))
 
 
 async def _settled() -> None:
-    """Let what was started come to rest, and let go of garbage."""
+    """Wait until background work has ended, and collect garbage."""
     await asyncio.sleep(0.5)
     gc.collect()
 
 
 def _resident(pid: int) -> int:
-    """The memory that a process holds, in bytes."""
+    """The resident memory of a process, in bytes."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that came of it."""
+    """The ids of a process and all its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(member for child in children for member in family(int(child)))]

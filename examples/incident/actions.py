@@ -1,8 +1,7 @@
-"""Triage of an incident: what it may do to the outside world, and the workflow that does it.
+"""Triage of an incident: its actions on the outside world, and the workflow that calls them.
 
-Each action says what it is, so that the policy beside this file can judge it: reading and summarising are free, a
-change of the incident wants a person's approval, a note is allowed. ``holdfast worker examples/incident/actions.py``
-serves it.
+Each action has a declaration by which ``policy.yaml`` judges it: reading and summarising are free, a change of the
+incident needs a person's approval, a note is allowed. ``holdfast worker examples/incident/actions.py`` serves it.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from desk import ask
 from holdfast import Cost, DidNotHappen, Happened, Holdfast, Receipt, action, step_info, workflow
 
 SERVICE_TOKEN = "INCIDENT_TOKEN"
-"""The environment variable with the token of the service's own account: reversals are made in its name."""
+"""The environment variable with the token of the service's own account, in whose name reversals are made."""
 
 
 class Change(msgspec.Struct):
-    """What an update changed: enough to change it back."""
+    """The fields before and after an update: enough to reverse it."""
 
     before: dict[str, str]
     after: dict[str, str]
 
 
 class Summary(msgspec.Struct):
-    """What the model made of a text, and what it charged."""
+    """The model's summary of a text, and its charge."""
 
     summary: str
     usd: float
@@ -36,9 +35,9 @@ class Summary(msgspec.Struct):
 
 @action(connector="desk", operation="incident.get", target="{incident}", writes=False, retries=3)
 def read_incident(incident: str) -> dict[str, Any]:
-    """Look at an incident."""
-    found: dict[str, Any] = ask("GET", f"/incidents/{incident}")
-    return found
+    """Read an incident."""
+    answer: dict[str, Any] = ask("GET", f"/incidents/{incident}")
+    return answer
 
 
 @action(
@@ -51,20 +50,20 @@ def read_incident(incident: str) -> dict[str, Any]:
     cost=lambda summary: Cost("local", summary.usd, model="small-1"),
 )
 def summarise(text: str) -> Summary:
-    """Have the model shorten a text; its answer says what it cost."""
+    """Have the model shorten a text; its answer has the cost."""
     return msgspec.convert(ask("POST", "/model/summarise", {"text": text}), Summary)
 
 
 @action(connector="desk", operation="incident.restore", target="{receipt.target}")
 def restore_incident(receipt: Receipt) -> dict[str, str]:
-    """Take an update back: put there what stood there before. The receipt of the update knows it."""
+    """Reverse an update: restore the fields before it, which are in the receipt of the update."""
     before: dict[str, str] = receipt.result["before"]
     ask("PATCH", f"/incidents/{receipt.target}", before, token=os.environ[SERVICE_TOKEN], key=step_info().key)
     return before
 
 
 def was_updated(incident: str, fields: dict[str, str], token: str) -> Happened | DidNotHappen:
-    """Look in the incident's history whether its last change is the one that was wanted. It changes nothing."""
+    """Look in the incident's history whether its last change is this one. It changes nothing."""
     history = ask("GET", f"/incidents/{incident}", token=token)["history"]
     if history and history[-1]["after"] == fields:
         return Happened({"before": history[-1]["before"], "after": fields})
@@ -81,7 +80,7 @@ def was_updated(incident: str, fields: dict[str, str], token: str) -> Happened |
     secret="token",
 )
 def update_incident(incident: str, fields: dict[str, str], token: str) -> Change:
-    """Change fields of an incident, in the name of whoever the token belongs to."""
+    """Change fields of an incident, in the name of the token's owner."""
     answer = ask("PATCH", f"/incidents/{incident}", fields, token=token, key=step_info().key)
     return msgspec.convert(answer, Change)
 
@@ -97,9 +96,9 @@ def post_note(incident: str, text: str, token: str) -> int:
 
 @workflow
 async def triage(incident: str, token: str) -> str:
-    """Read, think, change what must be changed, and say so."""
-    found = await read_incident(incident)
-    short = await summarise(f"{found['title']}. {found['text']}")
+    """Read and summarise the incident, change its priority, and leave a note."""
+    report = await read_incident(incident)
+    short = await summarise(f"{report['title']}. {report['text']}")
     await update_incident(incident, {"priority": "1", "team": "payments"}, token)
     await post_note(incident, f"Raised to priority 1 for payments: {short.summary}", token)
     return short.summary

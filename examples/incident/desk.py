@@ -1,4 +1,4 @@
-"""How this example speaks to its service: one request, one answer, errors told apart."""
+"""The client of this example's service: one request, one answer, an exception for each kind of error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ADDRESS = "INCIDENT_DESK"
 def ask(method: str, path: str, body: Any = None, *, token: str = "", key: str = "") -> Any:
     """Send a request and give the answer.
 
-    What the service refuses is terminal; what fails before it was sent may be tried again. A connection that breaks
-    afterwards raises an OSError of its own, and Holdfast takes the outcome for what it is: unknown.
+    A refusal of the service is terminal; a request that failed before it was sent may be tried again. A connection that
+    breaks afterwards raises an OSError, and Holdfast then knows that the outcome is unknown.
     """
     headers = {"Content-Type": "application/json"}
     if token:

@@ -1,10 +1,10 @@
-"""Triage an incident under a policy, take the change back, and prove all of it: ``make incident``.
+"""Triage an incident under a policy, reverse the change, and prove all of it: ``make incident``.
 
     python examples/incident/run.py [--crash] [--interactive] [--folder FOLDER]
 
-A service desk runs on a port of this machine, the engine on one SQLite file, its worker in a process of its own.
-``--crash`` kills the worker after the change was made and before anyone could write that down. ``--interactive`` leaves
-the approvals to you, in another terminal.
+A service desk runs on a local port, the engine on one SQLite file, and its worker in another process. ``--crash``
+kills the worker after the service made the change and before the worker recorded it. ``--interactive`` leaves the
+approvals to you, in another terminal.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import cbor2
 from server import Desk, Server
 from worker import HOLDFAST, Worker
 
-from holdfast import SyncHoldfast, Trigger
-from holdfast.client.sync import SyncRunHandle
+from holdfast import SyncHoldfast, SyncRunHandle, TaskInfo, Trigger
 from holdfast.errors import TaskForbidden
-from holdfast.store.protocol import TaskRow
 
 T = TypeVar("T")
 
@@ -36,7 +33,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Story:
-    """What happens, in order, on one store and one service."""
+    """The events of the example in order, with one store and one service."""
 
     def __init__(self, folder: Path, server: Server, client: SyncHoldfast, *, crash: bool, interactive: bool) -> None:
         self._folder = folder
@@ -46,13 +43,13 @@ class Story:
         self._interactive = interactive
         self._url = url_of(folder)
 
-    def tell(self, token: str, environment: dict[str, str]) -> None:
-        """From the first request to the proof."""
-        words = self._folder / "worker.log"
+    def play(self, token: str, environment: dict[str, str]) -> None:
+        """Run everything from the first request to the proof."""
+        log = self._folder / "worker.log"
         run = self._start(token)
         if self._crash:
-            self._kill_between_act_and_record(run.id, Worker(words, environment))
-        with Worker(words, environment):
+            self._kill_between_act_and_record(run.id, Worker(log, environment))
+        with Worker(log, environment):
             if not self._crash:
                 self._approve(run.id)
             print(f"The run is done: {run.result(timeout=PATIENCE_SECONDS)!r}")
@@ -61,7 +58,7 @@ class Story:
             self._prove(run.id)
 
     def _start(self, token: str) -> SyncRunHandle[str]:
-        say("Ann reports INC-7, and the desk's webhook comes twice")
+        headline("Ann reports INC-7, and the desk's webhook comes twice")
         trigger = Trigger("webhook", "INC-7")
         runs: list[SyncRunHandle[str]] = [
             self._client.start("triage", "INC-7", token, actor="ann", trigger=trigger) for _ in range(2)
@@ -70,12 +67,11 @@ class Story:
         return runs[0]
 
     def _approve(self, run: str) -> None:
-        """Wait for the question, show it, and have it answered by the right person."""
+        """Wait for the task, show it, and approve it as the right person."""
         task = wait_for(lambda: next(self._client.tasks.list(run=run), None), "a task")
-        details = cbor2.loads(task.details)
-        print(f"TaskRow {task.id} asks: {task.summary}")
-        print(f"  with    {_shown(details['fields'])}")
-        print(f"  because {details['why']}; {', '.join(task.candidates)} may answer")
+        print(f"Task {task.id} asks: {task.summary}")
+        print(f"  with    {_shown(task.details['fields'])}")
+        print(f"  because {task.details['why']}; {', '.join(task.candidates)} may answer")
         if self._interactive:
             self._leave_it_to_the_reader(task)
             return
@@ -86,7 +82,7 @@ class Story:
         self._client.tasks.approve(task.id, by="ben", reason="seen on the dashboard")
         print("  ben approves it.")
 
-    def _leave_it_to_the_reader(self, task: TaskRow) -> None:
+    def _leave_it_to_the_reader(self, task: TaskInfo) -> None:
         print(f"\nIn another terminal:\n\n  export HOLDFAST_STORE={self._url}")
         print(f"  holdfast explain {task.run}\n  holdfast tasks show {task.id}")
         print(f"  holdfast approve {task.id} --as ben\n\nThis one waits …", flush=True)
@@ -100,16 +96,16 @@ class Story:
             if not change_made.wait(PATIENCE_SECONDS):
                 raise SystemExit("the change was not made")
             worker.kill()
-        say(f"kill -9 {worker.pid}: the change is made, and nobody has written that down")
-        print("Another worker starts. It cannot know the outcome, so it looks at the service, by the action's probe.")
+        headline(f"kill -9 {worker.pid}: the change is made, and it is not recorded")
+        print("Another worker starts. It does not know the outcome, so the action's probe looks at the service.")
 
     def _show_incident(self) -> None:
         incident = self._server.desk.incidents["INC-7"]
         print(f"INC-7 is {incident.fields}; notes {len(incident.notes)}, changes {len(incident.history)}")
 
     def _show_receipts(self, run: str) -> str:
-        """Print the receipts and what they cost; gives the id of the update's."""
-        say("What was done, receipt by receipt")
+        """Print the receipts and their costs; gives the id of the update's receipt."""
+        headline("The acts, receipt by receipt")
         update, spent = "", 0.0
         for receipt in self._client.receipts.list(run=run):
             cost = float(receipt.cost["amount"]) if receipt.cost else 0.0
@@ -123,7 +119,7 @@ class Story:
         return update
 
     def _reverse(self, update: str) -> None:
-        say(f"Cleo takes {update} back: through the gate, like everything")
+        headline(f"Cleo reverses {update}, through the same gate")
         handle_id = self._client.receipts.reverse(update, by="cleo", reason="a false alarm")
         self._approve(handle_id)
         self._client.run(handle_id).result(timeout=PATIENCE_SECONDS)
@@ -131,12 +127,12 @@ class Story:
         print(f"Receipt {update} is reversed by {self._client.receipts.get(update).reversed_by}.")
 
     def _prove(self, run: str) -> None:
-        say("The proof")
-        wait_for(lambda: self._client.run(run).info().evidence, "the evidence")
+        headline("The proof")
+        wait_for(lambda: self._client.run(run).info().evidence_sha256, "the evidence")
         bundle, forged, keys = (str(self._folder / name) for name in ("triage.zip", "forged.zip", "desk.pem"))
         holdfast("keys", "export", "-o", keys, "--store", self._url)
         holdfast("evidence", run, "-o", bundle, "--store", self._url)
-        # From here on nothing but the file and the key is needed: no store, no engine, no network.
+        # The check needs only the file and the key: no store, no engine, no network.
         holdfast("verify", bundle, "--key", keys)
         forge(Path(bundle), Path(forged))
         print("\nSomeone writes another name into a copy of it.")
@@ -144,14 +140,14 @@ class Story:
 
 
 def _shown(fields: dict[str, Any]) -> Any:
-    """The arguments of an action; of a receipt that is taken back, what it changed."""
+    """The arguments of an action; of a reversal, the change that it reverses."""
     return fields["receipt"]["result"] if "receipt" in fields else fields
 
 
 def forge(bundle: Path, forged: Path) -> None:
-    """A copy in which someone else approved; the zip itself is in order, checksums and all."""
-    with zipfile.ZipFile(bundle) as whole:
-        entries = whole.read("entries.jsonl")
+    """A copy with another approver's name. The zip itself is valid, with right checksums."""
+    with zipfile.ZipFile(bundle) as archive:
+        entries = archive.read("entries.jsonl")
     other, count = re.subn(rb'(\\"who\\":\\")\w', rb"\1X", entries)
     if count == 0:
         raise SystemExit("nobody's name is in the evidence")
@@ -160,24 +156,24 @@ def forge(bundle: Path, forged: Path) -> None:
 
 
 def holdfast(*arguments: str, wanted: int = 0) -> None:
-    """Run a command in a process of its own, shown as it is typed; it must end as wanted."""
+    """Print and run a command in another process; its exit code must be ``wanted``."""
     print(f"\n$ holdfast {' '.join(arguments)}", flush=True)
     done = subprocess.run([*HOLDFAST, *arguments], check=False)
     if done.returncode != wanted:
-        raise SystemExit(f"it ended with {done.returncode}, and not with {wanted}")
+        raise SystemExit(f"the exit code is {done.returncode}, and not {wanted}")
 
 
 def wait_for(condition: Callable[[], T | None], what: str, seconds: float | None = PATIENCE_SECONDS) -> T:
-    """Look until there is something."""
+    """Wait until the condition gives a value that is true."""
     began = time.monotonic()
-    while not (found := condition()):
+    while not (value := condition()):
         if seconds is not None and time.monotonic() - began > seconds:
             raise SystemExit(f"waited too long for {what}")
         time.sleep(0.05)
-    return found
+    return value
 
 
-def say(title: str) -> None:
+def headline(title: str) -> None:
     print(f"\n— {title}.", flush=True)
 
 
@@ -185,29 +181,29 @@ def url_of(folder: Path) -> str:
     return f"sqlite:///{folder.resolve() / 'incident.db'}"
 
 
-def tell(folder: Path, *, crash: bool, interactive: bool) -> None:
-    """The whole story on a fresh folder."""
+def play(folder: Path, *, crash: bool, interactive: bool) -> None:
+    """Play the whole story in an empty folder."""
     token, own = (secrets.token_hex(16) for _ in range(2))
     desk = Desk({token: "ann", own: "holdfast"}, folder / "requests.jsonl")
     with Server(desk) as server:
         environment = {"HOLDFAST_STORE": url_of(folder), "INCIDENT_DESK": server.address, "INCIDENT_TOKEN": own}
         with SyncHoldfast(url_of(folder), worker=False) as client:
-            Story(folder, server, client, crash=crash, interactive=interactive).tell(token, environment)
+            Story(folder, server, client, crash=crash, interactive=interactive).play(token, environment)
 
 
 def main() -> None:
-    """Read the options, and tell the story in the folder that they name or in one that is thrown away."""
-    parser = argparse.ArgumentParser(description="Triage an incident under a policy, take it back, and prove it.")
+    """Read the options, and play the story in the folder that they name or in a temporary one."""
+    parser = argparse.ArgumentParser(description="Triage an incident under a policy, reverse the change, and prove it.")
     parser.add_argument("--crash", action="store_true", help="kill the worker between the act and its record")
     parser.add_argument("--interactive", action="store_true", help="leave the approvals to you")
     parser.add_argument("--folder", type=Path, help="keep everything there (an empty folder)")
-    given = parser.parse_args()
-    if given.folder is not None:
-        given.folder.mkdir(parents=True, exist_ok=True)
-        tell(given.folder, crash=given.crash, interactive=given.interactive)
+    options = parser.parse_args()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        play(options.folder, crash=options.crash, interactive=options.interactive)
         return
     with tempfile.TemporaryDirectory() as folder:
-        tell(Path(folder), crash=given.crash, interactive=given.interactive)
+        play(Path(folder), crash=options.crash, interactive=options.interactive)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A service desk and a model, as one small HTTP server: the outside world of this example.
 
-It is a stand-in, and it behaves like the real ones: writes need a token, a write that repeats an idempotency key is
-answered as before and not done again, and what was done can be looked up. Every request is written down, so that the
-story can be checked from the other side.
+It behaves like real services: writes need a token, a write that repeats an idempotency key gets the earlier answer and
+is not done again, and earlier changes can be read. Every request is logged, so that a test can compare the log with
+the receipts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ USD_PER_WORD = 0.0001
 
 @dataclass
 class Incident:
-    """One incident. ``history`` has every change: whose it was, and what stood there before and after it."""
+    """One incident. ``history`` has every change: who made it, and the fields before and after it."""
 
     title: str
     text: str
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Desk:
-    """What the service knows, and what it was asked."""
+    """The state of the service, and its log of requests."""
 
     def __init__(self, tokens: dict[str, str], log: Path) -> None:
         self.incidents = {
@@ -52,25 +52,25 @@ class Desk:
         self._answers: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._withheld: threading.Event | None = None
-        self._let_go = threading.Event()
+        self._released = threading.Event()
 
     def withhold_next_change(self) -> threading.Event:
-        """Carry the next change out and keep the answer back. The event is set when it was carried out."""
+        """Make the next change, and withhold its answer. The event is set when the change was made."""
         self._withheld = threading.Event()
         return self._withheld
 
-    def let_go(self) -> None:
-        """Keep no answer back any longer."""
-        self._let_go.set()
+    def release(self) -> None:
+        """Withhold no answer any longer."""
+        self._released.set()
 
     def serve(self, method: str, path: str, body: Any, token: str, key: str) -> Any:
         """The answer to a request. Raises Refused."""
         with self._lock:
             repeated = bool(key) and key in self._answers
             who = self._tokens.get(token, "")
-            told = {"method": method, "path": path, "who": who, "key": key, "repeated": repeated}
+            request = {"method": method, "path": path, "who": who, "key": key, "repeated": repeated}
             with self._log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(told) + "\n")
+                file.write(json.dumps(request) + "\n")
             if repeated:
                 return self._answers[key]
             answer = self._carry_out(method, path.strip("/").split("/"), body, who, key)
@@ -80,7 +80,7 @@ class Desk:
         if withheld is not None:
             self._withheld = None
             withheld.set()
-            self._let_go.wait()
+            self._released.wait()
         return answer
 
     def _carry_out(self, method: str, path: list[str], body: Any, who: str, key: str) -> Any:
@@ -93,7 +93,7 @@ class Desk:
         if method == "GET":
             return asdict(incident)
         if not who:
-            raise Refused(401, "this token is nobody's")
+            raise Refused(401, "this token is not valid")
         match method, path[2:]:
             case "PATCH", []:
                 before = {name: incident.fields[name] for name in body}
@@ -103,11 +103,11 @@ class Desk:
             case "POST", ["notes"]:
                 incident.notes.append({"who": who, "text": body["text"]})
                 return {"number": len(incident.notes)}
-        raise Refused(405, f"{method} is not for {'/'.join(path)}")
+        raise Refused(405, f"{'/'.join(path)} does not take {method}")
 
 
 class Server(ThreadingHTTPServer):
-    """The desk on a port of this machine, while the block lasts."""
+    """The desk on a local port, while the block lasts."""
 
     daemon_threads = True
 
@@ -125,7 +125,7 @@ class Server(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.desk.let_go()
+        self.desk.release()
         self.shutdown()
         self._thread.join()
         self.server_close()
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data)
         except OSError:
-            self.close_connection = True  # whoever asked is gone
+            self.close_connection = True  # the client is gone
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The desk writes its own log."""
+        """Log nothing here: the desk has its own log."""

@@ -1,4 +1,4 @@
-"""The worker of this example: a process of its own, that can be killed."""
+"""The worker of this example: a separate process that can be killed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ACTIONS = Path(__file__).with_name("actions.py")
 
 
 class Worker:
-    """``holdfast worker actions.py``, while the block lasts. What it says goes to a file."""
+    """``holdfast worker actions.py``, while the block lasts. Its output goes to a file."""
 
-    def __init__(self, words: Path, environment: dict[str, str]) -> None:
-        with words.open("ab") as file:
+    def __init__(self, log: Path, environment: dict[str, str]) -> None:
+        with log.open("ab") as file:
             command = [*HOLDFAST, "worker", str(ACTIONS)]
             self._process = subprocess.Popen(
                 command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=file, stderr=file

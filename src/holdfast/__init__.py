@@ -16,6 +16,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidArguments,
     Nondeterminism,
+    NotPermitted,
     OutcomeUnknown,
     RetryableError,
     RunCancelled,
@@ -27,14 +28,33 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
+    from holdfast.audit.check.claims import Verdict
+    from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
-    from holdfast.client.evidence import verify_evidence
-    from holdfast.client.handle import RunHandle
-    from holdfast.client.sync import SyncHoldfast
+    from holdfast.client.governance.attachments import Attachment
+    from holdfast.client.governance.evidence import Evidence, verify_evidence
+    from holdfast.client.governance.export import ExportedAction
+    from holdfast.client.runs.handle import RunHandle
+    from holdfast.client.runs.progress import RunProgress
+    from holdfast.client.sync.engine import SyncHoldfast, SyncRunHandle
+    from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.client.views.audit import AuditInfo, AuditKey
+    from holdfast.client.views.cursors import Page
+    from holdfast.client.views.definitions import DefinitionInfo
+    from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo
+    from holdfast.client.views.journal import JournalEntry
+    from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
+    from holdfast.client.views.receipts import ReceiptInfo
+    from holdfast.client.views.runs import RunInfo, WaitInfo
+    from holdfast.client.views.tasks import AnswerInfo, TaskInfo
+    from holdfast.client.views.templates import InstanceStep, TemplateInfo, TemplateInstance
+    from holdfast.client.views.values import UnreadableValue
     from holdfast.gate.effects import Cost, DidNotHappen, Happened
     from holdfast.gate.policy.policy import Policy
     from holdfast.gate.receipts import Receipt
     from holdfast.journal.payload import RetryPolicy
+    from holdfast.people.caller import Caller
+    from holdfast.people.tenants import TenantQuota
     from holdfast.programs.function.actions import action
     from holdfast.programs.function.calls import (
         continue_as_new,
@@ -51,24 +71,35 @@ if TYPE_CHECKING:
     from holdfast.programs.function.decorators import step, workflow
     from holdfast.programs.function.forms import ask
     from holdfast.programs.function.inline_steps import perform
+    from holdfast.programs.function.named_workflows import child
     from holdfast.runs.birth import Trigger
+    from holdfast.store.rows import RunCount
+    from holdfast.templates.template import EventRoute, TemplateCaps
+    from holdfast.wakeups.driver import Wakeups
+    from holdfast.worker.options import WorkerOptions
     from holdfast.worker.steps.performer import heartbeat, step_info
-    from holdfast.worker.worker import WorkerOptions
 
 _HOMES = {
-    "Cost": "holdfast.gate.effects",
-    "DidNotHappen": "holdfast.gate.effects",
-    "Happened": "holdfast.gate.effects",
+    # Engines and their options
+    "Attachment": "holdfast.client.governance.attachments",
+    "Caller": "holdfast.people.caller",
+    "EventRoute": "holdfast.templates.template",
     "Holdfast": "holdfast.client.engine",
     "Policy": "holdfast.gate.policy.policy",
-    "Receipt": "holdfast.gate.receipts",
     "RetryPolicy": "holdfast.journal.payload",
-    "RunHandle": "holdfast.client.handle",
-    "SyncHoldfast": "holdfast.client.sync",
+    "RunHandle": "holdfast.client.runs.handle",
+    "SyncHoldfast": "holdfast.client.sync.engine",
+    "SyncRunHandle": "holdfast.client.sync.engine",
+    "TemplateCaps": "holdfast.templates.template",
+    "TenantQuota": "holdfast.people.tenants",
     "Trigger": "holdfast.runs.birth",
-    "WorkerOptions": "holdfast.worker.worker",
+    "Wakeups": "holdfast.wakeups.driver",
+    "WorkerOptions": "holdfast.worker.options",
+    "verify_evidence": "holdfast.client.governance.evidence",
+    # Programs: what an author writes with
     "action": "holdfast.programs.function.actions",
     "ask": "holdfast.programs.function.forms",
+    "child": "holdfast.programs.function.named_workflows",
     "continue_as_new": "holdfast.programs.function.calls",
     "heartbeat": "holdfast.worker.steps.performer",
     "join_set": "holdfast.programs.function.calls",
@@ -83,39 +114,66 @@ _HOMES = {
     "step": "holdfast.programs.function.decorators",
     "step_info": "holdfast.worker.steps.performer",
     "uuid": "holdfast.programs.function.calls",
-    "verify_evidence": "holdfast.client.evidence",
     "workflow": "holdfast.programs.function.decorators",
+    # What actions declare and get
+    "Cost": "holdfast.gate.effects",
+    "DidNotHappen": "holdfast.gate.effects",
+    "Happened": "holdfast.gate.effects",
+    "Receipt": "holdfast.gate.receipts",
+    # Views: what is read from an engine
+    "AnswerInfo": "holdfast.client.views.tasks",
+    "AuditInfo": "holdfast.client.views.audit",
+    "AuditKey": "holdfast.client.views.audit",
+    "DefinitionInfo": "holdfast.client.views.definitions",
+    "EmittedInfo": "holdfast.client.templates.emitter",
+    "EngineState": "holdfast.client.views.instances",
+    "Evidence": "holdfast.client.governance.evidence",
+    "ExportedAction": "holdfast.client.governance.export",
+    "InstanceInfo": "holdfast.client.views.instances",
+    "InstanceStep": "holdfast.client.views.templates",
+    "JournalEntry": "holdfast.client.views.journal",
+    "MintedToken": "holdfast.client.views.people",
+    "Page": "holdfast.client.views.cursors",
+    "PlaceInfo": "holdfast.client.views.instances",
+    "ReceiptInfo": "holdfast.client.views.receipts",
+    "RunCheck": "holdfast.audit.check.journal",
+    "RunCount": "holdfast.store.rows",
+    "RunInfo": "holdfast.client.views.runs",
+    "RunProgress": "holdfast.client.runs.progress",
+    "TaskInfo": "holdfast.client.views.tasks",
+    "TemplateInfo": "holdfast.client.views.templates",
+    "TemplateInstance": "holdfast.client.views.templates",
+    "TenantInfo": "holdfast.client.views.people",
+    "TokenInfo": "holdfast.client.views.people",
+    "UnreadableValue": "holdfast.client.views.values",
+    "UserInfo": "holdfast.client.views.people",
+    "Verdict": "holdfast.audit.check.claims",
+    "WaitInfo": "holdfast.client.views.runs",
+    "WorkspaceInfo": "holdfast.client.views.people",
 }
 """Where each name that is imported on first use lives."""
 
-__all__ = [
-    "ActionDenied",
-    "ApprovalExpired",
-    "ApprovalRejected",
-    "Cost",
-    "DidNotHappen",
-    "Happened",
+__all__ = [  # noqa: RUF022  # sorted within each group
+    # Engines and their options
+    "Attachment",
+    "Caller",
+    "EventRoute",
     "Holdfast",
-    "HoldfastError",
-    "InvalidArguments",
-    "Nondeterminism",
-    "OutcomeUnknown",
     "Policy",
-    "Receipt",
     "RetryPolicy",
-    "RetryableError",
-    "RunCancelled",
-    "RunFailed",
     "RunHandle",
-    "RunParked",
-    "StepFailed",
     "SyncHoldfast",
-    "TaskExpired",
-    "TerminalError",
+    "SyncRunHandle",
+    "TemplateCaps",
+    "TenantQuota",
     "Trigger",
+    "Wakeups",
     "WorkerOptions",
+    "verify_evidence",
+    # Programs: what an author writes with
     "action",
     "ask",
+    "child",
     "continue_as_new",
     "heartbeat",
     "join_set",
@@ -130,8 +188,58 @@ __all__ = [
     "step",
     "step_info",
     "uuid",
-    "verify_evidence",
     "workflow",
+    # What actions declare and get
+    "Cost",
+    "DidNotHappen",
+    "Happened",
+    "Receipt",
+    # Views: what is read from an engine
+    "AnswerInfo",
+    "AuditInfo",
+    "AuditKey",
+    "DefinitionInfo",
+    "EmittedInfo",
+    "EngineState",
+    "Evidence",
+    "ExportedAction",
+    "InstanceInfo",
+    "InstanceStep",
+    "JournalEntry",
+    "MintedToken",
+    "Page",
+    "PlaceInfo",
+    "ReceiptInfo",
+    "RunCheck",
+    "RunCount",
+    "RunInfo",
+    "RunProgress",
+    "TaskInfo",
+    "TemplateInfo",
+    "TemplateInstance",
+    "TenantInfo",
+    "TokenInfo",
+    "UnreadableValue",
+    "UserInfo",
+    "Verdict",
+    "WaitInfo",
+    "WorkspaceInfo",
+    # Errors that a program may meet
+    "ActionDenied",
+    "ApprovalExpired",
+    "ApprovalRejected",
+    "HoldfastError",
+    "InvalidArguments",
+    "Nondeterminism",
+    "NotPermitted",
+    "OutcomeUnknown",
+    "RetryableError",
+    "RunCancelled",
+    "RunFailed",
+    "RunParked",
+    "StepFailed",
+    "TaskExpired",
+    "TerminalError",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Steps and workflows that several tests use, and the flags by which a test holds, breaks and watches them."""
+"""Steps and workflows that several tests use, and the flags with which a test blocks, breaks and observes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ broken = threading.Event()
 
 
 def reset() -> None:
-    """Forget what the last test did."""
+    """Clear the calls and flags of the last test."""
     calls.clear()
     for flag in (began, let_go, broken):
         flag.clear()

@@ -1,4 +1,4 @@
-"""The installed command in real processes: a folder with an app, commands run in it, workers beside them."""
+"""The installed command in real processes: a folder with an app, in which commands and workers are run."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ async def long(name: str) -> str:
 """.replace("dict[str, object]", "dict")
 
 
-def _hear_interrupts() -> None:
-    """A shell starts what it runs in the background deaf to SIGINT, and children inherit that. These must hear it."""
+def _reset_interrupts() -> None:
+    """A shell lets its background processes ignore SIGINT, and children inherit that. The commands must not."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Folder:
-    """A folder with ``shop.py`` in it, where commands are run."""
+    """A folder with ``shop.py``, in which commands are run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,12 +85,12 @@ class Folder:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_hear_interrupts,
+            preexec_fn=_reset_interrupts,
             **extra,
         )
 
     def call(self, *args: str, code: int = 0) -> str:
-        """Run a command, expect its exit code, and give its stdout. There is never a traceback."""
+        """Run a command, check its exit code, and return its stdout. There must be no traceback."""
         process = self.begin(*args)
         out, err = process.communicate(timeout=SECONDS)
         assert process.returncode == code, f"holdfast {' '.join(args)}: {process.returncode}\n{out}\n{err}"
@@ -98,11 +98,11 @@ class Folder:
         return out if code == 0 or out else err
 
     def read(self, *args: str, code: int = 0) -> list[dict[str, Any]]:
-        """Run a command with ``--json`` and give its objects."""
+        """Run a command with ``--json`` and return its objects."""
         return [json.loads(line) for line in self.call(*args, "--json", code=code).splitlines()]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition, and fail when it does not come about."""
+        """Wait for a condition, and fail after a deadline."""
         deadline = time.monotonic() + SECONDS
         while not condition():
             assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -119,22 +119,22 @@ class Folder:
 
 
 class Worker:
-    """A worker's process. Leaving the ``with`` ends it, whatever it does."""
+    """A worker's process. Leaving the ``with`` kills it if it still runs."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         assert process.stderr is not None
-        self.ready = self.heard("is ready")
+        self.ready = self.read_until("is ready")
 
-    def heard(self, what: str) -> str:
-        """The next line on stderr that holds those words."""
+    def read_until(self, what: str) -> str:
+        """Read stderr up to the next line that contains this text, and return that line."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if what in line:
                 return line
-        raise AssertionError(f"the worker ended without saying {what!r}")
+        raise AssertionError(f"the worker ended without printing {what!r}")
 
-    def tell(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def ended(self) -> int:

@@ -1,4 +1,4 @@
-"""Servers, files and flags that the acceptance tests share."""
+"""Servers, files and flags of the acceptance tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.acceptance.processes import sqlite_url
 
 @pytest.fixture(autouse=True)
 def _fresh_flags() -> Iterator[None]:
-    """No test sees another's calls, and no thread outlives its test."""
+    """No test sees the calls of another, and no thread outlives its test."""
     authored.reset()
     yield
     authored.let_go.set()
@@ -22,13 +22,13 @@ def _fresh_flags() -> Iterator[None]:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A database file that is not there yet."""
+    """A database file that does not exist yet."""
     return sqlite_url(tmp_path / "holdfast.db")
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server that nobody stops."""
+    """A server that is not stopped during the session."""
     with server(fast=True) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""What the steps' own log and the journals say together: nothing lost, nothing done again once it was recorded."""
+"""Compares the log that steps write with the journals: nothing is lost, and no recorded step is done again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast import Holdfast
-from holdfast.journal import events as e
-from holdfast.journal.payload import Ok
-from holdfast.programs.function.values import decode
-from holdfast.store.protocol import Run
+from holdfast import Holdfast, RunInfo
+from holdfast.client.views.times import microseconds
 
 
 class Line(NamedTuple):
@@ -33,7 +30,7 @@ def read_log(path: Path) -> list[Line]:
 
 
 def interrupted(lines: list[Line]) -> int:
-    """How many attempts began and never ended: kills that landed inside a step."""
+    """How many attempts began and never ended: the process was killed during a step."""
     return sum(line.word == "begin" for line in lines) - sum(line.word == "end" for line in lines)
 
 
@@ -42,32 +39,28 @@ def begun_more_than_once(lines: list[Line]) -> list[str]:
     return [key for key, count in Counter(line.key for line in lines if line.word == "begin").items() if count > 1]
 
 
-async def rows_of(app: Holdfast) -> list[Run]:
+async def rows_of(app: Holdfast) -> list[RunInfo]:
     return [run async for run in app.list()]
 
 
-async def results_of(app: Holdfast, rows: list[Run]) -> dict[str, object]:
+async def results_of(app: Holdfast, rows: list[RunInfo]) -> dict[str, object]:
     """The results of the runs that no other run started."""
-    return {run.key.run: await app.run(run.key.run).result(5) for run in rows if run.parent is None}
+    return {run.id: await app.run(run.id).result(5) for run in rows if run.parent is None}
 
 
-async def completions(app: Holdfast, rows: list[Run]) -> dict[str, int]:
+async def completions(app: Holdfast, rows: list[RunInfo]) -> dict[str, int]:
     """When each promise of those runs was recorded as completed, by its key."""
     recorded: dict[str, int] = {}
     for run in rows:
-        async for entry in app.run(run.key.run).journal():
-            if isinstance(entry.event, e.InvokeCompleted):
-                assert isinstance(entry.event.result, Ok), decode_failure(entry.event)
-                recorded[str(entry.event.promise_id)] = entry.timestamp
+        async for entry in app.run(run.id).journal():
+            if entry.event == "InvokeCompleted":
+                assert "ok" in entry.fields["result"], entry.text
+                recorded[entry.fields["promise_id"]] = microseconds(entry.time)
     return recorded
 
 
-def decode_failure(event: e.InvokeCompleted) -> str:
-    return str(decode(event.result.value) if isinstance(event.result, Ok) else event.result.failure)
-
-
 def done_again(lines: list[Line], recorded: dict[str, int]) -> list[str]:
-    """Every begin that is later than the recorded completion of its step: there must be none."""
+    """The steps that began after their recorded completion: there must be none."""
     return [
         f"{line.key} began {line.at - recorded[line.key]} µs after it was recorded as completed"
         for line in lines
@@ -76,7 +69,7 @@ def done_again(lines: list[Line], recorded: dict[str, int]) -> list[str]:
 
 
 async def check_steps(app: Holdfast, log: Path) -> list[Line]:
-    """Every logged step is recorded, none began after that, and each attempt that was recorded had ended."""
+    """Every logged step is recorded, and none began after it was recorded."""
     lines = read_log(log)
     recorded = await completions(app, await rows_of(app))
     assert done_again(lines, recorded) == []
@@ -86,8 +79,8 @@ async def check_steps(app: Holdfast, log: Path) -> list[Line]:
     return lines
 
 
-async def _dead_are_forgotten(app: Holdfast) -> None:
-    """A worker that was killed last is still registered until someone looks, a second after its last heartbeat."""
+async def _forget_dead_workers(app: Holdfast) -> None:
+    """Wait until no killed worker is registered any more: a rescue removes it a second after its last heartbeat."""
     deadline = time.monotonic() + 20
     while await app.store.workers() and time.monotonic() < deadline:
         await app.store.rescue(app.clock.now())
@@ -95,13 +88,13 @@ async def _dead_are_forgotten(app: Holdfast) -> None:
 
 
 async def check_store(app: Holdfast) -> None:
-    """Every journal keeps every law, and nothing is left over: no lease, no message, no work, no worker."""
+    """Every journal keeps every law, and no lease, message, work or worker is left."""
     rows = await rows_of(app)
     for run in rows:
-        verdict = await app.run(run.key.run, tenant=run.key.tenant).verify()
-        assert verdict.good, f"{run.key}: {verdict.problem}"
-    assert [run.key for run in rows if run.owner is not None] == []
+        verdict = await app.run(run.id, tenant=run.tenant).verify()
+        assert verdict.good, f"{run.id} of {run.tenant}: {verdict.problem}"
+    assert [run.id for run in rows if run.worker is not None] == []
     facts = await app.store.facts()
     assert (facts.inbox, facts.work) == (0, 0)
-    await _dead_are_forgotten(app)
+    await _forget_dead_workers(app)
     assert await app.store.workers() == []

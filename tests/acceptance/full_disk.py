@@ -1,4 +1,4 @@
-"""A process whose disk becomes full under load, and then is not any more. It says ``all is well`` or fails.
+"""A process whose disk becomes full under load, and then has space again. It prints ``all is well`` or fails.
 
 Usage: python full_disk.py FOLDER disk|pages
 """
@@ -18,14 +18,14 @@ from holdfast.errors import StoreFull
 
 RUNS = 40
 begun: list[str] = []
-laid = asyncio.Event()
+filled = asyncio.Event()
 
 
 @step
 async def fetch(name: str, part: int) -> bytes:
     begun.append(f"{name}/{part}")
-    if name.startswith("r-"):  # so that there are turns to commit when there is no space for them
-        await laid.wait()
+    if name.startswith("r-"):  # so that turns must be committed while the disk is full
+        await filled.wait()
     return os.urandom(20_000)
 
 
@@ -35,14 +35,14 @@ async def collect(name: str) -> int:
 
 
 class Ballast:
-    """What takes up the space: a file, or a limit on the database's own growth."""
+    """Takes up the space: with a file, or with a limit on the size of the database."""
 
     def __init__(self, folder: Path, app: Holdfast, way: str) -> None:
         self._file = folder / "ballast"
         self._app = app
         self._way = way
 
-    def lay(self) -> None:
+    def add(self) -> None:
         if self._way == "pages":
             self._limit(None)
             return
@@ -66,7 +66,7 @@ class Ballast:
 
 
 async def full(app: Holdfast) -> None:
-    """Wait until the engine itself says that it is."""
+    """Wait until the engine itself reports that the disk is full."""
     deadline = time.monotonic() + 20
     while not (app.committer.trouble or "").startswith("no space is left"):
         assert time.monotonic() < deadline, "the disk never became full"
@@ -74,14 +74,14 @@ async def full(app: Holdfast) -> None:
 
 
 async def refused(app: Holdfast) -> None:
-    """A caller is told soon, and not left hanging."""
-    told = ""
+    """A caller gets the error soon, and does not wait."""
+    message = ""
     try:
         async with asyncio.timeout(5):
             await app.start(collect, "refused", id="refused")
     except StoreFull as error:
-        told = str(error)
-    assert "free some" in told, "a start on a full disk succeeded"
+        message = str(error)
+    assert "free some" in message, "a start on a full disk succeeded"
 
 
 async def main(folder: Path, way: str) -> None:
@@ -91,8 +91,8 @@ async def main(folder: Path, way: str) -> None:
         ballast = Ballast(folder, app, way)
         for n in range(RUNS // 2):
             await app.start(collect, f"r-{n}", id=f"r-{n}")
-        ballast.lay()
-        laid.set()
+        ballast.add()
+        filled.set()
         starts = [asyncio.create_task(app.start(collect, f"r-{n}", id=f"r-{n}")) for n in range(RUNS // 2, RUNS)]
         await full(app)
         await refused(app)

@@ -1,4 +1,4 @@
-"""Worker processes that are killed, stopped and started again, and conditions that are waited for until a deadline."""
+"""Worker processes that are killed, stopped and started again, and functions that wait for a condition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sqlite_url(path: Path) -> str:
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = SECONDS) -> None:
-    """Look again and again at what other processes do, and fail when it does not come about."""
+    """Wait for a condition that other processes bring about, and fail after a deadline."""
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -34,7 +34,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str, second
 
 
 async def until_status(run: RunHandle[Any], status: Status, seconds: float = SECONDS) -> None:
-    """Wait until the run is what it shall be, and say what it is instead where that does not happen."""
+    """Wait until the run has this status; a failure explains its present state."""
 
     async def reached() -> bool:
         return await run.status() == status
@@ -46,7 +46,7 @@ async def until_status(run: RunHandle[Any], status: Status, seconds: float = SEC
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
-    """The same, outside of an event loop."""
+    """Like ``eventually``, outside of an event loop."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited too long for {what}"
@@ -54,55 +54,55 @@ def until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) ->
 
 
 class WorkerProcess:
-    """One process. What it says goes to a file, so that it never waits for a reader."""
+    """One process. Its output goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, command: list[str], words: Path, environment: dict[str, str]) -> None:
-        self._words = words
-        with words.open("wb") as file:
+    def __init__(self, command: list[str], output: Path, environment: dict[str, str]) -> None:
+        self._output = output
+        with output.open("wb") as file:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
             )
 
     @property
-    def words(self) -> str:
-        return self._words.read_text(encoding="utf-8", errors="replace")
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8", errors="replace")
 
     @property
     def ready(self) -> bool:
-        return " is ready" in self.words
+        return " is ready" in self.output
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL, whatever it is doing."""
+        """SIGKILL, at any point of its work."""
         self._process.kill()
         self._process.wait(SECONDS)
 
     def terminate(self) -> None:
-        """SIGTERM: it may finish what it does."""
+        """SIGTERM: it may finish its steps."""
         self._process.send_signal(signal.SIGTERM)
 
     def ended(self) -> int:
-        """Its exit code, when it has one."""
+        """Wait for its end, and return the exit code."""
         return self._process.wait(SECONDS)
 
 
-class Crew:
-    """The worker processes of one app on one store. Leaving the ``with`` kills whatever is left."""
+class WorkerGroup:
+    """The worker processes of one app on one store. Leaving the ``with`` kills those that still run."""
 
     def __init__(self, app: Path, url: str, folder: Path, *options: str, **environment: str) -> None:
         self._command = [sys.executable, "-m", "holdfast.cli.main", "worker", str(app), "--store", url, *options]
         self._folder = folder
         self._environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment}
-        self._hired = 0
+        self._started = 0
         self.kills = 0
         self.members: list[WorkerProcess] = []
 
-    def hire(self) -> WorkerProcess:
-        self._hired += 1
-        member = WorkerProcess(self._command, self._folder / f"worker-{self._hired}.txt", self._environment)
+    def start(self) -> WorkerProcess:
+        self._started += 1
+        member = WorkerProcess(self._command, self._folder / f"worker-{self._started}.txt", self._environment)
         self.members.append(member)
         return member
 
@@ -111,16 +111,16 @@ class Crew:
         self.members.remove(member)
         self.kills += 1
 
-    def retire(self) -> None:
-        """Stop all of them in good order, and see that they ended well."""
+    def stop(self) -> None:
+        """Stop all of them with SIGTERM, and check that they exit with code 0."""
         for member in self.members:
             until(lambda member=member: member.ready or not member.alive, "a worker to be ready")  # type: ignore[misc]
             member.terminate()
         for member in self.members:
-            assert member.ended() == 0, member.words
+            assert member.ended() == 0, member.output
         self.members.clear()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerGroup:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,40 +129,40 @@ class Crew:
                 member.kill()
 
 
-async def storm(crew: Crew, size: int, kills: int, seed: int, *, seconds: tuple[float, float]) -> None:
-    """Keep so many workers alive and kill one of them at a random moment, again and again; then leave them in peace."""
+async def storm(group: WorkerGroup, size: int, kills: int, seed: int, *, seconds: tuple[float, float]) -> None:
+    """Keep ``size`` workers alive, and kill one of them at a random moment, ``kills`` times."""
     chance = random.Random(seed)
     for _ in range(size):
-        crew.hire()
-    while crew.kills < kills:
-        victim = chance.choice(crew.members)
-        if chance.random() < 0.9:  # the others die while they are still starting
+        group.start()
+    while group.kills < kills:
+        victim = chance.choice(group.members)
+        if chance.random() < 0.9:  # the others are killed while they are still starting
 
             async def ready(member: WorkerProcess = victim) -> bool:
-                assert member.alive, member.words
+                assert member.alive, member.output
                 return member.ready
 
             await eventually(ready, "a worker to be ready")
         await asyncio.sleep(chance.uniform(*seconds))
-        crew.kill(victim)
-        crew.hire()
+        group.kill(victim)
+        group.start()
 
 
 @contextmanager
 def chosen_seed() -> Iterator[int]:
-    """A fresh seed, told where the test fails; ``HOLDFAST_TEST_SEED`` repeats one."""
+    """A new seed, printed if the test fails; ``HOLDFAST_TEST_SEED`` repeats one."""
     seed = int(os.environ.get("HOLDFAST_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     print(f"seed {seed}: HOLDFAST_TEST_SEED={seed} repeats it")
     yield seed
 
 
 async def start_all(app: Holdfast, workflow: Any, count: int, *args: Any) -> None:
-    """Start so many runs, called r-0, r-1, …, each with its number as the first argument."""
+    """Start ``count`` runs, called r-0, r-1, …, each with its number as the first argument."""
     await asyncio.gather(*(app.start(workflow, number, *args, id=f"r-{number}") for number in range(count)))
 
 
 async def until_completed(app: Holdfast, count: int, seconds: float = SECONDS) -> None:
-    """Wait until all runs have completed, their children among them, and they are so many or more."""
+    """Wait until all runs and their children have completed, and there are at least ``count``."""
 
     async def all_done() -> bool:
         runs = (await app.store.facts()).runs
@@ -171,6 +171,7 @@ async def until_completed(app: Holdfast, count: int, seconds: float = SECONDS) -
     try:
         await eventually(all_done, "", seconds)
     except AssertionError:
-        left = [run async for run in app.list() if run.status != "completed"]
-        told = [f"{run.key.run}: {await app.run(run.key.run).explain()}" for run in left[:5]]
-        raise AssertionError(f"{len(left)} of {count} runs have not completed:\n" + "\n".join(told)) from None
+        unfinished = [run async for run in app.list() if run.status != "completed"]
+        reasons = [f"{run.id}: {await app.run(run.id).explain()}" for run in unfinished[:5]]
+        message = f"{len(unfinished)} of {count} runs have not completed:\n" + "\n".join(reasons)
+        raise AssertionError(message) from None

@@ -1,4 +1,4 @@
-"""The app of the storms: its steps leave a line in a file when they begin and when they end."""
+"""The app for tests that kill many workers: its steps log a line when they begin and when they end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from holdfast import Holdfast, WorkerOptions, step, step_info, workflow
 LOG = "STORM_LOG"
 STEPS = 10
 
-# A worker of a storm dies so often that no count of deaths may say anything about the runs it held.
+# Workers are killed so often that a high number of crashes says nothing about the runs.
 app = Holdfast("sqlite:///storm.db", options=WorkerOptions(crash_limit=10_000), worker=False)
 
 
 def note(word: str) -> None:
-    """One line in one write: lines of several processes never mix, and a kill leaves a line whole or not at all."""
+    """Write one line at once: lines of several processes never mix, and a kill never leaves half a line."""
     info = step_info()
     line = f"{word} {info.key} {info.attempt} {time.time_ns() // 1000}\n"
     descriptor = os.open(os.environ[LOG], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -74,7 +74,7 @@ async def total_of(first: int) -> int:
 
 @workflow
 async def mixed(first: int) -> int:
-    """Ten steps of all sorts: here, in threads, on a queue, at once, in a child, around a timer."""
+    """Ten steps of all kinds: async, in threads, on a queue, concurrent, in a child, around a timer."""
     total = await add(0, first)
     total = await add_in_thread(total, first + 1)
     total = await add_queued(total, first + 2)
@@ -88,10 +88,10 @@ async def mixed(first: int) -> int:
 
 @workflow
 async def patiently(number: int, seconds: float) -> int:
-    """Two long steps, so that a stop finds one of them under way."""
+    """Two long steps, so that a stop comes while one of them runs."""
     return await patient(await patient(number, seconds), seconds)
 
 
 def expected(first: int) -> int:
-    """What both of the long ones give."""
+    """The result of ``total_of`` and of ``mixed``."""
     return sum(range(first, first + STEPS))

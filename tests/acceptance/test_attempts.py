@@ -17,7 +17,6 @@ from holdfast import (
     step_info,
     workflow,
 )
-from holdfast.journal import events as e
 from tests.acceptance.authored import began, broken, calls, let_go, note, ship
 from tests.acceptance.processes import eventually
 
@@ -51,7 +50,7 @@ def slow_thread() -> None:
         while not let_go.wait(0.01):
             heartbeat()
     except asyncio.CancelledError:
-        calls.append("told")
+        calls.append("cancelled")
         raise
 
 
@@ -74,26 +73,26 @@ async def overrun() -> str:
     return "in time"
 
 
-def test_attempts_end_by_silence_or_by_time_and_are_tried_again(url: str) -> None:
-    """Heartbeats keep an attempt alive, their absence ends it; a timeout is per attempt; plain steps run in threads."""
+def test_attempts_without_heartbeats_or_over_their_time_end_and_are_tried_again(url: str) -> None:
+    """An attempt needs heartbeats to stay alive; a timeout limits each attempt; a ``def`` runs in a thread."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[many, overrun]) as app:
             run = await app.start(many)
             threads = [f"{number} True 1" for number in range(5)]
             assert await run.result(15) == ["attempt 2", "attempt 3", *threads]
-            retries = [entry.event async for entry in run.journal() if isinstance(entry.event, e.InvokeRetrying)]
-            assert [event.error.message for event in retries] == [
+            retries = [entry.fields async for entry in run.journal() if entry.event == "InvokeRetrying"]
+            assert [fields["error"]["message"] for fields in retries] == [
                 "no heartbeat for 0.15 s",
                 "the attempt took longer than 0.1 s",
                 "the attempt took longer than 0.1 s",
             ]
             assert "took longer than 0.1 s" in await (await app.start(overrun)).result(10)
 
-            async def told() -> bool:
-                return "told" in calls
+            async def is_cancelled() -> bool:
+                return "cancelled" in calls
 
-            await eventually(told, "the thread to hear of it at its heartbeat", 10)
+            await eventually(is_cancelled, "the thread's heartbeat to raise", 10)
 
     asyncio.run(main())
 
@@ -132,8 +131,8 @@ async def order() -> str:
     return f"{paid} {await ship()}"
 
 
-def test_cancelling_stops_the_running_step_and_takes_back_what_was_done(url: str) -> None:
-    """The step is called off where it is, then undo runs, newest first, and the run ends as cancelled."""
+def test_cancelling_stops_the_running_step_and_undoes_the_completed_ones(url: str) -> None:
+    """The running step is cancelled, then undos run, the newest first, and the run ends as cancelled."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[endlessly]) as app:
@@ -148,8 +147,8 @@ def test_cancelling_stops_the_running_step_and_takes_back_what_was_done(url: str
     asyncio.run(main())
 
 
-def test_a_failure_takes_back_what_was_done(url: str) -> None:
-    """Undo on failure, with the step's result and arguments; the run fails with the step's own error."""
+def test_a_failure_undoes_the_completed_steps(url: str) -> None:
+    """The undo gets the step's result and arguments; the run fails with the error of the failed step."""
 
     async def main() -> None:
         broken.set()

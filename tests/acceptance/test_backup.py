@@ -1,4 +1,4 @@
-"""Backups of a live SQLite store: made while workers write, whole, and never taken for an empty one."""
+"""Backups of a live SQLite store: complete although workers write; a bad copy is not taken for an empty store."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def holdfast(*args: str, code: int = 0) -> str:
     return done.output
 
 
-def test_a_backup_made_while_a_worker_writes_is_whole(tmp_path: Path) -> None:
-    """It has every run that was started before, each with a sound journal; and a worker goes on from it."""
+def test_a_backup_made_while_a_worker_writes_is_complete(tmp_path: Path) -> None:
+    """It has every run that was started before, each with a valid journal; and a worker can continue from it."""
     copy = tmp_path / "copy.db"
     command = [sys.executable, "-m", "holdfast", "backup", str(copy), "--store", sqlite_url(tmp_path / "live.db")]
 
@@ -48,15 +48,15 @@ def test_a_backup_made_while_a_worker_writes_is_whole(tmp_path: Path) -> None:
         async with Holdfast(sqlite_url(tmp_path / "live.db"), workflows=[count]) as app:
             runs = [await app.start(count, 200, id=f"r-{number}") for number in range(20)]
             made = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-            said, _ = await made.communicate()
+            output, _ = await made.communicate()
             assert made.returncode == 0
             for run in runs:
                 assert await run.result() == 200
-            return said.decode()
+            return output.decode()
 
-    said = asyncio.run(main())
-    assert said.startswith(f"{copy}: ")
-    assert "20 runs" in said
+    output = asyncio.run(main())
+    assert output.startswith(f"{copy}: ")
+    assert "20 runs" in output
     assert "all good" in holdfast("verify", "--all", "--store", sqlite_url(copy))
 
     async def again() -> None:
@@ -68,7 +68,7 @@ def test_a_backup_made_while_a_worker_writes_is_whole(tmp_path: Path) -> None:
 
 
 def _store(path: Path) -> str:
-    """A store with a run more in it."""
+    """Add a run to the store, which is created if it is missing."""
 
     async def make() -> None:
         async with Holdfast(sqlite_url(path), worker=False) as app:
@@ -78,12 +78,12 @@ def _store(path: Path) -> str:
     return sqlite_url(path)
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    """It may be the last good backup. Nothing is left behind, either."""
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    """It may be the last good backup. No partial file is left behind, either."""
     url = _store(tmp_path / "live.db")
     (tmp_path / "old.db").write_bytes(b"precious")
-    told = holdfast("backup", str(tmp_path / "old.db"), "--store", url, code=2)
-    assert "is there already: name another file" in told
+    output = holdfast("backup", str(tmp_path / "old.db"), "--store", url, code=2)
+    assert "exists already: name another file" in output
     assert (tmp_path / "old.db").read_bytes() == b"precious"
     assert "cannot be written" in holdfast("backup", str(tmp_path / "no" / "x.db"), "--store", url, code=2)
     assert sorted(path.name for path in tmp_path.iterdir() if "old" in path.name or "partial" in path.name) == [
@@ -91,22 +91,22 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     ]
 
 
-def test_a_backup_of_a_postgresql_store_is_its_own_tools_work(tmp_path: Path) -> None:
-    """They are named."""
-    told = holdfast("backup", str(tmp_path / "x.db"), "--store", "postgresql://db.example/shop", code=2)
-    assert "pg_dump" in told
-    assert "pg_basebackup" in told
+def test_a_backup_of_a_postgresql_store_needs_its_own_tools(tmp_path: Path) -> None:
+    """The error names them."""
+    output = holdfast("backup", str(tmp_path / "x.db"), "--store", "postgresql://db.example/shop", code=2)
+    assert "pg_dump" in output
+    assert "pg_basebackup" in output
 
 
-def test_what_is_no_store_is_not_backed_up(tmp_path: Path) -> None:
-    """A wrong path is told, and no empty file comes of it."""
+def test_a_missing_store_is_not_backed_up(tmp_path: Path) -> None:
+    """A wrong path is reported, and no empty file is created."""
     missing = sqlite_url(tmp_path / "missing.db")
     assert "there is no database" in holdfast("backup", str(tmp_path / "x.db"), "--store", missing, code=5)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_copy_of_a_live_file_without_its_log_is_not_an_empty_store(tmp_path: Path) -> None:
-    """Nothing was copied back to the file yet. Whoever opened the copy would think that every run is lost."""
+    """All data is still in the log. A user who opens the copy would think that every run is lost."""
     live, copy = tmp_path / "live.db", tmp_path / "copy.db"
 
     async def main() -> None:
@@ -115,23 +115,23 @@ def test_a_copy_of_a_live_file_without_its_log_is_not_an_empty_store(tmp_path: P
             shutil.copy(live, copy)
 
     asyncio.run(main())
-    told = "looks like a copy of a live database without its -wal file"
+    message = "looks like a copy of a live database without its -wal file"
     for command in (["list"], ["migrate"], ["doctor"], ["backup", str(tmp_path / "x.db")]):
-        said = CliRunner().invoke(cli, [*command, "--store", sqlite_url(copy)])
-        assert told in said.output, command
-        assert "holdfast backup" in said.output
-        assert said.exit_code == (1 if command == ["doctor"] else 5)
+        result = CliRunner().invoke(cli, [*command, "--store", sqlite_url(copy)])
+        assert message in result.output, command
+        assert "holdfast backup" in result.output
+        assert result.exit_code == (1 if command == ["doctor"] else 5)
 
     async def open_it() -> None:
         async with Holdfast(sqlite_url(copy)):
             raise AssertionError("it was opened")
 
-    with pytest.raises(StoreCorrupt, match=told):
+    with pytest.raises(StoreCorrupt, match=message):
         asyncio.run(open_it())
 
 
 def test_many_processes_create_a_store_at_once(tmp_path: Path) -> None:
-    """None takes the beginning of another's work for such a copy."""
+    """None mistakes a store that another process is creating for such a copy."""
     script = (
         "import asyncio, sys\n"
         "from holdfast import Holdfast\n"
@@ -142,24 +142,24 @@ def test_many_processes_create_a_store_at_once(tmp_path: Path) -> None:
         "asyncio.run(main())\n"
     )
     url = sqlite_url(tmp_path / "new.db")
-    crowd = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", script, url, f"r-{number}"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
         )
         for number in range(6)
     ]
-    for process in crowd:
+    for process in processes:
         assert process.stdin is not None
         process.stdin.write(b"go\n")
         process.stdin.flush()
-    for process in crowd:
+    for process in processes:
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err.decode()
     assert holdfast("list", "--store", url).count("r-") == 6
 
 
-def test_doctor_tells_of_a_log_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that never ends keeps it from being copied back: that is named, and what to do."""
+def test_doctor_reports_a_log_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that never ends prevents it from being copied back: the line says so, and what to do."""
     url = _store(tmp_path / "live.db")
     with closing(sqlite3.connect(tmp_path / "live.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")
@@ -169,8 +169,8 @@ def test_doctor_tells_of_a_log_that_grows(tmp_path: Path, monkeypatch: pytest.Mo
         assert size > 0
         assert f"{size / 1e6:.1f} MB" in _line(holdfast("doctor", "--store", url, code=1), "✓ log")
         monkeypatch.setattr(doctor, "LARGEST_LOG_BYTES", size - 1)
-        told = _line(holdfast("doctor", "--store", url, code=1), "✗ log")
-        assert "end readers that take long" in told
+        output = _line(holdfast("doctor", "--store", url, code=1), "✗ log")
+        assert "end readers that take long" in output
 
 
 def _line(text: str, start: str) -> str:

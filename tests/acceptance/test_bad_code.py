@@ -1,4 +1,4 @@
-"""Workflow code that cannot replay is parked, visibly, and goes on after it is mended; nothing is done twice."""
+"""A run whose code cannot replay is parked with a reason, and continues with fixed code; nothing is done twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _open_connection() -> None:
 
 
 async def _sleep_for_real() -> None:
-    time.sleep(0.01)  # noqa: ASYNC251 - the very mistake
+    time.sleep(0.01)  # noqa: ASYNC251 - the mistake under test
 
 
 async def _connect() -> None:
@@ -36,7 +36,7 @@ async def _connect() -> None:
 
 
 async def _subprocess() -> None:
-    subprocess.run(["true"], check=True)  # noqa: ASYNC221 - the very mistake
+    subprocess.run(["true"], check=True)  # noqa: ASYNC221 - the mistake under test
 
 
 async def _thread() -> None:
@@ -61,7 +61,7 @@ MISTAKES: list[Callable[[], Awaitable[None]]] = [
 def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
     url: str, mistake: Callable[[], Awaitable[None]]
 ) -> None:
-    """The message says to use a step; after the deploy ``resume`` goes on, and no completed step runs again."""
+    """The message says to use a step; with fixed code ``resume`` continues, and no completed step runs again."""
 
     def code(body: Callable[[], Awaitable[None]] | None) -> Workflow[..., Any]:
         @workflow(name="bad.blocking")
@@ -70,7 +70,7 @@ def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
             if body is not None:
                 try:
                     await body()
-                except Exception:  # an author's own except must not hide it
+                except Exception:  # an author's ``except`` must not hide the mistake
                     calls.append("hidden")
             return before + await note("after")
 
@@ -80,10 +80,10 @@ def test_real_io_in_a_body_parks_the_run_and_mended_code_finishes_it(
         async with engine(url, code(mistake)) as app:
             run: RunHandle[str] = await app.start("bad.blocking", id="b")
             await until_status(run, "paused", 10)
-            told = await run.explain()
-            assert "blocked_loop" in told
-            assert "move this into a @step" in told
-            assert "holdfast resume b" in told
+            explanation = await run.explain()
+            assert "blocked_loop" in explanation
+            assert "move this into a @step" in explanation
+            assert "holdfast resume b" in explanation
         async with engine(url, code(None)) as app:
             run = app.run("b")
             await run.resume()
@@ -107,7 +107,7 @@ def _versions(first: str, second: str, *, marked: bool = False) -> Workflow[...,
 
 
 def test_changed_code_parks_with_a_readable_difference_and_the_old_code_finishes(url: str) -> None:
-    """Never failed, never silently different: the diff names both commands, and nothing is run twice."""
+    """The run neither fails nor silently takes another path: the diff names both commands, nothing runs twice."""
 
     async def main() -> None:
         async with engine(url, _versions("a", "b")) as app:
@@ -117,9 +117,9 @@ def test_changed_code_parks_with_a_readable_difference_and_the_old_code_finishes
             run = app.run("c")
             await run.signal("go")
             await until_status(run, "paused", 10)
-            told = await run.explain()
-            for words in ("- recorded: step engine.note('a')", "+ issued:   step engine.note('changed')", "patched()"):
-                assert words in told
+            explanation = await run.explain()
+            for text in ("- recorded: step engine.note('a')", "+ issued:   step engine.note('changed')", "patched()"):
+                assert text in explanation
             await run.resume()
             await until_status(run, "paused", 10)
         async with engine(url, _versions("a", "b")) as app:
@@ -133,7 +133,7 @@ def test_changed_code_parks_with_a_readable_difference_and_the_old_code_finishes
 
 
 def test_a_marker_lets_new_runs_take_the_new_path_and_old_ones_keep_theirs(url: str) -> None:
-    """``patched()``: decided when a run first reaches it, and the same ever after."""
+    """``patched()`` is decided when a run first reaches it, and then stays the same."""
 
     async def main() -> None:
         async with engine(url, _versions("a", "b")) as app:
@@ -144,7 +144,7 @@ def test_a_marker_lets_new_runs_take_the_new_path_and_old_ones_keep_theirs(url: 
             assert await past.result(10) == "ab"
         async with engine(url, _versions("a", "b", marked=True)) as app:
             await app.run("old").signal("go")
-            assert await app.run("old").result(10) == "aLOUD"  # it had not reached the place yet
+            assert await app.run("old").result(10) == "aLOUD"  # it had not reached the marker yet
             new: RunHandle[str] = await app.start("bad.changing", id="new")
             await new.signal("go")
             assert await new.result(10) == "aLOUD"
@@ -155,12 +155,12 @@ def test_a_marker_lets_new_runs_take_the_new_path_and_old_ones_keep_theirs(url: 
 
 
 async def _sequence_after_signal(app: Holdfast) -> int:
-    """Behind the recorded second step of the old code: a replay meets the marker's place with the old path taken."""
+    """After the second step of the old code: a replay reaches the marker, and must take the old path."""
     return (await app.store.get([Key("default", "past")]))[0].version
 
 
-def test_a_step_without_code_fails_its_run_with_the_remedy_and_retry_mends_it(url: str) -> None:
-    """A worker that has the workflow and lost one of its steps says so; after the deploy ``retry`` goes on."""
+def test_a_step_without_code_fails_its_run_with_the_remedy_and_retry_continues_it(url: str) -> None:
+    """A worker that has the workflow but lacks a step names the step; after a deployment ``retry`` continues."""
     from holdfast.programs.function.decorators import STEPS
 
     @step(name="bad.lost")

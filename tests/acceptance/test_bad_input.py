@@ -33,8 +33,8 @@ def engine(url: str, *workflows: Workflow[..., Any], worker: bool = True) -> Hol
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_argument_that_is_no_data_is_refused_before_anything_is_written(url: str) -> None:
-    """Unencodable at the call, with the remedy; no run comes of it. Calls that do not fit the signature likewise."""
+def test_an_argument_that_is_not_data_is_refused_before_anything_is_written(url: str) -> None:
+    """``start`` raises Unencodable with the remedy and starts nothing. So it does if the signature does not fit."""
 
     @workflow(name="bad.takes")
     async def takes(value: object) -> None:
@@ -52,8 +52,8 @@ def test_an_argument_that_is_no_data_is_refused_before_anything_is_written(url: 
     asyncio.run(main())
 
 
-def test_results_that_are_no_data_are_told_with_the_remedy(url: str) -> None:
-    """A step's result can be caught like its error; a workflow's own parks the run, so that mended code finishes it."""
+def test_results_that_are_not_data_are_reported_with_the_remedy(url: str) -> None:
+    """For a step it is an error that can be caught; for a workflow it parks the run, and fixed code finishes it."""
 
     @step(name="bad.gives_a_lock")
     async def gives_a_lock() -> object:
@@ -76,8 +76,8 @@ def test_results_that_are_no_data_are_told_with_the_remedy(url: str) -> None:
 
     async def main() -> None:
         async with engine(url, catches, returns(asyncio.Lock())) as app:
-            told = await (await app.start(catches)).result(10)
-            assert "the result of bad.gives_a_lock cannot be stored as data" in told
+            message = await (await app.start(catches)).result(10)
+            assert "the result of bad.gives_a_lock cannot be stored as data" in message
             run: RunHandle[str] = await app.start("bad.returns", id="r")
             await until_status(run, "paused", 10)
             assert "the result of bad.returns cannot be stored as data" in await run.explain()
@@ -88,8 +88,8 @@ def test_results_that_are_no_data_are_told_with_the_remedy(url: str) -> None:
     asyncio.run(main())
 
 
-def test_a_payload_over_the_limit_is_refused_wherever_it_comes_from(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PayloadTooLarge for arguments, signals and results, saying what to pass instead."""
+def test_a_payload_over_the_limit_is_refused_everywhere(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PayloadTooLarge for arguments, signals and results; it says what to pass instead."""
     monkeypatch.setattr(values, "PAYLOAD_LIMIT_BYTES", 100_000)
 
     @step(name="bad.too_much")
@@ -118,7 +118,7 @@ def test_a_payload_over_the_limit_is_refused_wherever_it_comes_from(url: str, mo
 
 
 def test_two_workflows_of_one_name_are_refused_when_they_are_defined(url: str) -> None:
-    """DuplicateName names both places and the remedy; so does an engine that is given two."""
+    """DuplicateName names both places and the remedy, from the decorator and from an engine that gets both."""
 
     def first() -> Workflow[..., Any]:
         @workflow(name="bad.same")
@@ -177,7 +177,7 @@ def test_an_id_is_found_again_and_never_means_something_else(url: str) -> None:
 
 
 def test_a_signal_to_an_ended_or_unknown_run_is_an_error_that_says_so(url: str) -> None:
-    """Nothing is dropped in silence: not by a client, not by a workflow that sends."""
+    """A signal is never dropped silently."""
 
     @workflow(name="bad.short")
     async def short() -> None:
@@ -202,7 +202,7 @@ def test_a_signal_to_an_ended_or_unknown_run_is_an_error_that_says_so(url: str) 
 
 
 def test_calls_of_a_workflow_in_the_wrong_place_say_where_they_belong() -> None:
-    """Outside of a workflow there is no child to start and nothing to receive."""
+    """Outside of a workflow, neither a child can be started nor a signal received."""
 
     @workflow(name="bad.lonely")
     async def lonely() -> None:
@@ -215,7 +215,7 @@ def test_calls_of_a_workflow_in_the_wrong_place_say_where_they_belong() -> None:
 
 
 def test_a_run_of_an_unknown_workflow_waits_for_a_worker_that_knows_it(url: str) -> None:
-    """It is queued, ``explain`` says what is missing, and the first worker that has the code finishes it."""
+    """It is queued, ``explain`` reports what is missing, and the first worker with the code finishes it."""
 
     @workflow(name="bad.known")
     async def known() -> str:

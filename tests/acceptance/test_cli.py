@@ -19,27 +19,27 @@ from tests.acceptance.commands import SECONDS, SHOP, Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A folder of its own, without a database yet."""
+    """A new folder, without a database."""
     return Folder(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
-    """A folder whose runs a worker serves; tests use different ids."""
+    """A folder with a worker, shared by the tests, which use different ids."""
     folder = Folder(tmp_path_factory.mktemp("served"))
     with folder.worker():
         yield folder
 
 
 def test_a_run_from_its_start_to_its_end(served: Folder) -> None:
-    """Start, look, explain, signal, follow, list, verify and replay one run, with a worker in another process."""
+    """Start, show, explain, signal, follow, list, verify and replay one run, with a worker in another process."""
     assert served.call("start", "order", "12", "--id", "o-1", "--attribute", "customer=7", "--app", "shop") == (
         "run o-1 started\n"
     )
     served.until_status("o-1", "waiting")
-    shown = served.call("show", "o-1")
-    for words in ("✓  charge", "✓  ship (workflow)", "o-1~1  ship  completed", "attributes  customer=7"):
-        assert words in shown
+    output = served.call("show", "o-1")
+    for text in ("✓  charge", "✓  ship (workflow)", "o-1~1  ship  completed", "attributes  customer=7"):
+        assert text in output
     assert "`holdfast signal o-1 ok VALUE` sends it" in served.call("explain", "o-1")
     tail = served.begin("tail", "o-1", "--json")
     served.call("signal", "o-1", "ok", "true", "--id", "mail-1")
@@ -53,7 +53,7 @@ def test_a_run_from_its_start_to_its_end(served: Folder) -> None:
 
 
 def test_waiting_gives_the_result_or_the_failure(served: Folder) -> None:
-    """``start --wait`` prints the result alone, and exits 1 where the run fails."""
+    """``start --wait`` prints only the result, and exits 1 if the run fails."""
     assert served.call("start", "pay", "3", "--wait", "--app", "shop.py:app") == "p-3\n"
     (served.path / "broke").touch()
     try:
@@ -67,8 +67,8 @@ def test_waiting_gives_the_result_or_the_failure(served: Folder) -> None:
     assert served.read("show", "p-4")[0]["result"] == "p-4"
 
 
-def test_a_paused_run_rests_until_it_is_resumed_and_a_cancelled_one_ends(served: Folder) -> None:
-    """Pause, resume and cancel reach a run that another process serves."""
+def test_a_paused_run_waits_until_it_is_resumed_and_a_cancelled_one_ends(served: Folder) -> None:
+    """Pause, resume and cancel work on a run that another process executes."""
     served.call("start", "order", "1", "--id", "o-2")
     served.until_status("o-2", "waiting")
     served.call("pause", "o-2", "--reason", "moving")
@@ -85,8 +85,8 @@ def test_a_paused_run_rests_until_it_is_resumed_and_a_cancelled_one_ends(served:
     assert "enough" in served.call("show", "o-3")
 
 
-def test_a_fork_goes_on_by_itself_from_where_it_was_cut(served: Folder) -> None:
-    """The new run does the rest again; the old one stays as it is."""
+def test_a_fork_continues_independently_from_where_it_was_cut(served: Folder) -> None:
+    """The new run does the rest again; the old one does not change."""
     served.call("start", "pay", "5", "--id", "p-5", "--wait")
     before = served.call("journal", "p-5")
     served.call("fork", "p-5", "--from", "3", "--id", "p-5b")
@@ -101,44 +101,44 @@ def test_changed_code_is_found_before_it_is_deployed(folder: Folder) -> None:
     with folder.worker() as worker:
         folder.call("start", "order", "1", "--id", "live")
         folder.until_status("live", "waiting")
-        worker.tell(signal.SIGTERM)
+        worker.send(signal.SIGTERM)
         assert worker.ended() == 0
     (folder.path / "shop.py").write_text(
         SHOP.replace("ship(amount)\n    ok", "ship(2 * amount)\n    ok"), encoding="utf-8"
     )
     before = folder.call("journal", "live")
-    told = folder.call("replay", "--all", "--workflow", "order", "--app", "shop", code=1)
-    assert "run live of workflow order does not replay" in told
-    assert "- recorded: workflow ship(1)" in told
-    assert "+ issued:   workflow ship(2)" in told
+    output = folder.call("replay", "--all", "--workflow", "order", "--app", "shop", code=1)
+    assert "run live of workflow order does not replay" in output
+    assert "- recorded: workflow ship(1)" in output
+    assert "+ issued:   workflow ship(2)" in output
     record = folder.read("replay", "live", "--app", "shop", code=1)[0]
     assert (record["clean"], record["code_changed"], record["recorded"][:16]) == (False, False, "workflow ship(1)")
     assert folder.call("journal", "live") == before
 
 
 def test_a_worker_lets_its_steps_finish_before_it_stops(folder: Folder) -> None:
-    """The first SIGTERM: what is under way ends, its result is kept, and the exit code is 0."""
+    """The first SIGTERM: steps under way end, their results are kept, and the exit code is 0."""
     with folder.worker("--grace-seconds", "15") as worker:
         folder.call("start", "long", "one", "--id", "l-1")
         folder.until_file("one-began")
-        worker.tell(signal.SIGTERM)
-        assert "finishing 1 steps, press Ctrl-C again to stop at once" in worker.heard("finishing")
+        worker.send(signal.SIGTERM)
+        assert "finishing 1 steps, press Ctrl-C again to stop at once" in worker.read_until("finishing")
         (folder.path / "one-end").touch()
-        worker.heard("stopped")
+        worker.read_until("stopped")
         assert worker.ended() == 0
     assert folder.read("list")[0]["worker"] is None
     assert any(event["event"] == "InvokeCompleted" for event in folder.read("journal", "l-1"))
 
 
 def test_a_second_interrupt_stops_a_worker_at_once_and_another_takes_over(folder: Folder) -> None:
-    """Nothing is lost: the step that was cut off is run by the next worker, without waiting for the lease to expire."""
+    """Nothing is lost: the next worker repeats the interrupted step, without waiting for the lease to expire."""
     with folder.worker("--grace-seconds", "600", "--lease-seconds", "600") as worker:
         folder.call("start", "long", "two", "--id", "l-2")
         folder.until_file("two-began")
-        worker.tell(signal.SIGINT)
-        worker.heard("press Ctrl-C again")
-        worker.tell(signal.SIGINT)
-        worker.heard("stopped at once")
+        worker.send(signal.SIGINT)
+        worker.read_until("press Ctrl-C again")
+        worker.send(signal.SIGINT)
+        worker.read_until("stopped at once")
         assert worker.ended() == 130
     assert "is dead; the next worker takes over its runs" in folder.call("doctor", code=1)
     (folder.path / "two-end").touch()
@@ -157,7 +157,7 @@ def test_a_workers_log_can_be_read_by_programs(folder: Folder) -> None:
 
 
 def test_the_stores_upkeep(folder: Folder) -> None:
-    """Migrate, doctor and prune on a fresh store."""
+    """Migrate, doctor and prune on a new store."""
     folder.call("migrate", "--check", code=1)
     assert folder.call("migrate").startswith("schema 0 → ")
     folder.call("migrate", "--check")
@@ -166,7 +166,7 @@ def test_the_stores_upkeep(folder: Folder) -> None:
 
 
 def test_the_same_commands_work_on_postgresql(folder: Folder) -> None:
-    """The store's URL is all that differs."""
+    """Only the store's URL differs."""
     with server(fast=True) as postgres:
         folder.environment["HOLDFAST_STORE"] = postgres.schema_url()
         assert "holds no Holdfast tables" in folder.call("list", code=5)
@@ -178,7 +178,7 @@ def test_the_same_commands_work_on_postgresql(folder: Folder) -> None:
 
 
 def test_traces_of_the_model_are_checked_against_the_laws(folder: Folder) -> None:
-    """``journal check``: 0 where all is accepted, 1 where a law is broken, with a line for each execution and state."""
+    """``journal check`` exits 0 if all is accepted, 1 if a law is broken; each execution and state has a line."""
     model = Path(__file__).parents[1] / "journals" / "model"
     good = folder.read("journal", "check", str(model / "lawful-cancelled.itf.json"))
     assert good
@@ -189,8 +189,8 @@ def test_traces_of_the_model_are_checked_against_the_laws(folder: Folder) -> Non
     folder.call("journal", "check", "shop.py", code=2)
 
 
-def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
-    """Clean code exits 0; a clock in a workflow's body exits 1, with its place."""
+def test_lint_checks_the_workflows_of_a_file(folder: Folder) -> None:
+    """It exits 0 for clean code, and 1 for a clock in a workflow's body, with its place."""
     folder.call("lint", "shop.py")
     (folder.path / "bad.py").write_text(
         "import time\nfrom holdfast import workflow\n\n\n@workflow\nasync def w():\n    return time.time()\n",
@@ -200,10 +200,10 @@ def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "expected"),
     [
         (["list"], 5, "there is no database at shop.db"),
-        (["show", "x", "--store", "sqlite:///shop.py"], 5, "no Holdfast database"),
+        (["show", "x", "--store", "sqlite:///shop.py"], 5, "is not a Holdfast database"),
         (["start", "order", "[1"], 2, "not valid JSON"),
         (["start", "order", "ten", "--app", "shop"], 2, "argument 'amount' of order is 'ten', which does not fit int"),
         (["start", "order", "--app", "shop"], 2, "order cannot be called like this: missing a required argument"),
@@ -218,17 +218,17 @@ def test_lint_judges_the_workflows_of_a_file(folder: Folder) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_in_one_line(folder: Folder, args: list[str], code: int, told: str) -> None:
-    """What is wrong and what to do, without a traceback, with the documented exit code."""
+def test_mistakes_are_reported_in_one_line(folder: Folder, args: list[str], code: int, expected: str) -> None:
+    """The line says what is wrong and what to do; there is no traceback; the exit code is the documented one."""
     message = folder.call(*args, code=code)
     assert message.startswith("error: ")
-    assert told in message
-    assert "tried again" not in message  # it is not: the command has ended
+    assert expected in message
+    assert "tried again" not in message  # the command has ended, so nothing is tried again
 
 
 @pytest.fixture(params=["foreground", "background"])
 def session(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The tests started in a terminal, or in the background of a script, where a shell makes SIGINT ignored."""
+    """As if the tests were started in a terminal, or in the background of a script, where SIGINT is ignored."""
     if request.param == "foreground":
         yield
         return
@@ -239,7 +239,7 @@ def session(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.mark.usefixtures("session")
 def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
-    """Ctrl-C while following a run: exit 130 and not a word."""
+    """Ctrl-C while following a run: exit code 130, and no output on stderr."""
     served.call("start", "order", "1", "--id", "o-9")
     served.until_status("o-9", "waiting")
     tail = served.begin("tail", "o-9", "--from", "1")
@@ -260,61 +260,61 @@ def test_an_interrupt_ends_a_command_quietly(served: Folder) -> None:
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_is_no_utf_8_is_refused(served: Folder, arguments: list[bytes], as_json: bool) -> None:
-    """No text of such bytes can be stored, or looked for."""
+def test_arguments_that_are_not_utf_8_are_refused(served: Folder, arguments: list[bytes], as_json: bool) -> None:
+    """Such bytes can neither be stored nor found."""
     command = [sys.executable.encode(), b"-m", b"holdfast", *arguments, *([b"--json"] if as_json else [])]
     done = subprocess.run(command, cwd=served.path, env=served.environment, capture_output=True, timeout=SECONDS)
-    told = (done.stdout if as_json else done.stderr).decode()
+    message = (done.stdout if as_json else done.stderr).decode()
     assert (done.returncode, "Traceback" in done.stderr.decode()) == (2, False)
-    assert "is not UTF-8" in told
-    assert "\\xff" in told
+    assert "is not UTF-8" in message
+    assert "\\xff" in message
 
 
-def test_a_garbled_setting_is_named_and_not_shown(served: Folder) -> None:
-    """A store's URL may have a password in it."""
+def test_a_setting_that_is_not_utf_8_is_named_but_its_value_is_not_shown(served: Folder) -> None:
+    """A store's URL may contain a password."""
     url = b"postgresql://me:secret\xff@db/shop"
-    for extra, setting, told in (
+    for extra, setting, name in (
         ([b"--store", url], {}, "the store's URL"),
         ([], {"HOLDFAST_STORE": url}, "HOLDFAST_STORE"),
     ):
         command = [sys.executable.encode(), b"-m", b"holdfast", b"list", *extra]
-        environment = {os.fsencode(name): os.fsencode(text) for name, text in served.environment.items()}
-        environment |= {os.fsencode(name): text for name, text in setting.items()}
+        environment = {os.fsencode(key): os.fsencode(text) for key, text in served.environment.items()}
+        environment |= {os.fsencode(key): text for key, text in setting.items()}
         done = subprocess.run(command, cwd=served.path, env=environment, capture_output=True, timeout=SECONDS)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert done.stderr.decode() == f"error: {told} is not UTF-8: nothing can be stored or found by it\n"
+        assert done.stderr.decode() == f"error: {name} is not UTF-8: nothing can be stored or found by it\n"
 
 
 def test_arguments_that_only_the_worker_can_check_fail_the_run(served: Folder) -> None:
-    """Without --app, ``start`` takes any: the worker says what it expected, and whoever waits is told."""
-    told = "argument 'amount' of order is 'ten', which does not fit int: Expected `int`, got `str`"
-    assert told in served.call("start", "order", "ten", "--id", "ten", "--wait", code=1)
-    assert told in served.call("explain", "ten")
+    """Without --app, ``start`` accepts any arguments; the worker reports what it expected, to those who wait, too."""
+    message = "argument 'amount' of order is 'ten', which does not fit int: Expected `int`, got `str`"
+    assert message in served.call("start", "order", "ten", "--id", "ten", "--wait", code=1)
+    assert message in served.call("explain", "ten")
     assert "missing 1 required positional argument" in served.call("start", "order", "--id", "none", "--wait", code=1)
 
 
 def test_a_worker_in_the_background_of_a_script_stops_on_an_interrupt(folder: Folder) -> None:
-    """The shell made it deaf to SIGINT; it listens all the same, so that `kill -INT` and Ctrl-C stop it in order."""
-    words = folder.path / "worker.txt"
-    words.touch()
-    script = f"{shlex.quote(sys.executable)} -m holdfast worker shop:app 2>{shlex.quote(str(words))} & echo $!; wait"
+    """The shell makes it ignore SIGINT; it handles it nevertheless, so that `kill -INT` and Ctrl-C stop it."""
+    log = folder.path / "worker.txt"
+    log.touch()
+    script = f"{shlex.quote(sys.executable)} -m holdfast worker shop:app 2>{shlex.quote(str(log))} & echo $!; wait"
     command = ["/bin/sh", "-c", script]
     with subprocess.Popen(command, cwd=folder.path, env=folder.environment, stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None
         worker = int(shell.stdout.readline())
         try:
-            folder.until(lambda: "is ready" in words.read_text(), "the worker to be ready")
+            folder.until(lambda: "is ready" in log.read_text(), "the worker to be ready")
             os.kill(worker, signal.SIGINT)
             shell.wait(SECONDS)
         except BaseException:
             os.kill(worker, signal.SIGKILL)
             raise
-    assert "stopped" in words.read_text()
-    assert " is ready, serving long, order, pay, ship from sqlite:///shop.db\n" in words.read_text()
+    assert "stopped" in log.read_text()
+    assert " is ready, serving long, order, pay, ship from sqlite:///shop.db\n" in log.read_text()
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(served: Folder) -> None:
-    """``holdfast journal RUN | head -1`` says nothing on stderr."""
+def test_a_reader_that_closes_the_pipe_is_no_error(served: Folder) -> None:
+    """``holdfast journal RUN | head -1`` prints nothing on stderr."""
     served.call("start", "pay", "6", "--id", "p-6", "--wait")
     journal = served.begin("journal", "p-6")
     assert journal.stdout is not None
@@ -332,18 +332,18 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(served: Folder) -> None:
     ours, theirs = pty.openpty()
     environment = {**served.environment, "TERM": "xterm-256color", "COLUMNS": "120"}
     environment.pop("NO_COLOR", None)
-    shown = subprocess.Popen(
+    command = subprocess.Popen(
         [sys.executable, "-m", "holdfast.cli.main", "show", "p-7"], cwd=served.path, env=environment, stdout=theirs
     )
     os.close(theirs)
-    seen = b""
+    output = b""
     try:
         while chunk := os.read(ours, 4096):
-            seen += chunk
-    except OSError:  # Linux says so when the other side of a terminal is closed
+            output += chunk
+    except OSError:  # Linux raises it when the other side of a terminal is closed
         pass
     finally:
         os.close(ours)
-    assert shown.wait(SECONDS) == 0
-    assert b"\x1b[32m" in seen
-    assert "✓".encode() in seen
+    assert command.wait(SECONDS) == 0
+    assert b"\x1b[32m" in output
+    assert "✓".encode() in output

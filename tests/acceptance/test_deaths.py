@@ -1,4 +1,4 @@
-"""Steps that end their process: what ends only the attempt, and what counts against the run."""
+"""Steps that end their process: some end only the attempt, others count as a crash of the run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.client.views.timeline import fold
-from holdfast.runs.journals import read
-from tests.acceptance.processes import Crew, eventually, until, until_status
+from holdfast.runs.journals import read, row_of
+from tests.acceptance.processes import WorkerGroup, eventually, until, until_status
 
 LIMIT = 3
 
@@ -83,43 +83,43 @@ async def dying():
 """
 
 
-def _crew(tmp_path: Path, url: str) -> tuple[Crew, Path]:
+def _group(tmp_path: Path, url: str) -> tuple[WorkerGroup, Path]:
     app, notes = tmp_path / "deaths_app.py", tmp_path / "notes.txt"
     app.write_text(APP, encoding="utf-8")
     notes.touch()
-    return Crew(app, url, tmp_path, NOTES=str(notes)), notes
+    return WorkerGroup(app, url, tmp_path, NOTES=str(notes)), notes
 
 
-def _words(notes: Path) -> list[str]:
+def _lines(notes: Path) -> list[str]:
     return notes.read_text(encoding="utf-8").split()
 
 
 def test_a_step_that_exits_fails_and_its_worker_lives(tmp_path: Path, url: str) -> None:
-    """``sys.exit()`` is an exception like any other: it is tried as often as the policy says, by one worker."""
+    """``sys.exit()`` is like any other exception: the step is tried as often as its policy allows, by one worker."""
 
-    async def main(crew: Crew, notes: Path) -> None:
+    async def main(group: WorkerGroup, notes: Path) -> None:
         async with Holdfast(url, worker=False) as client:
             run = await client.start("deaths.leaving", id="run")
-            worker = crew.hire()
+            worker = group.start()
             await until_status(run, "failed")
             assert "SystemExit" in str((await run.info()).error)
-            assert _words(notes) == ["exit"] * 3
+            assert _lines(notes) == ["exit"] * 3
             assert worker.alive
-        crew.retire()
+        group.stop()
 
-    crew, notes = _crew(tmp_path, url)
-    with crew:
-        asyncio.run(main(crew, notes))
+    group, notes = _group(tmp_path, url)
+    with group:
+        asyncio.run(main(group, notes))
 
 
 def test_a_step_that_kills_its_process_counts_against_the_run(tmp_path: Path, url: str) -> None:
-    """A worker after the other dies of it, until the run has cost as many as the crash limit says and is parked."""
+    """It kills one worker after the other, until the run has reached the crash limit and is parked."""
 
-    async def main(crew: Crew, notes: Path) -> None:
+    async def main(group: WorkerGroup, notes: Path) -> None:
         async with Holdfast(url, worker=False) as client:
             run = await client.start("deaths.dying", id="run")
             for _ in range(LIMIT + 3):
-                worker = crew.hire()
+                worker = group.start()
 
                 async def over() -> bool:
                     return not worker.alive or await run.status() == "paused"  # noqa: B023
@@ -127,37 +127,37 @@ def test_a_step_that_kills_its_process_counts_against_the_run(tmp_path: Path, ur
                 await eventually(over, "a death")
                 if await run.status() == "paused":
                     break
-            assert "poison" in str((await run.info()).pause)
-            assert LIMIT <= len(_words(notes)) <= LIMIT + 1
+            assert "poison" in str((await run.info()).pause_reason)
+            assert LIMIT <= len(_lines(notes)) <= LIMIT + 1
 
-    crew, notes = _crew(tmp_path, url)
-    with crew:
-        asyncio.run(main(crew, notes))
+    group, notes = _group(tmp_path, url)
+    with group:
+        asyncio.run(main(group, notes))
 
 
 @pytest.mark.parametrize("queued", [False, True])
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_step_that_is_begun_again_is_told_so(
+def test_a_step_that_is_begun_again_can_see_it(
     tmp_path: Path, request: pytest.FixtureRequest, url: str, store: str, queued: bool
 ) -> None:
-    """Only the attempt that the dead worker may have begun; neither the step before it nor the attempt after it."""
+    """``begun_before`` is true only in the attempt that the dead worker may have begun."""
     if store == "postgres":
         url = request.getfixturevalue("postgres").schema_url()
 
-    async def main(crew: Crew, notes: Path) -> None:
+    async def main(group: WorkerGroup, notes: Path) -> None:
         async with Holdfast(url, worker=False) as client:
             run = await client.start("deaths.repeating", queued, 2, id="run")
-            worker = crew.hire()
-            until(lambda: not worker.alive, "the worker to die of it")
-            crew.members.remove(worker)
-            crew.hire()
+            worker = group.start()
+            until(lambda: not worker.alive, "the step to kill its worker")
+            group.members.remove(worker)
+            group.start()
             await until_status(run, "completed")
-            assert _words(notes) == ["first:False", "1:False", "1:True", "2:False"]
+            assert _lines(notes) == ["first:False", "1:False", "1:True", "2:False"]
             assert (await run.verify()).good
-            items = fold([entry async for entry in read(client.store, await run.info())])
+            items = fold([entry async for entry in read(client.store, await row_of(client.store, run.key))])
             assert [attempt for item in items for attempt, _ in item.repeats] == [1]
-        crew.retire()
+        group.stop()
 
-    crew, notes = _crew(tmp_path, url)
-    with crew:
-        asyncio.run(main(crew, notes))
+    group, notes = _group(tmp_path, url)
+    with group:
+        asyncio.run(main(group, notes))

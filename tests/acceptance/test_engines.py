@@ -38,8 +38,8 @@ def test_several_engines_in_one_process_share_nothing_but_the_code(tmp_path: Pat
     asyncio.run(main())
 
 
-def test_two_engines_on_one_file_divide_the_work_and_repeat_none(url: str) -> None:
-    """Each run is worked on by one of them; both are told of every end."""
+def test_two_engines_on_one_file_share_the_work_and_repeat_none(url: str) -> None:
+    """Each run is executed by one of them; both learn of every end."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[greet]) as first, Holdfast(url, workflows=[greet]) as second:
@@ -52,8 +52,8 @@ def test_two_engines_on_one_file_divide_the_work_and_repeat_none(url: str) -> No
     asyncio.run(main())
 
 
-def test_two_tenants_have_the_same_ids_and_never_meet(url: str) -> None:
-    """A run, its signals, listing and cancelling are one tenant's own."""
+def test_two_tenants_can_have_the_same_ids_and_are_separate(url: str) -> None:
+    """Runs, signals, listing and cancelling stay within a tenant."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[greet]) as app:
@@ -62,7 +62,7 @@ def test_two_tenants_have_the_same_ids_and_never_meet(url: str) -> None:
             await one.signal("ok", "red")
             assert await one.result(10) == "ann red"
             await until_status(two, "waiting", 10)
-            assert [run.key.tenant async for run in app.list(tenant="blue")] == ["blue"]
+            assert [run.tenant async for run in app.list(tenant="blue")] == ["blue"]
             with pytest.raises(RunNotFound):
                 await app.run("x", tenant="green").signal("ok")
             await two.cancel()
@@ -88,21 +88,21 @@ async def parent(word: str) -> str:
 
 
 @workflow(name="engine.rounds")
-async def rounds(number: int, seen: list[str]) -> list[str]:
-    seen = [*seen, await receive("word", str)]
+async def rounds(number: int, received: list[str]) -> list[str]:
+    received = [*received, await receive("word", str)]
     if number > 1:
-        continue_as_new(number - 1, seen)
-    return seen
+        continue_as_new(number - 1, received)
+    return received
 
 
-def test_children_and_detached_runs_live_over_a_restart(url: str) -> None:
-    """Each is a run with a journal of its own; the parent waits for its children and not for what it let go."""
+def test_children_and_detached_runs_survive_a_restart(url: str) -> None:
+    """Each is a run with its own journal; the parent waits for its children, but not for a detached run."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[parent, child]) as app:
             run = await app.start(parent, "p", id="p")
             await until_status(run, "waiting", 10)
-            children = [found.id async for found in run.children()]
+            children = [child.id async for child in run.children()]
             assert len(children) == 2
         async with Holdfast(url, workflows=[parent, child]) as app:
             run = app.run("p")
@@ -120,7 +120,7 @@ def test_children_and_detached_runs_live_over_a_restart(url: str) -> None:
 
 
 def test_a_run_continues_as_new_over_restarts_and_keeps_its_signals(url: str) -> None:
-    """Each generation begins a fresh journal; signals that nobody has received yet go along."""
+    """Each generation begins a new journal; signals that were not received yet are kept."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[rounds]) as app:
@@ -149,7 +149,7 @@ class Item(msgspec.Struct):
 
 
 def test_typed_values_come_back_as_their_types_over_a_restart(url: str) -> None:
-    """Arguments, signals and results are read as annotated, live as in replay."""
+    """Arguments, signals and results are read as their annotated types, in the first run and in a replay."""
 
     @step(name="engine.price")
     async def price(item: Item) -> Item:

@@ -1,4 +1,4 @@
-"""``examples/incident`` does what its page says: governed, approved, receipted, reversed, proved."""
+"""``examples/incident`` does what its page says: acts are approved, get receipts, are reversed and proved."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import cbor2
 import pytest
 
-from holdfast import Holdfast, SyncHoldfast
+from holdfast import Holdfast, SyncHoldfast, Trigger
 from holdfast.audit.check.bundle import verify_bundle
 from holdfast.audit.keys import read_pem
 from holdfast.journal import events as e
-from holdfast.journal.render import line
 from holdfast.runs import journals
 from tests.acceptance.processes import ROOT, sqlite_url
 
@@ -38,8 +37,8 @@ NOTE = ("POST", "/incidents/INC-7/notes", "ann")
 RESTORE = ("PATCH", "/incidents/INC-7", "holdfast")
 
 
-class Told(NamedTuple):
-    """What is left of a told story: what it printed, and its folder."""
+class Outcome(NamedTuple):
+    """The output of the example, and its folder."""
 
     output: str
     folder: Path
@@ -50,7 +49,7 @@ class Told(NamedTuple):
         return [json.loads(line) for line in lines]
 
 
-def tell(folder: Path, *options: str) -> Told:
+def play(folder: Path, *options: str) -> Outcome:
     """Run the example as a reader would, with every warning an error."""
     command = [sys.executable, "-W", "error", str(EXAMPLE / "run.py"), "--folder", str(folder), *options]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
@@ -58,41 +57,42 @@ def tell(folder: Path, *options: str) -> Told:
         command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=110
     )
     assert done.returncode == 0, done.stderr
-    return Told(done.stdout + done.stderr, folder)
+    return Outcome(done.stdout + done.stderr, folder)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def story(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """The story without a crash."""
-    return tell(tmp_path_factory.mktemp("incident"))
+    return play(tmp_path_factory.mktemp("incident"))
 
 
 def token_of(folder: Path) -> str:
-    """Ann's token, from the one place that must have it: the journal's input, as it is kept and not as it is shown."""
+    """Ann's token, from the one place that must have it: the stored input in the journal, not the shown one."""
 
     async def first() -> e.Event:
         async with Holdfast(sqlite_url(folder / "incident.db"), worker=False) as app:
-            return await anext(entry.event async for entry in journals.read(app.store, await app.run(RUN).info()))
+            row = await journals.row_of(app.store, app.run(RUN).key)
+            return await anext(entry.event async for entry in journals.read(app.store, row))
 
     with SyncHoldfast(sqlite_url(folder / "incident.db"), worker=False) as client:
-        assert line(next(iter(client.run(RUN).journal())).event).endswith(", '[secret]')")
+        assert next(iter(client.run(RUN).journal())).text.endswith(", '[secret]')")
     started = asyncio.run(first())
     assert isinstance(started, e.ExecutionStarted)
     (_, token), _ = cbor2.loads(started.input.data)
     return str(token)
 
 
-def test_the_service_saw_exactly_the_acts_that_were_approved(told: Told) -> None:
-    """Each act is made once, in order, and none beside those that the receipts tell of."""
-    assert [(each["method"], each["path"], each["who"]) for each in told.requests] == [
+def test_the_service_saw_exactly_the_acts_that_were_approved(story: Outcome) -> None:
+    """Each act is done once, in order, and each has a receipt."""
+    assert [(each["method"], each["path"], each["who"]) for each in story.requests] == [
         READ,
         SUMMARISE,
         CHANGE,
         NOTE,
         RESTORE,
     ]
-    assert not any(each["repeated"] for each in told.requests)
-    with SyncHoldfast(sqlite_url(told.folder / "incident.db"), worker=False) as client:
+    assert not any(each["repeated"] for each in story.requests)
+    with SyncHoldfast(sqlite_url(story.folder / "incident.db"), worker=False) as client:
         receipts = {receipt.action: receipt for receipt in client.receipts.list()}
         approvals = [task for task in client.tasks.list(status=None) if task.kind == "approval"]
     assert {receipt.state for receipt in receipts.values()} == {"succeeded"}
@@ -100,78 +100,78 @@ def test_the_service_saw_exactly_the_acts_that_were_approved(told: Told) -> None
     assert receipts["update_incident"].arguments["fields"] == UPDATE
     assert receipts["update_incident"].reversed_by == receipts["restore_incident"].id
     assert receipts["restore_incident"].reverses == receipts["update_incident"].id
-    assert [(task.status, [said.who for said in task.answers]) for task in approvals] == [("approved", ["ben"])] * 2
+    assert [(task.status, [answer.who for answer in task.answers]) for task in approvals] == [("approved", ["ben"])] * 2
 
 
-def test_a_trigger_that_comes_twice_starts_one_run(told: Told) -> None:
-    """The second finds the first; beside it there is only the reversal."""
-    with SyncHoldfast(sqlite_url(told.folder / "incident.db"), worker=False) as client:
-        runs = {run.key.run: run for run in client.list()}
+def test_a_trigger_that_comes_twice_starts_one_run(story: Outcome) -> None:
+    """The second trigger finds the first run. The only other run is the reversal."""
+    with SyncHoldfast(sqlite_url(story.folder / "incident.db"), worker=False) as client:
+        runs = {run.id: run for run in client.list()}
     assert sorted(run.workflow for run in runs.values()) == ["holdfast.reverse", "triage"]
     triage = runs[RUN]
-    assert (triage.actor, triage.trigger_type, triage.trigger_ref) == ("ann", "webhook", "INC-7")
+    assert (triage.actor, triage.trigger) == ("ann", Trigger("webhook", "INC-7"))
 
 
-def test_the_evidence_is_proved_and_a_forged_copy_is_broken(told: Told) -> None:
-    """With the operator's key and nothing else; another name in it is found."""
-    keys = read_pem((told.folder / "desk.pem").read_bytes())
-    verdict = verify_bundle((told.folder / "triage.zip").read_bytes(), keys)
+def test_the_evidence_is_proved_and_a_forged_copy_is_broken(story: Outcome) -> None:
+    """With the operator's key alone; a changed name is found."""
+    keys = read_pem((story.folder / "desk.pem").read_bytes())
+    verdict = verify_bundle((story.folder / "triage.zip").read_bytes(), keys)
     assert (verdict.good, verdict.trusted) == (True, True)
-    forged = verify_bundle((told.folder / "forged.zip").read_bytes(), keys)
-    assert {claim.about for claim in forged.claims if claim.state == "broken"} == {"files", "entries"}
+    forged = verify_bundle((story.folder / "forged.zip").read_bytes(), keys)
+    assert {claim.about for claim in forged.claims if claim.state == "broken"} == {"files", "entries", "people"}
     assert not forged.good
-    assert "triage.zip is good, and a key that you trust vouches for it" in told.output
-    assert "forged.zip is not what it claims to be" in told.output
+    assert "triage.zip is good, and a key that you trust vouches for it" in story.output
+    assert "forged.zip is not what it claims to be" in story.output
 
 
-def test_the_costs_of_the_model_are_in_the_evidence(told: Told) -> None:
-    """What the service charged is what the evidence sums up."""
-    with zipfile.ZipFile(told.folder / "triage.zip") as bundle:
+def test_the_costs_of_the_model_are_in_the_evidence(story: Outcome) -> None:
+    """The evidence has the sum of the service's charges."""
+    with zipfile.ZipFile(story.folder / "triage.zip") as bundle:
         (cost,) = json.loads(bundle.read("costs.json"))
     assert (cost["of"]["provider"], cost["of"]["model"]) == ("local", "small-1")
     assert cost["sums"]["amount"] == pytest.approx(0.0018)
 
 
-def test_a_secret_argument_is_in_the_journal_alone(told: Told) -> None:
-    """Not in receipts, tasks, audit, evidence, logs or what is printed; the run itself must keep it to go on."""
-    token = token_of(told.folder)
+def test_a_secret_argument_is_in_the_journal_alone(story: Outcome) -> None:
+    """It is not in receipts, tasks, audit, evidence, logs or output. The run itself needs it to continue."""
+    token = token_of(story.folder)
     assert len(token) == 32
-    database = sqlite3.connect(told.folder / "incident.db")
+    database = sqlite3.connect(story.folder / "incident.db")
     try:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         assert tables.issuperset(GATE)
-        holding = {table for table in tables if _holds(database, table, token)}
+        tables_with_token = {table for table in tables if _holds(database, table, token)}
     finally:
         database.close()
-    assert holding == {"segments"}
-    with zipfile.ZipFile(told.folder / "triage.zip") as bundle:
+    assert tables_with_token == {"segments"}
+    with zipfile.ZipFile(story.folder / "triage.zip") as bundle:
         assert all(token.encode() not in bundle.read(name) for name in bundle.namelist())
-    assert token not in told.output
-    assert token not in (told.folder / "worker.log").read_text(encoding="utf-8")
+    assert token not in story.output
+    assert token not in (story.folder / "worker.log").read_text(encoding="utf-8")
 
 
 def _holds(database: sqlite3.Connection, table: str, text: str) -> bool:
-    """Whether a row holds the text, plainly or, as bytes within JSON are, in base64."""
-    found = (
+    """Whether a row has the text, plainly or in base64, as bytes are within JSON."""
+    values = (
         v if isinstance(v, bytes) else str(v).encode()
         for row in database.execute(f"SELECT * FROM {table}")
         for v in row
     )
     forms = list(_forms(text.encode()))
-    return any(form in value for value in found for form in forms)
+    return any(form in value for value in values for form in forms)
 
 
 def _forms(text: bytes) -> Iterator[bytes]:
     yield text
-    for shift in range(3):  # base64 takes three bytes at a time, so it depends on what stands before
+    for shift in range(3):  # base64 encodes three bytes at a time, so it depends on the bytes before
         yield base64.b64encode(b"\0" * shift + text)[4 if shift else 0 : -4]
 
 
 def test_a_change_whose_record_was_lost_is_looked_up_and_not_made_again(tmp_path: Path) -> None:
-    """Killed between the act and its receipt: the probe finds that it happened, and the run goes on with that."""
-    told = tell(tmp_path, "--crash")
-    assert "kill -9" in told.output
-    assert [(each["method"], each["path"], each["who"]) for each in told.requests] == [
+    """Killed between the act and its receipt: the probe finds that it happened, and the run continues with that."""
+    story = play(tmp_path, "--crash")
+    assert "kill -9" in story.output
+    assert [(each["method"], each["path"], each["who"]) for each in story.requests] == [
         READ,
         SUMMARISE,
         CHANGE,
@@ -188,7 +188,7 @@ def test_a_change_whose_record_was_lost_is_looked_up_and_not_made_again(tmp_path
 
 
 def test_the_policy_of_the_example_decides_as_its_cases_say() -> None:
-    """The cases beside it are its tests."""
+    """The cases are the tests of the policy."""
     command = [sys.executable, "-m", "holdfast.cli.main", "policy", "test", "policy.yaml", "cases.yaml"]
     done = subprocess.run(command, cwd=EXAMPLE, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ from tests.acceptance.evidence import (
     rows_of,
 )
 from tests.acceptance.processes import (
-    Crew,
+    WorkerGroup,
     WorkerProcess,
     chosen_seed,
     eventually,
@@ -37,8 +37,8 @@ RUNS = 300
 APP = Path(storm_app.__file__)
 
 
-def crew_on(url: str, folder: Path, *options: str) -> Crew:
-    return Crew(
+def workers_on(url: str, folder: Path, *options: str) -> WorkerGroup:
+    return WorkerGroup(
         APP,
         url,
         folder,
@@ -54,14 +54,14 @@ def crew_on(url: str, folder: Path, *options: str) -> Crew:
 async def _survive(url: str, folder: Path, workers: int, kills: int, seed: int, workflow: str) -> None:
     async with Holdfast(url, worker=False) as app:
         await start_all(app, getattr(storm_app, workflow), RUNS)
-        with crew_on(url, folder, "--concurrency", "4") as crew:
-            await storm(crew, workers, kills, seed, seconds=(0.0, 0.5))
+        with workers_on(url, folder, "--concurrency", "4") as group:
+            await storm(group, workers, kills, seed, seconds=(0.0, 0.5))
             await until_completed(app, RUNS)
-            crew.retire()
+            group.stop()
         rows = await rows_of(app)
         assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(RUNS)}
         lines = await check_steps(app, folder / "steps.log")
-        assert interrupted(lines) > 0, "no kill landed inside a step: this storm proves nothing"
+        assert interrupted(lines) > 0, "no kill came during a step: this test proves nothing"
         await check_store(app)
 
 
@@ -75,7 +75,7 @@ def _let_age(files: list[Path]) -> None:
 
 
 async def _swept(folder: Path) -> None:
-    """What workers leave that die between announcing themselves and being registered goes with the next worker."""
+    """The next worker removes the files of workers that died before they were registered."""
     _let_age(_alive_files(folder))
     async with Holdfast(sqlite_url(folder / "storm.db"), workflows=[storm_app.part]):
 
@@ -108,27 +108,27 @@ def test_a_storm_of_kills_on_postgresql_loses_nothing_and_repeats_nothing(
 
 
 async def _relay(url: str, folder: Path, seed: int) -> None:
-    """One worker after the other is told to stop, at a random moment or right after a step began; the next goes on."""
+    """One worker after the other is stopped, at a random moment or right after a step began; the next one continues."""
     chance = random.Random(seed)
     runs, log = 60, folder / "steps.log"
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.mixed, runs)
-        with crew_on(url, folder, "--concurrency", "4") as crew:
+        with workers_on(url, folder, "--concurrency", "4") as group:
             for turn in range(6):
                 before = len(read_log(log))
-                member = crew.hire()
+                member = group.start()
 
                 async def under_way(member: WorkerProcess = member, least: int = before + turn % 2) -> bool:
                     return member.ready and len(read_log(log)) >= least
 
                 await eventually(under_way, "the worker to be at work")
                 await asyncio.sleep(chance.uniform(0.0, 0.15) * ((turn + 1) % 2))
-                crew.retire()
-                assert [run.key for run in await rows_of(app) if run.owner is not None] == []
+                group.stop()
+                assert [run.id for run in await rows_of(app) if run.worker is not None] == []
                 assert interrupted(read_log(log)) == 0
-            crew.hire()
+            group.start()
             await until_completed(app, runs)
-            crew.retire()
+            group.stop()
         rows = await rows_of(app)
         assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(runs)}
         assert begun_more_than_once(await check_steps(app, log)) == []
@@ -139,20 +139,20 @@ async def _stop_inside_steps(url: str, folder: Path) -> None:
     runs, log = 20, folder / "steps.log"
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.patiently, runs, 0.4)
-        with crew_on(url, folder) as crew:
-            member = crew.hire()
+        with workers_on(url, folder) as group:
+            member = group.start()
 
             async def all_began() -> bool:
                 return len(read_log(log)) >= runs
 
             await eventually(all_began, "a step of each run to begin")
-            crew.retire()
-            assert f"finishing {runs} steps" in member.words
+            group.stop()
+            assert f"finishing {runs} steps" in member.output
             assert interrupted(read_log(log)) == 0
             assert len(read_log(log)) == 2 * runs, "a stopping worker began another step"
-            crew.hire()
+            group.start()
             await until_completed(app, runs)
-            crew.retire()
+            group.stop()
         assert len(await check_steps(app, log)) == 4 * runs
         await check_store(app)
 
@@ -163,12 +163,12 @@ def test_steps_under_way_when_a_stop_comes_end_and_are_never_run_again(tmp_path:
 
 
 def test_a_graceful_stop_at_any_moment_hands_back_and_runs_nothing_twice(tmp_path: Path) -> None:
-    """SIGTERM: steps that can end within the grace time end and are recorded; the next worker does the rest."""
+    """On SIGTERM, steps that end within the grace time are recorded; the next worker does the rest."""
     with chosen_seed() as seed:
         asyncio.run(_relay(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
 
 
 def test_a_graceful_stop_on_postgresql_runs_nothing_twice(tmp_path: Path, postgres: PostgresServer) -> None:
-    """The same on the other store."""
+    """The same on PostgreSQL."""
     with chosen_seed() as seed:
         asyncio.run(_relay(postgres.schema_url(), tmp_path, seed))

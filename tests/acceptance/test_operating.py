@@ -1,4 +1,4 @@
-"""What an operator does with runs: retry, fork, pause, resume, and forgetting the old ones."""
+"""Operators' work with runs: retry, fork, pause, resume, and deleting old ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from holdfast import (
     workflow,
 )
 from holdfast.errors import InvalidRequest
-from holdfast.journal import events as e
 from tests.acceptance.authored import began, broken, calls, greet, hold, let_go, note, noting, ship
 from tests.acceptance.processes import eventually, until_status
 
@@ -28,7 +27,7 @@ async def pack() -> str:
 
 
 def test_a_failed_run_is_retried_from_its_failed_step_over_a_restart(url: str) -> None:
-    """What succeeded is kept, what failed is done again; only a failed or cancelled run can be retried."""
+    """Steps that succeeded are kept, failed ones are done again; only a failed or cancelled run can be retried."""
 
     async def main() -> None:
         broken.set()
@@ -56,7 +55,7 @@ async def parcel() -> str:
 
 @workflow(name="engine.send")
 async def sending() -> str:
-    """Ship fails first; the parcel is wrapped after that and before the run ends."""
+    """Shipping fails first; the parcel is wrapped after that and before the run ends."""
     wrapped = asyncio.create_task(parcel())
     try:
         shipped = await ship()
@@ -66,8 +65,8 @@ async def sending() -> str:
     return f"{await wrapped} {shipped}"
 
 
-def test_a_retried_run_hears_again_of_a_child_that_ended_after_the_failure(url: str) -> None:
-    """Its new journal ends before that. The child is not run again, and not waited for in vain."""
+def test_a_retried_run_gets_again_the_result_of_a_child_that_ended_after_the_failure(url: str) -> None:
+    """Its new journal ends before that result. The child is not run again, and the run does not wait forever."""
 
     async def main() -> None:
         broken.set()
@@ -86,13 +85,13 @@ def test_a_retried_run_hears_again_of_a_child_that_ended_after_the_failure(url: 
 
 @workflow(name="engine.both")
 async def both() -> str:
-    """The one waits for a word that has not come when the other fails, so it is cancelled with the run."""
+    """``greet`` still waits for a signal when ``ship`` fails, so it is cancelled with the run."""
     greeted, shipped = await asyncio.gather(greet("ann"), ship())
     return f"{greeted} {shipped}"
 
 
-def test_a_child_that_was_cancelled_because_its_parent_failed_goes_on_with_it(url: str) -> None:
-    """One retry is enough: what the run waits for once more is begun once more."""
+def test_a_child_that_was_cancelled_because_its_parent_failed_continues_with_it(url: str) -> None:
+    """One retry is enough: the child that the run waits for again is continued, too."""
 
     async def main() -> None:
         broken.set()
@@ -111,7 +110,7 @@ def test_a_child_that_was_cancelled_because_its_parent_failed_goes_on_with_it(ur
 
 @workflow(name="engine.swerve")
 async def swerving() -> None:
-    """Once it ships, it goes another way: what stands at the second place is another call then."""
+    """If shipping succeeds, it takes another path: the call at the second place is another one."""
     try:
         await ship()
     except StepFailed:
@@ -127,8 +126,8 @@ async def listening() -> list[str]:
     return [await receive("word", str) for _ in range(2)]
 
 
-def test_a_retried_run_that_goes_another_way_is_not_taken_for_what_it_did_before(url: str) -> None:
-    """Another signal from the same place arrives; another child has no place, and says so."""
+def test_a_retried_run_that_takes_another_path_gets_no_results_of_the_first_path(url: str) -> None:
+    """Another signal from the same place arrives; another child at the same place is refused."""
 
     async def main() -> None:
         broken.set()
@@ -148,15 +147,15 @@ def test_a_retried_run_that_goes_another_way_is_not_taken_for_what_it_did_before
     asyncio.run(main())
 
 
-def test_a_fork_does_again_what_comes_after_its_sequence_and_nothing_before(url: str) -> None:
-    """The new run has the old journal up to there; the old run stays as it is."""
+def test_a_fork_repeats_the_steps_after_its_sequence_number_and_none_before(url: str) -> None:
+    """The new run has the old journal up to that event; the old run does not change."""
 
     async def main() -> None:
         async with Holdfast(url, workflows=[pack]) as app:
             run = await app.start(pack, id="o")
             await run.result(10)
             entries = [entry async for entry in run.journal()]
-            second = [entry.sequence for entry in entries if isinstance(entry.event, e.InvokeScheduled)][1]
+            second = [entry.sequence for entry in entries if entry.event == "InvokeScheduled"][1]
             forked = await run.fork(second, id="o-2")
             assert await forked.result(10) == "packed shipped"
             assert calls == ["packed", "ship", "ship"]
@@ -169,8 +168,8 @@ def test_a_fork_does_again_what_comes_after_its_sequence_and_nothing_before(url:
     asyncio.run(main())
 
 
-def test_a_paused_run_finishes_its_step_and_rests_until_resumed_over_a_restart(url: str) -> None:
-    """Pausing keeps what was begun; nothing new begins before ``resume``, whatever restarts meanwhile."""
+def test_a_paused_run_finishes_its_step_and_waits_until_resumed_over_a_restart(url: str) -> None:
+    """Steps that were begun are finished; none begins before ``resume``, even after a restart."""
 
     @workflow(name="engine.pausing")
     async def pausing() -> str:
@@ -184,10 +183,10 @@ def test_a_paused_run_finishes_its_step_and_rests_until_resumed_over_a_restart(u
             await run.pause("the shop moves")
             let_go.set()
 
-            async def rests() -> bool:
-                return (await run.info()).owner is None
+            async def is_released() -> bool:
+                return (await run.info()).worker is None
 
-            await eventually(rests, "the run to rest", 10)
+            await eventually(is_released, "the run to be released", 10)
             assert await run.status() == "paused"
             assert "the shop moves" in await run.explain()
         began.clear()
@@ -205,7 +204,7 @@ def test_a_paused_run_finishes_its_step_and_rests_until_resumed_over_a_restart(u
 
 
 class Tomorrow:
-    """A clock that can be moved on."""
+    """A clock that can be moved forward."""
 
     def __init__(self) -> None:
         self.days = 0.0
@@ -215,7 +214,7 @@ class Tomorrow:
 
 
 def test_ended_runs_are_deleted_after_the_retention_time_and_others_never(url: str) -> None:
-    """With all that belongs to them; a run that waits is kept however old it is."""
+    """They are deleted with all their data; a waiting run is kept, however old it is."""
 
     async def main() -> None:
         clock = Tomorrow()
@@ -233,7 +232,7 @@ def test_ended_runs_are_deleted_after_the_retention_time_and_others_never(url: s
         async with Holdfast(url, workflows=[noting], options=options, clock=clock) as app:
 
             async def gone() -> bool:
-                return [run.key.run async for run in app.list()] == ["waiting"]
+                return [run.id async for run in app.list()] == ["waiting"]
 
             await eventually(gone, "the ended run to be deleted", 10)
             facts = await app.store.facts()

@@ -1,4 +1,4 @@
-"""A primary is lost and a standby takes its place: real servers, which are lagged, frozen, killed and promoted."""
+"""A primary is lost and a standby takes its place: real servers, which lag, freeze, are killed and promoted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.testing.stores.governance.samples import task
 from holdfast.testing.stores.samples import COMPLETED, NOW, deliver, key, leased, start, turn, worker
 
 RECOVERY_SECONDS = 5.0
-"""How long after a promotion work goes on again."""
+"""The limit for work to continue after a promotion."""
 
 Pair = tuple[Replicated, Standby]
 
@@ -37,7 +37,7 @@ def servers() -> Iterator[Pair]:
 
 @pytest.fixture(scope="module")
 def lasting() -> Iterator[Pair]:
-    """Of these nobody is promoted."""
+    """Servers of which none is promoted."""
     with pair() as both:
         yield both
 
@@ -54,13 +54,13 @@ def unpromoted(lasting: Pair) -> Pair:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command is given up after one second instead of thirty."""
+    """A command is abandoned after one second instead of thirty."""
     monkeypatch.setattr(connection, "COMMAND_SECONDS", 1.0)
     monkeypatch.setattr(doubt, "CONFIRM_SECONDS", 1.0)
 
 
 def synchronise(servers: Pair) -> Pair:
-    """From now on the primary answers when the standby has it."""
+    """From now on the primary acknowledges a commit only when the standby has it."""
     primary, _ = servers
     primary.wait_for(STANDBY)
     asyncio.run(until(lambda: primary.execute("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")))
@@ -78,16 +78,16 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 
 
 async def answered(call: Callable[[], Awaitable[object]], seconds: float) -> bool:
-    """Whether it is answered within so long, however often it is asked again."""
+    """Whether the call succeeds within so many seconds, with any number of tries."""
     try:
         async with asyncio.timeout(seconds):
-            await insistently(call)
+            await with_retries(call)
     except TimeoutError:
         return False
     return True
 
 
-async def insistently(call: Callable[[], Awaitable[object]]) -> None:
+async def with_retries(call: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await call()
@@ -98,7 +98,7 @@ async def insistently(call: Callable[[], Awaitable[object]]) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not await asyncio.to_thread(condition):  # noqa: ASYNC110  # what is asked for lives in another process
+    while not await asyncio.to_thread(condition):  # noqa: ASYNC110  # the condition is in another process
         await asyncio.sleep(0.02)
 
 
@@ -107,16 +107,16 @@ def waiting(primary: Replicated) -> list[tuple[object, ...]]:
     return primary.execute("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 
 
-def seen(server: Replicated, url: str) -> set[object]:
-    """The runs that anyone sees who asks the server itself."""
+def runs_on(server: Replicated, url: str) -> set[object]:
+    """The runs in this server's table, read without Holdfast."""
     return {id for (id,) in server.execute("SELECT id FROM runs", joint_url(url, server))}
 
 
 async def caught_up(primary: Replicated, standby: Standby) -> None:
-    """Until the standby shows all that the primary has committed."""
+    """Wait until the standby has all that the primary has committed."""
     ((position,),) = primary.execute("SELECT pg_current_wal_lsn()::text")
-    asked = f"SELECT WHERE pg_last_wal_replay_lsn() >= '{position}'::pg_lsn"
-    await until(lambda: standby.execute(asked))
+    query = f"SELECT WHERE pg_last_wal_replay_lsn() >= '{position}'::pg_lsn"
+    await until(lambda: standby.execute(query))
 
 
 # -- a synchronous standby out of reach ----------------------------------------------------------------------------
@@ -124,7 +124,7 @@ async def caught_up(primary: Replicated, standby: Standby) -> None:
 
 @pytest.mark.usefixtures("hurried")
 def test_what_was_acknowledged_survives_the_loss_of_a_primary_with_a_synchronous_standby(servers: Pair) -> None:
-    """While the standby is away nothing is acknowledged, however often and by whomever it is asked for."""
+    """While the standby is away, nothing is acknowledged, to no process and at no repetition."""
     primary, standby = synchronise(servers)
     url = primary.url()
 
@@ -138,24 +138,24 @@ def test_what_was_acknowledged_survives_the_loss_of_a_primary_with_a_synchronous
                 "an operation": lambda: one.pause(key("before"), "because", NOW),
                 "what may be leased since": lambda: one.leased("ann"),
             }
-            told = [name for name, call in calls.items() if await answered(call, 1.5)]
-            # Commands that take too long are not cancelled: that would show what the standby lacks. Nor does every try
-            # leave another one that waits: the first commits do, and at most one of each session's questions.
-            assert seen(primary, url) == {"before"}
+            answers = [name for name, call in calls.items() if await answered(call, 1.5)]
+            # Commands that take too long are not cancelled: that would make changes visible that the standby lacks. And
+            # not every try leaves another waiting session: the first commits do, and at most one query of each session.
+            assert runs_on(primary, url) == {"before"}
             assert len(waiting(primary)) <= 6
             await asyncio.to_thread(primary.stop)
-            return told
+            return answers
 
     assert asyncio.run(acknowledged()) == []
     standby.start()
     standby.promote()
-    assert "before" in seen(standby, url)
+    assert "before" in runs_on(standby, url)
 
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("broken_off", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_wait_for_a_standby_that_was_broken_off_is_no_acknowledgement(unpromoted: Pair, broken_off: str) -> None:
-    """Then everyone can see the run, but nobody is told of it before the standby has it."""
+    """Then the run is visible in the table, but Holdfast acknowledges it only when the standby has it."""
     primary, standby = synchronise(unpromoted)
     url = primary.url()
 
@@ -170,22 +170,22 @@ def test_a_wait_for_a_standby_that_was_broken_off_is_no_acknowledgement(unpromot
             primary.execute(f"SELECT {broken_off}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
             with pytest.raises(StoreUnavailable):
                 await committing
-            assert seen(primary, url) == {"before", "ending", "a"}
+            assert runs_on(primary, url) == {"before", "ending", "a"}
             assert not await answered(lambda: one.get([key("a")]), 1.2)
             assert not await answered(lambda: waiter.get([run.key]), 1.2)
             assert not await answered(lambda: one.commit([start("a")]), 1.2)
             assert not await answered(lambda: another.commit([start("a")]), 1.2)
             await asyncio.to_thread(standby.start)
             for store in (one, another):
-                await insistently(lambda store=store: store.commit([start("a")]))  # type: ignore[misc]
-            assert seen(standby, url) == {"before", "ending", "a"}
+                await with_retries(lambda store=store: store.commit([start("a")]))  # type: ignore[misc]
+            assert runs_on(standby, url) == {"before", "ending", "a"}
 
     asyncio.run(judge())
 
 
 @pytest.mark.usefixtures("hurried")
-def test_what_a_restart_of_the_primary_shows_is_told_only_when_the_standby_has_it(unpromoted: Pair) -> None:
-    """A restart ends all waits. Lists and counts are shown at once, for people who look what is wrong."""
+def test_what_a_restart_makes_visible_is_acknowledged_only_when_the_standby_has_it(unpromoted: Pair) -> None:
+    """A restart ends all waits. Lists and counts still work, for people who look for the problem."""
     primary, standby = synchronise(unpromoted)
     url = primary.url()
 
@@ -205,8 +205,8 @@ def test_what_a_restart_of_the_primary_shows_is_told_only_when_the_standby_has_i
             with pytest.raises(StoreUnavailable, match="synchronous_standby_names"):
                 await store.get([key("a")])
             await asyncio.to_thread(standby.start)
-            await insistently(lambda: store.get([key("a")]))
-            assert seen(standby, url) == {"before", "a"}
+            await with_retries(lambda: store.get([key("a")]))
+            assert runs_on(standby, url) == {"before", "a"}
 
     asyncio.run(judge())
 
@@ -225,7 +225,7 @@ async def carried_over(number: int) -> int:
 
 
 def test_work_goes_on_within_seconds_of_a_promotion_though_the_primary_is_frozen(servers: Pair) -> None:
-    """Every session is moved: those that commit, the one that listens, and the heart's. None goes back."""
+    """Every session moves: those that commit, the one that listens, and that of the heartbeats. None goes back."""
     primary, standby = servers
     url = joint_url(primary.url(), primary, standby)
 
@@ -235,11 +235,11 @@ def test_work_goes_on_within_seconds_of_a_promotion_though_the_primary_is_frozen
             await caught_up(primary, standby)
             await asyncio.to_thread(primary.freeze)
             meanwhile = asyncio.create_task(app.start(carried_over, 2, id="meanwhile"))
-            await asyncio.sleep(3.5)  # longer than the lease, and than anyone waits for a host
+            await asyncio.sleep(3.5)  # longer than the lease, and than the timeout for a host
             await asyncio.to_thread(standby.promote)
             promoted = time.monotonic()
             assert await (await meanwhile).result() == 4
-            went_on = time.monotonic() - promoted
+            delay = time.monotonic() - promoted
             assert await (await app.start(carried_over, 3, id="after")).result() == 6
             await until(
                 lambda: standby.execute("SELECT FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'")
@@ -247,16 +247,16 @@ def test_work_goes_on_within_seconds_of_a_promotion_though_the_primary_is_frozen
             await until(lambda: standby.execute("SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"))
             await asyncio.to_thread(primary.thaw)
             await asyncio.to_thread(standby.stop)
-            # It takes writes again, but its place was taken: what it is told now would be lost.
+            # The old primary accepts writes again, but was replaced: what is written to it now would be lost.
             assert not await answered(lambda: app.store.commit([start("lost")]), 2)
-            return went_on
+            return delay
 
     assert asyncio.run(asyncio.wait_for(judge(), 40)) < RECOVERY_SECONDS
-    assert "lost" not in seen(primary, url)
+    assert "lost" not in runs_on(primary, url)
 
 
 class Named:
-    """Where clients look for the primary: at both servers, or at a name that somebody lets lead to the right one."""
+    """The URL of the primary: with both servers, or with one name that is moved to the right server."""
 
     def __init__(self, folder: Path, servers: Pair, *, moving: bool) -> None:
         self._link = folder / ".s.PGSQL.5432"
@@ -273,10 +273,10 @@ class Named:
 
 
 @pytest.mark.parametrize("moving", [False, True], ids=["several hosts", "a name that moves"])
-def test_a_primary_that_freezes_while_its_standby_is_promoted_holds_nobody_for_long(
+def test_a_primary_that_freezes_while_its_standby_is_promoted_delays_nobody_for_long(
     servers: Pair, moving: bool
 ) -> None:
-    """A client without a worker, and a promotion that comes before anyone has noticed."""
+    """A client without a worker, and a promotion before anyone has noticed the freeze."""
     primary, standby = servers
 
     async def judge(named: Named, url: str) -> float:
@@ -284,7 +284,7 @@ def test_a_primary_that_freezes_while_its_standby_is_promoted_holds_nobody_for_l
             await store.commit([start("before")])
             await caught_up(primary, standby)
             await asyncio.to_thread(primary.freeze)
-            committing = asyncio.create_task(insistently(lambda: store.commit([start("a")])))
+            committing = asyncio.create_task(with_retries(lambda: store.commit([start("a")])))
             await asyncio.to_thread(standby.promote)
             named.lead_to(standby)
             promoted = time.monotonic()
@@ -295,13 +295,13 @@ def test_a_primary_that_freezes_while_its_standby_is_promoted_holds_nobody_for_l
         named = Named(Path(folder), servers, moving=moving)
         url = primary.url()
         assert asyncio.run(asyncio.wait_for(judge(named, url), 40)) < RECOVERY_SECONDS
-    assert seen(standby, url) == {"before", "a"}
+    assert runs_on(standby, url) == {"before", "a"}
 
 
-def test_a_primary_that_lives_on_is_left_for_the_standby_that_was_promoted(
+def test_an_old_primary_that_still_runs_is_abandoned_for_the_promoted_standby(
     servers: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It answers as ever, and would take what is lost with it. What it has taken meanwhile is told."""
+    """It still answers, and what is written to it is lost. The changes that it took before that are reported."""
     primary, standby = servers
     url = joint_url(primary.url(), primary, standby)
 
@@ -312,18 +312,18 @@ def test_a_primary_that_lives_on_is_left_for_the_standby_that_was_promoted(
             await asyncio.to_thread(standby.promote)
             promoted = time.monotonic()
             number = 0
-            while not await asyncio.to_thread(lambda: seen(standby, url) - {"before"}):
+            while not await asyncio.to_thread(lambda: runs_on(standby, url) - {"before"}):
                 number += 1
-                await insistently(lambda: store.commit([start(f"run {number}")]))  # noqa: B023
-            (said,) = _said(caplog)
-            assert f"{number - 1} are not there: run 1, " in said
+                await with_retries(lambda: store.commit([start(f"run {number}")]))  # noqa: B023
+            (message,) = _reports(caplog)
+            assert f"{number - 1} are not there: run 1, " in message
             return time.monotonic() - promoted
 
     assert asyncio.run(asyncio.wait_for(judge(), 40)) < RECOVERY_SECONDS
 
 
 def test_a_standby_is_not_taken_for_the_primary(unpromoted: Pair) -> None:
-    """In whichever order the URL names them. Where there are only standbys, it says so, and goes on looking."""
+    """In any order of the hosts in the URL. With only standbys, the error says so."""
     primary, standby = unpromoted
     url = joint_url(primary.url(), standby, primary)
 
@@ -339,13 +339,13 @@ def test_a_standby_is_not_taken_for_the_primary(unpromoted: Pair) -> None:
             await reading.close()
             await asyncio.to_thread(primary.stop)
             with pytest.raises(StoreUnavailable, match="is a standby"):
-                await insistently_until_refused(store)
+                await with_retries_until_refused(store)
 
     asyncio.run(judge())
 
 
-async def insistently_until_refused(store: PostgresStore) -> None:
-    """Until a session that was lost is known to be."""
+async def with_retries_until_refused(store: PostgresStore) -> None:
+    """Twice: the first call may only notice that its session was lost."""
     for _ in range(2):
         try:
             await store.commit([start("b")])
@@ -355,14 +355,14 @@ async def insistently_until_refused(store: PostgresStore) -> None:
 
 
 def test_nobody_is_taken_for_dead_for_having_lost_the_primary(servers: Pair) -> None:
-    """The locks that show workers present are not replicated: on a promoted standby nobody has one at first."""
+    """The locks of live workers are not replicated: on a promoted standby no worker has one at first."""
     primary, standby = servers
     url = primary.url()
 
     async def judge() -> None:
         async with opened(url) as store:
             await store.register(worker("ann"), 60)
-            await asyncio.sleep(1.1)  # a second without a beat and a lock would be enough
+            await asyncio.sleep(1.1)  # a second without heartbeat and lock would be enough
             await caught_up(primary, standby)
             await asyncio.to_thread(primary.stop)
         await asyncio.to_thread(standby.promote)
@@ -376,10 +376,10 @@ def test_nobody_is_taken_for_dead_for_having_lost_the_primary(servers: Pair) -> 
 # -- a standby that lags -------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_lacks_what_was_acknowledged_is_told_loudly(
+def test_a_store_that_lacks_acknowledged_changes_is_reported_loudly(
     servers: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An asynchronous standby is promoted that has not heard of the last starts, signals and answers."""
+    """An asynchronous standby is promoted that lacks the last starts, signals and answers."""
     primary, standby = servers
     url = joint_url(primary.url(), primary, standby)
 
@@ -399,34 +399,35 @@ def test_a_store_that_lacks_what_was_acknowledged_is_told_loudly(
             await asyncio.to_thread(primary.stop)
             await asyncio.to_thread(standby.start)
             await asyncio.to_thread(standby.promote)
-            assert not _said(caplog)
-            await insistently(lambda: store.get([key("kept")]))
-            (said,) = _said(caplog)
-            assert "of the last 27 changes" in said
-            assert "25 are not there: moved, lost 0, lost 1, " in said
-            await insistently(lambda: signalling.get([key("kept")]))
-            await insistently(lambda: asking.get([key("kept")]))
-            assert ["1 are not there: kept" in _said(caplog)[1], "1 are not there: unasked" in _said(caplog)[2]] == [
-                True
-            ] * 2
+            assert not _reports(caplog)
+            await with_retries(lambda: store.get([key("kept")]))
+            (message,) = _reports(caplog)
+            assert "of the last 27 changes" in message
+            assert "25 are not there: moved, lost 0, lost 1, " in message
+            await with_retries(lambda: signalling.get([key("kept")]))
+            await with_retries(lambda: asking.get([key("kept")]))
+            assert [
+                "1 are not there: kept" in _reports(caplog)[1],
+                "1 are not there: unasked" in _reports(caplog)[2],
+            ] == [True] * 2
             await store.commit([start("lost 0")])
             store._drop()
             await store.commit([start("new")])
-            assert len(_said(caplog)) == 3
+            assert len(_reports(caplog)) == 3
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(judge())
 
 
-def _said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def _reports(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "IS BEHIND" in record.getMessage()]
 
 
-# -- beforehand ----------------------------------------------------------------------------------------------------
+# -- the warning of doctor -----------------------------------------------------------------------------------------
 
 
-def test_doctor_tells_beforehand_what_the_loss_of_the_primary_would_cost(unpromoted: Pair) -> None:
-    """A standby for which no commit waits is a warning; one that commits wait for in vain is a fault, and is shown."""
+def test_doctor_warns_beforehand_what_the_loss_of_the_primary_would_cost(unpromoted: Pair) -> None:
+    """It warns of a standby for which no commit waits, and fails if commits wait for one that is not connected."""
     primary, standby = unpromoted
     url = primary.url()
     assert CliRunner().invoke(main, ["migrate", "--store", url]).exit_code == 0

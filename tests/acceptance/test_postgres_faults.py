@@ -1,4 +1,4 @@
-"""PostgreSQL goes away under load: in a crash, and for a long time. Nobody helps the workers afterwards."""
+"""PostgreSQL fails under load: in crashes, and for a long time. The workers recover without help."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.replication import STANDBY, Replicated, Standby, joint_url, pair
 from tests.acceptance import storm_app
 from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
-from tests.acceptance.processes import Crew, chosen_seed, eventually, start_all, until_completed
-from tests.acceptance.test_kills import crew_on
+from tests.acceptance.processes import WorkerGroup, chosen_seed, eventually, start_all, until_completed
+from tests.acceptance.test_kills import workers_on
 
 RUNS = 300
 OUTAGE_SECONDS = 20.0
 
 
-async def _until_under_way(crew: Crew, app: Holdfast) -> None:
+async def _until_under_way(group: WorkerGroup, app: Holdfast) -> None:
     async def moving() -> bool:
         completed: int = (await app.store.facts()).runs.get("completed", 0)
-        return completed > 0 and all(member.ready for member in crew.members)
+        return completed > 0 and all(member.ready for member in group.members)
 
     await eventually(moving, "runs to be under way")
 
@@ -37,21 +37,21 @@ async def _crashes(server: PostgresServer, folder: Path, seed: int) -> None:
     url = server.schema_url()
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.total_of, RUNS)
-        with crew_on(url, folder, "--concurrency", "4") as crew:
+        with workers_on(url, folder, "--concurrency", "4") as group:
             for _ in range(2):
-                crew.hire()
-            await _until_under_way(crew, app)
+                group.start()
+            await _until_under_way(group, app)
             for _ in range(3):
                 await asyncio.sleep(chance.uniform(0.05, 0.4))
                 await asyncio.to_thread(server.stop, "immediate")
                 await asyncio.to_thread(server.start)
             await until_completed(app, RUNS)
-            assert all(member.alive for member in crew.members)
-            crew.retire()
+            assert all(member.alive for member in group.members)
+            group.stop()
         await _check(app, folder / "steps.log")
 
 
-def test_a_server_that_crashes_under_load_costs_nothing_but_time(tmp_path: Path, own_postgres: PostgresServer) -> None:
+def test_a_server_that_crashes_under_load_only_costs_time(tmp_path: Path, own_postgres: PostgresServer) -> None:
     """``pg_ctl stop -m immediate`` and start, three times: the same worker processes finish every run."""
     with chosen_seed() as seed:
         asyncio.run(_crashes(own_postgres, tmp_path, seed))
@@ -61,26 +61,24 @@ async def _outage(server: PostgresServer, folder: Path) -> None:
     url = server.schema_url()
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.total_of, RUNS)
-        with crew_on(url, folder, "--concurrency", "4") as crew:
-            member = crew.hire()
-            await _until_under_way(crew, app)
+        with workers_on(url, folder, "--concurrency", "4") as group:
+            member = group.start()
+            await _until_under_way(group, app)
             await asyncio.to_thread(server.stop, "immediate")
             waiting = asyncio.create_task(app.run("r-1").signal("nobody", "waits for this"))
-            await asyncio.sleep(OUTAGE_SECONDS)  # the outage itself: longer than leases and patience last
-            assert "does not answer" in member.words or "Connect call failed" in member.words
+            await asyncio.sleep(OUTAGE_SECONDS)  # the outage itself: longer than leases and timeouts
+            assert "does not answer" in member.output or "Connect call failed" in member.output
             await asyncio.to_thread(server.start)
             await until_completed(app, RUNS)
-            assert "the store answers again" in member.words
-            assert "Traceback" not in member.words
+            assert "the store answers again" in member.output
+            assert "Traceback" not in member.output
             await asyncio.wait([waiting])
-            crew.retire()
+            group.stop()
         await _check(app, folder / "steps.log")
 
 
-def test_a_long_outage_is_told_in_the_log_and_survived_without_help(
-    tmp_path: Path, own_postgres: PostgresServer
-) -> None:
-    """Twenty seconds without a server, leases of two: the worker says so, goes on by itself, and finishes all."""
+def test_a_long_outage_is_logged_and_survived_without_help(tmp_path: Path, own_postgres: PostgresServer) -> None:
+    """Twenty seconds without a server, with leases of two: the worker logs it, continues by itself, finishes all."""
     asyncio.run(_outage(own_postgres, tmp_path))
 
 
@@ -88,17 +86,17 @@ async def _promotion(primary: Replicated, standby: Standby, folder: Path, seed: 
     url = joint_url(primary.url(), primary, standby)
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.total_of, RUNS)
-        with crew_on(url, folder, "--concurrency", "4") as crew:
+        with workers_on(url, folder, "--concurrency", "4") as group:
             for _ in range(2):
-                crew.hire()
-            await _until_under_way(crew, app)
+                group.start()
+            await _until_under_way(group, app)
             await asyncio.sleep(random.Random(seed).uniform(0.05, 0.4))
             await asyncio.to_thread(primary.stop, "immediate")
             await asyncio.to_thread(standby.promote)
             await until_completed(app, RUNS)
-            assert all(member.alive for member in crew.members)
-            assert not any("IS BEHIND" in member.words for member in crew.members)
-            crew.retire()
+            assert all(member.alive for member in group.members)
+            assert not any("IS BEHIND" in member.output for member in group.members)
+            group.stop()
         await _check(app, folder / "steps.log")
 
 

@@ -1,4 +1,4 @@
-"""Queues are served where they are served, at once, and priorities are honoured."""
+"""Queued steps run on workers that serve their queue, without delay, and priorities are honoured."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _serving(url: str, queues: dict[str, int]) -> Holdfast:
 
 
 def test_a_queued_step_runs_only_where_its_queue_is_served(url: str) -> None:
-    """A worker without the queue leaves it alone, ``explain`` says so, and one with it does it."""
+    """A worker without the queue does not run it, ``explain`` reports it, and a worker with the queue runs it."""
 
     async def main() -> None:
         async with _serving(url, {}) as without:
@@ -52,11 +52,13 @@ async def _at_once(app: Holdfast) -> None:
     begun = time.monotonic()
     for number in range(5):
         assert await (await app.start(film, number)).result(10) == "engine.render"
-    assert time.monotonic() - begun < 2.5, "a queued step waited for a look at the store instead of a wake"
+    assert time.monotonic() - begun < 2.5, (
+        "a queued step waited for the next poll of the store instead of a notification"
+    )
 
 
 def test_a_queued_step_begins_at_once_where_its_own_worker_serves_the_queue(url: str) -> None:
-    """Within a process nothing polls: offering work wakes whoever serves the queue."""
+    """Within a process nothing polls: new work wakes the part that serves the queue."""
 
     async def main() -> None:
         async with _serving(url, {"video": 2}) as app:
@@ -66,7 +68,7 @@ def test_a_queued_step_begins_at_once_where_its_own_worker_serves_the_queue(url:
 
 
 def test_a_queued_step_begins_at_once_on_postgresql(postgres: PostgresServer) -> None:
-    """The same where the store announces changes to other processes only."""
+    """The same on a store that announces changes only to other processes."""
 
     async def main() -> None:
         async with _serving(postgres.schema_url(), {"video": 2}) as app:
@@ -80,8 +82,8 @@ async def holding() -> None:
     await hold()
 
 
-def test_higher_priorities_go_first_and_equals_in_their_order(url: str) -> None:
-    """With room for one run at a time the order of work is the order of priority, then of age."""
+def test_higher_priorities_go_first_and_equal_ones_in_their_order(url: str) -> None:
+    """With capacity for one run at a time, runs are ordered by priority, then by age."""
 
     async def main() -> None:
         options = WorkerOptions(capacity=1)

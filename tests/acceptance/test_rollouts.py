@@ -1,4 +1,4 @@
-"""A new version is rolled out while runs are under way: old and new code in processes of their own, on one store."""
+"""A new version is rolled out while runs are under way: old and new code in separate processes, on one store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Holdfast, RunHandle
 from holdfast.store import protocol as p
-from tests.acceptance.processes import Crew, eventually, until, until_status
+from tests.acceptance.processes import WorkerGroup, eventually, until, until_status
 
 HEAD = """
 import asyncio
@@ -94,15 +94,15 @@ class Rollout:
         self.url = url
         self.notes = folder / "notes.txt"
         self.notes.touch()
-        self.old, self.new = (self._crew(folder, name, code) for name, code in (("old", OLD), ("new", NEW)))
+        self.old, self.new = (self._group(folder, name, code) for name, code in (("old", OLD), ("new", NEW)))
 
-    def _crew(self, folder: Path, name: str, code: str) -> Crew:
+    def _group(self, folder: Path, name: str, code: str) -> WorkerGroup:
         place = folder / name
         place.mkdir()
         (place / "rollout_app.py").write_text(code, encoding="utf-8")
-        return Crew(place / "rollout_app.py", self.url, place, NOTES=str(self.notes), VERSION=name)
+        return WorkerGroup(place / "rollout_app.py", self.url, place, NOTES=str(self.notes), VERSION=name)
 
-    def words(self) -> list[str]:
+    def lines(self) -> list[str]:
         return self.notes.read_text(encoding="utf-8").split()
 
     def release(self) -> None:
@@ -117,30 +117,30 @@ def rollout(request: pytest.FixtureRequest, tmp_path: Path, url: str) -> Rollout
 
 
 async def left_to_old_code(rollout: Rollout, client: Holdfast) -> tuple[RunHandle[Any], Any]:
-    """A run that new code began and left waiting, and a worker of old code, alone with it."""
-    first = rollout.new.hire()
+    """A run that new code began and that waits, and a worker with old code, which is the only one."""
+    first = rollout.new.start()
     run = await client.start("rollout.order", id="run")
     await until_status(run, "waiting")
     rollout.new.kill(first)
-    old = rollout.old.hire()
+    old = rollout.old.start()
     until(lambda: old.ready, "the old worker")
     return run, old
 
 
 def test_an_old_worker_hands_over_what_the_new_code_has_recorded(rollout: Rollout) -> None:
-    """The marker of ``patched()`` is unknown to the old code: the old worker says so, and the new one goes on."""
+    """The old code lacks the ``patched()`` marker: the old worker hands the run back, and a new one continues it."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
             run, _ = await left_to_old_code(rollout, client)
-            second = rollout.new.hire()
+            second = rollout.new.start()
             until(lambda: second.ready, "the new worker")
             for number in range(5):
                 await client.start("rollout.order", id=f"other {number}")
             await run.signal("go")
             await until_status(run, "completed")
             assert (await run.verify()).good
-            assert rollout.words().count("new.last") == 1
+            assert rollout.lines().count("new.last") == 1
             others = [client.run(f"other {number}") for number in range(5)]
             for other in others:
                 await other.signal("go")
@@ -151,44 +151,44 @@ def test_an_old_worker_hands_over_what_the_new_code_has_recorded(rollout: Rollou
         asyncio.run(main())
 
 
-def test_a_new_worker_hands_over_what_its_code_has_changed(rollout: Rollout) -> None:
-    """The other order: an old worker's step is not in the new code. It is given back to the old worker that lives."""
+def test_an_old_worker_leaves_a_run_that_waits_for_a_new_step(rollout: Rollout) -> None:
+    """The old worker lacks the step that the run waits for: it leaves the run to the new worker."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
-            first = rollout.new.hire()
+            first = rollout.new.start()
             run = await client.start("rollout.step", id="run")
-            until(lambda: "new.slow" in rollout.words(), "the step to begin")
-            old, second = rollout.old.hire(), rollout.new.hire()
+            until(lambda: "new.slow" in rollout.lines(), "the step to begin")
+            old, second = rollout.old.start(), rollout.new.start()
             until(lambda: old.ready and second.ready, "the other workers")
             rollout.new.kill(first)
             rollout.release()
             await until_status(run, "completed")
-            assert set(rollout.words()) == {"new.slow"}, "the old code did nothing to it"
+            assert set(rollout.lines()) == {"new.slow"}, "the old code ran a step of it"
             assert (await run.verify()).good
 
     with rollout.old, rollout.new:
         asyncio.run(main())
 
 
-def test_a_run_is_handed_over_and_told_so(rollout: Rollout) -> None:
-    """Whoever does not fit says why in its log, and ``explain`` tells it for as long as nobody has taken the run."""
+def test_a_handover_is_logged_and_explained(rollout: Rollout) -> None:
+    """A worker whose code does not fit logs the reason. If no worker's code fits, the run is parked with the diff."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
-            first = rollout.new.hire()
+            first = rollout.new.start()
             run = await client.start("rollout.order", id="run")
             await until_status(run, "waiting")
             rollout.new.kill(first)
-            workers = [rollout.old.hire(), rollout.old.hire()]
+            workers = [rollout.old.start(), rollout.old.start()]
             until(lambda: all(worker.ready for worker in workers), "the old workers")
             await run.signal("go")
             await until_status(run, "paused")
-            said = "".join(worker.words for worker in workers)
-            assert "is handed to a worker whose code fits" in said
-            assert "nondeterminism" in str((await run.info()).pause)
-            assert "recorded" in str((await run.info()).pause), "the difference is shown"
-            rollout.new.hire()
+            logs = "".join(worker.output for worker in workers)
+            assert "is handed to a worker whose code fits" in logs
+            assert "nondeterminism" in str((await run.info()).pause_reason)
+            assert "recorded" in str((await run.info()).pause_reason), "the difference is shown"
+            rollout.new.start()
             for worker in workers:
                 rollout.old.kill(worker)
             await run.resume()
@@ -198,14 +198,14 @@ def test_a_run_is_handed_over_and_told_so(rollout: Rollout) -> None:
         asyncio.run(main())
 
 
-def test_a_run_whose_last_hope_dies_is_parked(rollout: Rollout) -> None:
-    """The worker that it was handed to dies before it tried: it is not left for ever to nobody."""
+def test_a_run_is_parked_when_the_last_worker_that_could_try_it_dies(rollout: Rollout) -> None:
+    """The worker that it was handed to dies before it tries: the run does not wait for it forever."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
             run, _ = await left_to_old_code(rollout, client)
             row = p.WorkerRow("silent", "host", 1, ("rollout.order",), (), time.time_ns() // 1000, 0)
-            await client.store.register(row, 3.0)  # it lives as far as anyone knows, and takes nothing
+            await client.store.register(row, 3.0)  # it seems to be alive, and takes nothing
             await run.signal("go")
 
             async def declined() -> bool:
@@ -213,14 +213,14 @@ def test_a_run_whose_last_hope_dies_is_parked(rollout: Rollout) -> None:
 
             await eventually(declined, "the run to be handed over")
             await until_status(run, "paused", 30)
-            assert "nondeterminism" in str((await run.info()).pause)
+            assert "nondeterminism" in str((await run.info()).pause_reason)
 
     with rollout.old, rollout.new:
         asyncio.run(main())
 
 
-def test_alone_a_worker_parks_at_once(rollout: Rollout) -> None:
-    """As ever: nobody else could try."""
+def test_a_single_worker_parks_at_once(rollout: Rollout) -> None:
+    """No other worker could try the run."""
 
     async def main() -> None:
         async with Holdfast(rollout.url, worker=False) as client:
@@ -232,7 +232,7 @@ def test_alone_a_worker_parks_at_once(rollout: Rollout) -> None:
             await eventually(is_alone, "the killed worker to be forgotten")
             await run.signal("go")
             await until_status(run, "paused")
-            assert "is handed to" not in old.words
+            assert "is handed to" not in old.output
 
     with rollout.old, rollout.new:
         asyncio.run(main())

@@ -1,4 +1,4 @@
-"""What befalls a database file: killed writers, a full disk, no permission, damage, locks, other programs."""
+"""Faults of a database file: killed writers, a full disk, no permission, damage, locks, other programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.acceptance.processes import (
     storm,
     until_completed,
 )
-from tests.acceptance.test_kills import crew_on
+from tests.acceptance.test_kills import workers_on
 
 
 @step
@@ -51,17 +51,17 @@ async def _kill_committers(url: str, folder: Path, seed: int) -> None:
     runs = 2000
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.total_of, runs)
-        with crew_on(url, folder) as crew:  # a thousand steps at once: it commits all the time
-            await storm(crew, 1, 8, seed, seconds=(0.0, 0.3))
+        with workers_on(url, folder) as group:  # a thousand concurrent steps: it commits all the time
+            await storm(group, 1, 8, seed, seconds=(0.0, 0.3))
             await until_completed(app, runs)
-            crew.retire()
+            group.stop()
         assert len(await results_of(app, await rows_of(app))) == runs
         await check_steps(app, folder / "steps.log")
         await check_store(app)
 
 
 def test_kills_in_the_middle_of_commits_leave_a_sound_database(tmp_path: Path) -> None:
-    """A transaction is there whole or not at all: the file is sound, every journal verifies, every run ends."""
+    """A transaction is written completely or not at all: the file is sound, every journal verifies, every run ends."""
     with chosen_seed() as seed:
         asyncio.run(_kill_committers(sqlite_url(tmp_path / "storm.db"), tmp_path, seed))
     connection = sqlite3.connect(tmp_path / "storm.db")
@@ -74,7 +74,7 @@ def test_kills_in_the_middle_of_commits_leave_a_sound_database(tmp_path: Path) -
 
 @contextmanager
 def small_filesystem() -> Iterator[Path | None]:
-    """A few megabytes of their own, or None where this user may not mount anything."""
+    """A file system of a few megabytes, or None if this user may not mount one."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-small-"))
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)], capture_output=True, check=False
@@ -87,10 +87,10 @@ def small_filesystem() -> Iterator[Path | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_full_disk_is_told_loses_nothing_and_is_left_behind_when_there_is_space_again(tmp_path: Path) -> None:
-    """The worker waits and says why, a caller gets StoreFull at once, and with space again everything finishes.
+def test_a_full_disk_is_reported_and_loses_nothing_and_work_continues_with_space(tmp_path: Path) -> None:
+    """The worker waits and logs why, a caller gets StoreFull at once, and with space again everything finishes.
 
-    Where nothing may be mounted the database is kept from growing by SQLite itself, with the same error.
+    Without a mounted file system, a limit in SQLite keeps the database from growing, with the same error.
     """
     with small_filesystem() as small:
         done = subprocess.run(
@@ -116,7 +116,7 @@ async def _open(path: Path) -> None:
 
 
 def _as_another_user(path: Path) -> None:
-    """Open it as somebody who may read the file and not write it; root may write everything."""
+    """Open it as a user who may read the file but not write it; root may write everything."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -127,14 +127,14 @@ def _as_another_user(path: Path) -> None:
             try:
                 asyncio.run(_open(path))
             except StoreReadOnly as error:
-                code = 0 if "mend the permissions" in str(error) else 2
+                code = 0 if "correct the permissions" in str(error) else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_database_that_cannot_be_written_to_says_whose_permissions_to_mend() -> None:
-    """StoreReadOnly, at once, from opening."""
+def test_a_database_that_cannot_be_written_to_asks_for_permissions() -> None:
+    """Opening it raises StoreReadOnly at once."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "holdfast.db"
@@ -147,8 +147,8 @@ def test_a_database_that_cannot_be_written_to_says_whose_permissions_to_mend() -
             folder.chmod(0o755)
 
 
-def test_a_damaged_database_is_refused_and_not_mended_in_secret(tmp_path: Path) -> None:
-    """A header that is none, and pages overwritten in the middle: StoreCorrupt, which says to restore a backup."""
+def test_a_damaged_database_is_refused_and_not_silently_repaired(tmp_path: Path) -> None:
+    """A wrong header, or overwritten pages: StoreCorrupt, which says to restore a backup."""
     path = tmp_path / "holdfast.db"
     asyncio.run(_open(path))
     whole = path.read_bytes()
@@ -161,7 +161,7 @@ def test_a_damaged_database_is_refused_and_not_mended_in_secret(tmp_path: Path) 
 
 
 def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    """StoreCorrupt, and the file is as it was, byte for byte."""
+    """StoreCorrupt, and the file is unchanged, byte for byte."""
     path = tmp_path / "theirs.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (x)")
@@ -184,8 +184,8 @@ def test_a_database_of_a_newer_holdfast_asks_for_an_upgrade(tmp_path: Path) -> N
         asyncio.run(_open(path))
 
 
-def test_a_stolen_journal_is_found_by_verify(tmp_path: Path) -> None:
-    """A journal that someone altered with other tools does not verify, and its run is parked instead of going on."""
+def test_an_altered_journal_is_found_by_verify(tmp_path: Path) -> None:
+    """A journal that was altered with other tools does not verify, and its run is parked instead of continued."""
 
     async def alter() -> None:
         async with Holdfast(sqlite_url(tmp_path / "holdfast.db"), worker=False) as app:
@@ -218,11 +218,11 @@ async def _lock_for_long(path: Path, log: pytest.LogCaptureFixture) -> None:
             await app.store.pause(app.run("x").key, "reason", 0)
         starting = asyncio.create_task(app.start(doubled, 3, id="patient"))
 
-        async def told() -> bool:
+        async def is_logged() -> bool:
             return "changes wait" in log.text and "locked by another process" in log.text
 
-        await eventually(told, "the engine to say why it waits")
-        assert not starting.done(), "a start waits for a lock that time mends"
+        await eventually(is_logged, "the engine to log why it waits")
+        assert not starting.done(), "a start must wait for a lock that will be released"
         other.execute("ROLLBACK")
         other.close()
         run = await starting
@@ -231,10 +231,10 @@ async def _lock_for_long(path: Path, log: pytest.LogCaptureFixture) -> None:
     assert "the store answers again" in log.text
 
 
-def test_a_lock_held_longer_than_patience_is_told_and_then_survived(
+def test_a_lock_held_longer_than_the_timeout_is_reported_and_then_survived(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One call fails with StoreUnavailable after its patience; the engine itself goes on trying and loses nothing."""
+    """One call fails with StoreUnavailable after a timeout; the engine keeps trying and loses nothing."""
     monkeypatch.setattr(store, "LOCK_PATIENCE_SECONDS", 1.0)
     asyncio.run(_lock_for_long(tmp_path / "holdfast.db", caplog))
 
@@ -248,14 +248,14 @@ def _delete(path: Path) -> None:
 
 
 def _replace(path: Path) -> None:
-    """By an older copy, as a careless restore does."""
+    """Put a copy in its place, as a careless restore does."""
     other = path.with_name("copy.db")
     shutil.copy(path, other)
     other.replace(path)
 
 
 def _delete_log(path: Path) -> None:
-    """What was committed since the last checkpoint is in it."""
+    """The log has the commits that were not copied into the file yet."""
     Path(f"{path}-wal").unlink()
 
 
@@ -264,7 +264,7 @@ def _delete_log(path: Path) -> None:
 def test_a_file_that_is_deleted_or_replaced_is_noticed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, harm: Callable[[Path], None], worker: bool
 ) -> None:
-    """No start is acknowledged into a file that nobody can find again, and the error says what to do."""
+    """No start is acknowledged in a file that nobody can find again, and the error says what to do."""
     path = tmp_path / "holdfast.db"
 
     async def main() -> None:
@@ -283,8 +283,8 @@ def test_a_file_that_is_deleted_or_replaced_is_noticed(
     assert "nothing is lost" not in caplog.text
 
 
-def test_a_reader_notices_too(tmp_path: Path) -> None:
-    """Who never writes is told by the watch, within a moment."""
+def test_a_reader_notices_it_too(tmp_path: Path) -> None:
+    """A client that never writes gets the error from a regular check of the file."""
     path = tmp_path / "holdfast.db"
 
     async def main() -> None:
@@ -304,8 +304,8 @@ def test_a_reader_notices_too(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_file_that_is_put_back_is_itself_again(tmp_path: Path) -> None:
-    """Moved away and back, it has lost nothing, and the engine goes on."""
+def test_a_file_that_is_put_back_can_be_used_again(tmp_path: Path) -> None:
+    """A file that was moved away and back has lost nothing, and the engine continues."""
     path, aside = tmp_path / "holdfast.db", tmp_path / "aside.db"
 
     async def main() -> None:

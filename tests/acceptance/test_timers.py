@@ -1,7 +1,7 @@
-"""Timers on the real clock: whoever sleeps is woken for every time that is nearer than the one it sleeps for.
+"""Timers on the real clock: a role that sleeps is woken for every timer that is due earlier than it would wake.
 
-Virtual time jumps to the next timer, whichever it is, and hides a role that sleeps for too long. So these tests wait
-for real, and read from the journal how late each timer was.
+Virtual time jumps to the next timer, and would hide a role that sleeps for too long. So these tests really wait, and
+read from the journal how late each timer was.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.errors import ApprovalExpired
-from holdfast.journal import events as e
+from holdfast.runs.journals import row_of
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Store
 from holdfast.testing.postgres import PostgresServer
@@ -38,17 +39,17 @@ from tests.acceptance.processes import eventually, until_status
 from tests.unit.worker.ground import asking, policy_of
 
 LATEST_SECONDS = 0.05
-"""The law: no timer is later on an idle engine."""
+"""The law: on an idle engine, no timer is later than this."""
 
 TRIES, ON_TIME = 3, 2
-"""Of so many tries so many must be on time: a role that sleeps has luck now and then, and a busy machine bad luck."""
+"""How many of the tries must be on time: a sleeping role may be lucky once, and a busy machine may be slow once."""
 
 Open = Callable[[], str | Store]
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Gives what an engine is made with; every engine of a test is on the same store."""
+    """Returns the URL or store for an engine; all engines of a test share one store."""
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path / 'timers.db'}"
     if request.param == "postgres":
@@ -61,43 +62,41 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
 
 async def lateness(run: RunHandle[Any]) -> list[float]:
     """By how many seconds each timer and each retry of the run came late."""
-    due: dict[object, int] = {}
+    due: dict[object, datetime] = {}
     late: list[float] = []
     async for entry in run.journal():
-        match entry.event:
-            case e.TimerScheduled(promise_id=promise, fire_at=at) | e.InvokeRetrying(promise_id=promise, retry_at=at):
-                due[promise] = at
-            case e.TimerFired(promise_id=promise) | e.InvokeStarted(promise_id=promise) if promise in due:
-                late.append((entry.timestamp - due.pop(promise)) / 1e6)
-            case _:
-                pass
+        promise = entry.fields.get("promise_id")
+        if entry.event in ("TimerScheduled", "InvokeRetrying"):
+            due[promise] = entry.fields.get("fire_at") or entry.fields["retry_at"]
+        elif entry.event in ("TimerFired", "InvokeStarted") and promise in due:
+            late.append((entry.time - due.pop(promise)).total_seconds())
     return late
 
 
 async def a_moment(app: Holdfast) -> float:
-    """What a run that waits for nothing takes just now: the machine may be busy, and that is no timer's fault."""
+    """The time that a run without waits takes now: on a busy machine this delay is not the timer's."""
     begun = time.monotonic()
     await (await app.start(nap, 0.0)).result(20)
     return time.monotonic() - begun
 
 
 async def punctual(app: Holdfast, once: Callable[[int], Any]) -> None:
-    """Most tries have no timer that was late, and none was early."""
-    seen: list[tuple[list[float], float]] = []
+    """In most tries no timer was late; in none was one early."""
+    measured: list[tuple[list[float], float]] = []
     on_time = 0
     for number in range(TRIES):
         late = await once(number)
         assert late, "there was no timer"
         assert min(late) >= 0, "a timer fired before its time"
         allowed = LATEST_SECONDS + await a_moment(app)
-        seen.append((late, allowed))
+        measured.append((late, allowed))
         on_time += max(late) < allowed
         if on_time == ON_TIME:
             return
-    raise AssertionError(f"timers were late by more than was allowed: {seen}")
+    raise AssertionError(f"timers were later than allowed: {measured}")
 
 
-# -- what is waited for --------------------------------------------------------------------------------------------
+# -- workflows that wait -------------------------------------------------------------------------------------------
 
 
 @workflow(name="timers.nap")
@@ -141,8 +140,8 @@ async def impatient() -> str:
         return "nothing"
 
 
-@workflow(name="timers.told")
-async def told() -> None:
+@workflow(name="timers.signalled")
+async def signalled() -> None:
     await receive("word")
     await asyncio.sleep(1.3)
 
@@ -184,19 +183,19 @@ async def paying() -> str:
         return "expired"
 
 
-SERVED = (nap, retrying, queued_retrying, impatient, told, renewed, at_once, busy, paying)
+SERVED = (nap, retrying, queued_retrying, impatient, signalled, renewed, at_once, busy, paying)
 
 
 @asynccontextmanager
 async def engine(place: Open, *, policy: Policy | str | None = None, **options: Any) -> Any:
-    """An engine whose roles have nothing to do, and have looked and lain down."""
-    kept = WorkerOptions(retention_days=None, evidence=False, **options)
-    async with Holdfast(place(), workflows=SERVED, options=kept, policy=policy) as app:
-        await asyncio.sleep(0.1)  # the first looks are over
+    """An engine whose roles have nothing to do and sleep."""
+    worker = WorkerOptions(retention_days=None, evidence=False, **options)
+    async with Holdfast(place(), workflows=SERVED, options=worker, policy=policy) as app:
+        await asyncio.sleep(0.1)  # afterwards each role has looked for work once
         yield app
 
 
-# -- each way in which a nearer time comes into being --------------------------------------------------------------
+# -- each way in which an earlier timer can arise ------------------------------------------------------------------
 
 
 def _alone(place: Open, workflow: Any, *args: object) -> None:
@@ -215,17 +214,17 @@ def _alone(place: Open, workflow: Any, *args: object) -> None:
 
 @pytest.mark.parametrize("seconds", [0.3, 1.3, 2.2])
 def test_a_timer_of_a_new_run_fires_on_time(place: Open, seconds: float) -> None:
-    """The run is handed back with its first turn, and nobody but its worker knows of its time."""
+    """The run is released with its first turn, and only its worker knows of the timer."""
     _alone(place, nap, seconds)
 
 
 def test_a_retry_begins_on_time(place: Open) -> None:
-    """The step fails while its run is held, and the run is handed back until the retry is due."""
+    """The step fails while its run is held, and the run is released until the retry is due."""
     _alone(place, retrying)
 
 
 def test_a_queued_retry_begins_on_time(place: Open) -> None:
-    """The queue keeps the time of the next attempt, and whoever serves the queue is told of it."""
+    """The queue keeps the time of the next attempt, and the part that serves the queue is notified."""
     _alone(place, queued_retrying)
 
 
@@ -234,8 +233,8 @@ def test_a_timeout_around_a_wait_fires_on_time(place: Open) -> None:
     _alone(place, impatient)
 
 
-def test_a_nearer_timer_goes_before_one_that_is_slept_for(place: Open) -> None:
-    """The claimer sleeps for the first run's timer; the second run's is nearer."""
+def test_an_earlier_timer_fires_while_the_claimer_sleeps_for_a_later_one(place: Open) -> None:
+    """The claimer sleeps for the first run's timer; the second run's timer is earlier."""
 
     async def main() -> None:
         async with engine(place) as app:
@@ -253,13 +252,13 @@ def test_a_nearer_timer_goes_before_one_that_is_slept_for(place: Open) -> None:
 
 
 def test_a_timer_that_follows_a_signal_fires_on_time(place: Open) -> None:
-    """The run was claimed for its message, and is handed back with a time that it did not have."""
+    """The run was claimed because of its message, and is released with a new timer."""
 
     async def main() -> None:
         async with engine(place) as app:
 
             async def once(number: int) -> list[float]:
-                run = await app.start(told, id=f"run {number}")
+                run = await app.start(signalled, id=f"run {number}")
                 await until_status(run, "waiting")
                 await run.signal("word", "go")
                 await run.result(20)
@@ -271,28 +270,28 @@ def test_a_timer_that_follows_a_signal_fires_on_time(place: Open) -> None:
 
 
 def test_a_timer_of_the_next_generation_fires_on_time_and_its_detached_run_begins_at_once(place: Open) -> None:
-    """The turn that ends a generation tells others of what it started, like any other turn."""
+    """The turn that ends a generation announces the runs that it started, like any other turn."""
 
     async def main() -> None:
         async with engine(place) as app:
             begun = time.monotonic()
             run = await app.start(renewed, True, id="renewed")
             await eventually(lambda: _ended(app, "detached"), "the detached run", 10)
-            assert time.monotonic() - begun < 1.0, "the detached run waited for a look at the store"
+            assert time.monotonic() - begun < 1.0, "the detached run waited for the next poll of the store"
             await run.result(20)
             assert max(await lateness(run)) < LATEST_SECONDS + await a_moment(app)
             begun = time.monotonic()
             await (await app.start(at_once, True)).result(10)
-            assert time.monotonic() - begun < 1.0, "a run that goes on as another at once waited for a look"
+            assert time.monotonic() - begun < 1.0, "a run that continues as new at once waited for the next poll"
 
     async def _ended(app: Holdfast, id: str) -> bool:
-        return [row.status async for row in app.list() if row.key.run == id] == ["completed"]
+        return [run.status async for run in app.list() if run.id == id] == ["completed"]
 
     asyncio.run(main())
 
 
 def test_a_task_expires_on_time(place: Open) -> None:
-    """The run sleeps until its task is answered or too old."""
+    """The run sleeps until its task is answered or expires."""
 
     async def main() -> None:
         async with engine(place, policy=asking(expires_in="2s")) as app:
@@ -304,7 +303,7 @@ def test_a_task_expires_on_time(place: Open) -> None:
                 ended = (await run.info()).ended_at
                 assert ended is not None
                 assert task.expires_at is not None
-                return [(ended - task.expires_at) / 1e6]
+                return [(ended - task.expires_at).total_seconds()]
 
             await punctual(app, once)
 
@@ -312,7 +311,7 @@ def test_a_task_expires_on_time(place: Open) -> None:
 
 
 def test_a_paused_run_that_is_resumed_keeps_its_time(place: Open) -> None:
-    """It is claimed, finds that it must still wait, and is handed back."""
+    """It is claimed, must still wait, and is released."""
 
     async def main() -> None:
         async with engine(place) as app:
@@ -332,8 +331,8 @@ def test_a_paused_run_that_is_resumed_keeps_its_time(place: Open) -> None:
 # -- other workers -------------------------------------------------------------------------------------------------
 
 
-def test_another_worker_fires_the_timer_of_one_that_has_no_room(place: Open) -> None:
-    """It was asleep when the run was handed back by a worker that is full by now."""
+def test_another_worker_fires_the_timer_of_one_that_is_full(place: Open) -> None:
+    """It slept when the run was released by a worker that is full now."""
 
     async def main() -> None:
         async with engine(place, capacity=1) as full, engine(place) as app:
@@ -352,7 +351,7 @@ def test_another_worker_fires_the_timer_of_one_that_has_no_room(place: Open) -> 
 
 
 def test_another_worker_fires_the_timer_of_one_that_has_stopped(place: Open) -> None:
-    """What the stopped one knew, the store knows."""
+    """The timers of the stopped worker are in the store."""
 
     async def main() -> None:
         async with engine(place) as app:
@@ -373,7 +372,7 @@ def test_another_worker_fires_the_timer_of_one_that_has_stopped(place: Open) -> 
 
 
 class Shifted:
-    """The machine's clock, some seconds off."""
+    """The machine's clock, moved by some seconds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -393,20 +392,20 @@ def test_a_rate_lets_the_next_run_begin_on_time(place: Open) -> None:
         async with Holdfast(place(), workflows=SERVED, options=options, policy=capped, clock=clock) as app:
             first = await app.start(nap, 0.0, id="first")
             await first.result(20)
-            begun = (await first.info()).begun_at
+            begun = (await row_of(app.store, first.key)).begun_at
             clock.seconds = 0.0
             second = await app.start(nap, 0.0, id="second")
             await second.result(20)
-            row = await second.info()
+            row = await row_of(app.store, second.key)
             assert begun is not None
             assert row.begun_at is not None
-            assert 0 <= row.begun_at - begun - 60e6 < 0.5e6, "it was not begun when its minute was over"
+            assert 0 <= row.begun_at - begun - 60e6 < 0.5e6, "it did not begin when the minute was over"
 
     asyncio.run(main())
 
 
 def test_a_changed_policy_lets_runs_begin_at_once(place: Open, tmp_path: Path) -> None:
-    """Whoever waits for a place under the old caps does not wait for a look at the store under the new ones."""
+    """A run that waits because of the old caps begins without waiting for the next poll of the store."""
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\nrules: []\ncaps:\n  default:\n    max_concurrency: 1\n")
 
@@ -416,7 +415,7 @@ def test_a_changed_policy_lets_runs_begin_at_once(place: Open, tmp_path: Path) -
             await asyncio.sleep(0.2)
             second = await app.start(nap, 0.0, id="second")
             file.write_text("version: 1\nrules: []\ncaps:\n  default:\n    max_concurrency: 2\n")
-            await second.result(3.5)  # the file is looked at every two seconds
+            await second.result(3.5)  # the file is checked every two seconds
 
     asyncio.run(main())
 
@@ -425,14 +424,14 @@ def test_a_changed_policy_lets_runs_begin_at_once(place: Open, tmp_path: Path) -
 
 
 def test_a_timer_set_after_the_clock_was_put_right_takes_its_duration(place: Open) -> None:
-    """The worker's clock was an hour ahead when the run began; what the journal recorded then delays nothing now."""
+    """The worker's clock was an hour ahead when the run began; the recorded times do not delay a new timer."""
 
     async def main() -> None:
         clock = Shifted()
         clock.seconds = 3600.0
         options = WorkerOptions(retention_days=None, evidence=False)
         async with Holdfast(place(), workflows=SERVED, options=options, clock=clock) as app:
-            run = await app.start(told, id="run")
+            run = await app.start(signalled, id="run")
             await until_status(run, "waiting")
             clock.seconds = 0.0
             await run.signal("word", "go")

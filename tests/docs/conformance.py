@@ -1,4 +1,4 @@
-"""Reads ``docs/conformance.md``: which tests prove which requirement, and which of those did not pass.
+"""Reads ``docs/conformance.md``: which tests prove which requirement, and which of those tests did not pass.
 
 A proof is written `` `path::name` ``. ``tests/conformance::name`` stands for the test in the suite of every store.
 """
@@ -21,14 +21,14 @@ STORES: Final = {
     "test_sqlite.py": "TestSqliteStore",
 }
 OPEN: Final = "Not yet:"
-"""How the claim of a row begins, or goes on, where something of it is not built yet."""
+"""Marks, at the beginning of a row's claim or inside it, what is not built yet."""
 
 _ROW = re.compile(r"^\| ([A-Z]-\d+\w?) \| (.+?) \| (.*?) \|$", re.MULTILINE)
 _PROOF = re.compile(r"`(tests/[^`]+?::[^`]+)`")
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One requirement, what is claimed of it, and the tests that prove it, by their node ids."""
+    """One requirement, the claim about it, and the node ids of the tests that prove it."""
 
     id: str
     claim: str
@@ -52,19 +52,19 @@ def _nodes(proof: str) -> Iterable[str]:
 
 
 def plain(node: str) -> str:
-    """A node id without its parameters, and without the group that xdist writes behind it."""
+    """A node id without its parameters, and without the group that xdist appends."""
     return node.partition("[")[0].partition("@")[0]
 
 
 def unproved(table: Iterable[Row], outcomes: Mapping[str, set[str]]) -> list[str]:
-    """What a session left unproved: tests that did not run, were skipped, or failed. ``outcomes`` are by plain node."""
+    """The proofs that did not run, were skipped, or failed in a session. ``outcomes`` are by plain node id."""
     return [
-        f"{row.id}: {node} {_fate(outcomes.get(node, set()))}"
+        f"{row.id}: {node} {_summary(outcomes.get(node, set()))}"
         for row in table
         for node in row.proofs
         if outcomes.get(node) != {"passed"}
     ]
 
 
-def _fate(outcomes: set[str]) -> str:
+def _summary(outcomes: set[str]) -> str:
     return "did not run" if not outcomes else " and ".join(sorted(outcomes - {"passed"}) or ["passed"])

@@ -1,4 +1,4 @@
-"""An installation as a user has it: the built wheel in a virtual environment, and the checkout out of reach."""
+"""An installation like a user's: the built wheel in a virtual environment, without access to the checkout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def _lend_packages(home: Path) -> None:
-    """Give it what this session has installed, but not Holdfast: whatever it finds of that is the wheel's."""
+    """Link the installed packages of this session, except Holdfast, which must come from the wheel."""
     lent = home / "lent"
     lent.mkdir()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():

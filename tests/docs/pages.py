@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what is in them: blocks of code, shell commands, links, headings."""
+"""The pages of the documentation and their parts: blocks of code, shell commands, links, headings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK = re.compile(
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A fenced block; ``why_not`` says why it is not run, if it is not; ``before`` is the paragraph above it."""
+    """A fenced block. ``why_not`` is the reason why it is not run; None if it is. ``before`` is the paragraph above."""
 
     line: int
     kind: str
@@ -31,13 +31,13 @@ def all_blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
         Block(
-            text[: found.start("text")].count("\n") + 1,
-            found["kind"],
-            found["text"],
-            found["why"],
-            text[: found.start()].rstrip().rpartition("\n\n")[2],
+            text[: block.start("text")].count("\n") + 1,
+            block["kind"],
+            block["text"],
+            block["why"],
+            text[: block.start()].rstrip().rpartition("\n\n")[2],
         )
-        for found in _BLOCK.finditer(text)
+        for block in _BLOCK.finditer(text)
     ]
 
 
@@ -47,7 +47,7 @@ def blocks(page: Path, kind: str) -> list[Block]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """Every ``holdfast …`` command line in the page's blocks. What ``xargs`` adds is there too."""
+    """Every ``holdfast …`` command line in the page's blocks, with the argument that ``xargs`` adds."""
     for block in blocks(page, "console"):
         for line in block.text.splitlines():
             parts = line.removeprefix("$ ").split(" | ") if line.startswith("$ ") else []
@@ -58,13 +58,13 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def mentions(page: Path) -> Iterator[str]:
-    """The commands that the page's prose speaks of: ``holdfast NAME …``."""
+    """The commands in the page's prose: ``holdfast NAME …``."""
     prose = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     yield from re.findall(r"`holdfast ([a-z]\w*)", prose)
 
 
 def links(page: Path) -> list[str]:
-    """Where the page's links lead, those to other sites left out."""
+    """The targets of the page's links, without those to other sites."""
     prose = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     return [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in link]
 

@@ -1,7 +1,7 @@
-"""A reader who follows a page: saves its files under the names that the text gives, types its commands, compares.
+"""A reader who follows a page: saves its files under the names in the text, types its commands, compares the output.
 
-A page's commands share one shell, as in one terminal. ``holdfast worker`` serves until Ctrl-C, so it is typed in a
-terminal of its own, and the next worker takes its place.
+A page's commands share one shell, as in one terminal. ``holdfast worker`` and ``holdfast serve`` run until
+Ctrl-C, so they are typed in a second terminal, and stopped before the next one starts.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,50 +23,54 @@ from tests.docs.pages import Block, all_blocks
 
 SECONDS = 30.0
 MARK = "<<the command ended with"
+PORT = "8420"
+"""The port on the pages."""
 
 _VARYING = (
     (r"\bworker [\w.-]+-\d+-[0-9a-f]{8}\b", "worker W"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "TIME"),
-    (r"\b(\d+m \d+s|\d+(\.\d+)? (ms|s|seconds|minutes))(?!\w)", "SPAN"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"\bis published, [0-9a-f]{12}\b", "is published, HASH"),
+    (r"\b(\d+d \d+h|\d+m \d+s|\d+(\.\d+)? (ms|s|seconds|minutes))(?!\w)", "SPAN"),
     (r"\b(sha256[: ])?[0-9a-f]{64}\b", "HASH"),
     (r"\bkey [0-9a-f]{32}\b", "key K"),
     (r"\b\d+ bytes\b", "N bytes"),
     (r"[ \t]+", " "),
 )
-_ID = re.compile(r"\b(?:a-[0-9a-f]{12}|r-[0-9a-f]{12}-\d+-[0-9a-f]{8})\b")
-_LOOKS = re.compile(r"holdfast (explain|list|receipts|show|tasks)\b")
+_ID = re.compile(r"\b(?:[af]-[0-9a-f]{12}|r-[0-9a-f]{12}-\d+-[0-9a-f]{8})\b")
+_LOOKS = re.compile(r"holdfast (explain|list|receipts|show|tasks|schedules (list|show))\b")
 _FILE = re.compile(r"`([\w./-]+\.(?:py|yaml))`")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """A command line, and what the page shows below it."""
+    """A command line, and the output that the page shows below it."""
 
     line: str
-    shown: str
+    output: str
 
     @property
     def is_refused(self) -> bool:
-        return self.shown.startswith("error: ")
+        return self.output.startswith("error: ")
 
 
 def commands_of(block: Block) -> Iterator[Command]:
     """The commands of a console block, each with its output."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        line, _, shown = part.partition("\n")
-        yield Command(line, shown)
+        line, _, output = part.partition("\n")
+        yield Command(line, output)
 
 
 def file_of(block: Block) -> str:
-    """The file that the text before a block tells the reader to save it as."""
-    named = _FILE.findall(block.before)
-    assert named, f"line {block.line}: the text does not say which file this is"
-    return str(named[-1])
+    """The name under which a reader saves the block: the last file name in the text before it."""
+    names = _FILE.findall(block.before)
+    assert names, f"line {block.line}: the text does not say which file this is"
+    return str(names[-1])
 
 
 def shape(text: str) -> str:
-    """A text without what differs from one run to the next: times, ids, hashes, and the blanks that align them."""
-    for pattern, stead in ((_ID.pattern, "ID"), *_VARYING):
-        text = re.sub(pattern, stead, text)
+    """A text without the parts that differ in every run: times, ids, hashes, and the blanks that align them."""
+    for pattern, placeholder in ((_ID.pattern, "ID"), *_VARYING):
+        text = re.sub(pattern, placeholder, text)
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
@@ -77,7 +82,8 @@ class Reader:
         self._environment = environment
         self._shell = self._open("bash", "--norc", "--noprofile")
         self._worker: subprocess.Popen[str] | None = None
-        self._learnt: dict[str, str] = {}
+        self._ids: dict[str, str] = {}  # the real id for each id on the page
+        self._port = _free_port()
 
     def _open(self, *command: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -93,9 +99,9 @@ class Reader:
         )
 
     def follow(self, page: Path, failing: tuple[str, ...] = ()) -> int:
-        """Do what the page says, from top to bottom. ``failing`` commands end badly the first time."""
+        """Follow the page from top to bottom; the number of commands. ``failing`` ones fail the first time."""
         done = 0
-        left = list(failing)
+        expected_failures = list(failing)
         for block in all_blocks(page):
             if block.why_not is not None or block.kind == "text":
                 continue
@@ -103,57 +109,58 @@ class Reader:
                 (self._folder / file_of(block)).write_text(block.text, encoding="utf-8")
                 continue
             for command in commands_of(block):
-                fails = command.line in left
+                fails = command.line in expected_failures
                 if fails:
-                    left.remove(command.line)
+                    expected_failures.remove(command.line)
                 self._do(command, f"{page.name}:{block.line}: {command.line}", fails or command.is_refused)
                 done += 1
         return done
 
     def _do(self, command: Command, where: str, fails: bool) -> None:
-        if re.match(r"holdfast worker\b", command.line):
+        if re.match(r"holdfast (worker|serve)\b", command.line):
             self._serve(command, where)
             return
         deadline = time.monotonic() + SECONDS
         while True:
-            code, said = self._type(command.line)
-            assert "Traceback" not in said, f"{where}\n{said}"
-            fits = (code != 0) == fails and (not command.shown or shape(said) == shape(command.shown))
+            code, output = self._type(command.line)
+            assert "Traceback" not in output, f"{where}\n{output}"
+            fits = (code != 0) == fails and (not command.output or shape(output) == shape(command.output))
             if fits or not _LOOKS.match(command.line) or time.monotonic() > deadline:
-                break  # what a worker does is seen a moment later
-        assert (code != 0) == fails, f"{where}: exit code {code}\n{said}"
-        if command.shown:
-            assert shape(said) == shape(command.shown), f"{where}\n{said}"
-            self._learn(command.shown, said)
+                break  # else look again: the worker may need a moment
+        assert (code != 0) == fails, f"{where}: exit code {code}\n{output}"
+        if command.output:
+            assert shape(output) == shape(command.output), f"{where}\n{output}"
+            self._remember_ids(command.output, output)
 
-    def _learn(self, shown: str, said: str) -> None:
-        """A reader types the ids that they see, not those of the page."""
-        self._learnt.update(zip(_ID.findall(shown), _ID.findall(said), strict=True))
+    def _remember_ids(self, on_page: str, real: str) -> None:
+        """A reader types the ids in the real output, not those of the page."""
+        self._ids.update(zip(_ID.findall(on_page), _ID.findall(real), strict=True))
 
     def _type(self, line: str) -> tuple[int, str]:
-        typed = _ID.sub(lambda found: self._learnt.get(found[0], found[0]), line)
+        typed = _ID.sub(lambda match: self._ids.get(match[0], match[0]), line).replace(PORT, self._port)
         assert self._shell.stdin is not None
         assert self._shell.stdout is not None
         self._shell.stdin.write(f'{typed}\nprintf "\\n%s %s>>\\n" "{MARK}" $?\n')
         self._shell.stdin.flush()
-        said = ""
-        for heard in self._shell.stdout:
-            if heard.startswith(MARK):
-                return int(heard.removeprefix(MARK).rstrip(">\n")), said
-            said += heard
-        raise AssertionError(f"the shell ended with {line!r}\n{said}")
+        output = ""
+        for printed in self._shell.stdout:
+            if printed.startswith(MARK):
+                return int(printed.removeprefix(MARK).rstrip(">\n")), output
+            output += printed
+        raise AssertionError(f"the shell ended with {line!r}\n{output}")
 
     def _serve(self, command: Command, where: str) -> None:
         self._stop_serving()
-        self._worker = self._open("bash", "-c", f"exec {command.line}")
-        said = _next_line(self._worker.stdout)
-        assert shape(said) == shape(command.shown), f"{where}\n{said}"
+        port = f" --port {self._port}" if command.line.startswith("holdfast serve") else ""
+        self._worker = self._open("bash", "-c", f"exec {command.line}{port}")
+        first_line = _next_line(self._worker.stdout).replace(self._port, PORT)
+        assert shape(first_line) == shape(command.output), f"{where}\n{first_line}"
 
     def _stop_serving(self) -> None:
         if self._worker is not None:
             self._worker.send_signal(signal.SIGINT)
-            said, _ = self._worker.communicate(timeout=SECONDS)
-            assert self._worker.returncode == 0, said
+            output, _ = self._worker.communicate(timeout=SECONDS)
+            assert self._worker.returncode == 0, output
             self._worker = None
 
     def __enter__(self) -> Reader:
@@ -171,13 +178,19 @@ class Reader:
         self._shell.communicate("exit\n", timeout=SECONDS)
 
 
+def _free_port() -> str:
+    """A port for the server: other readers may follow the same page at the same time."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return str(found.getsockname()[1])
+
+
 def _next_line(stream: IO[str] | None) -> str:
     assert stream is not None
     return stream.readline()
 
 
 def quiet_environment(binaries: Path) -> dict[str, str]:
-    """Nothing of the checkout, and nothing of this session's settings."""
+    """An environment without the checkout and without this session's settings."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTHON", "VIRTUAL"))
     }

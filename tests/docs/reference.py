@@ -1,6 +1,6 @@
-"""Writes ``docs/reference.md`` from the code: ``python -m tests.docs.reference``. A test holds the page to it.
+"""Writes ``docs/reference.md`` from the code: ``python -m tests.docs.reference``. A test compares the page with it.
 
-What a name does is said once, in its docstring; the page only puts signatures and docstrings in an order for readers.
+The docstrings explain the public names; this module only orders signatures and docstrings for readers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import Any
 
 import holdfast
 from holdfast import errors, testing
-from holdfast.audit.check.claims import Claim, Verdict
-from holdfast.client.audit import Audit, AuditKey
-from holdfast.client.evidence import Evidence
-from holdfast.client.receipts import Receipts
-from holdfast.client.sync import SyncRunHandle
-from holdfast.client.tasks import Tasks
+from holdfast.audit.check.claims import Claim
+from holdfast.client.definitions.app_definitions import AppDefinitions
+from holdfast.client.governance.audit import Audit
+from holdfast.client.governance.receipts import Receipts
+from holdfast.client.governance.tasks import Tasks
+from holdfast.client.parts import Parts
+from holdfast.client.people.tenants import Tenants, Workspaces
+from holdfast.client.people.tokens import Tokens
+from holdfast.client.people.users import Users
+from holdfast.client.templates.app_templates import AppTemplates
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
-from holdfast.store.protocol import AuditEntry, Run, TaskAnswer, TaskRow
+from holdfast.programs.function.named_workflows import NamedWorkflow
 from holdfast.worker.steps.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -34,6 +38,7 @@ SECTIONS: dict[str, list[str]] = {
         "ask",
         "send",
         "spawn",
+        "child",
         "join_set",
         "now",
         "random",
@@ -44,22 +49,66 @@ SECTIONS: dict[str, list[str]] = {
     ],
     "In a step": ["heartbeat", "step_info"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
-    "The engine": ["Holdfast", "RunHandle", "verify_evidence", "Trigger", "SyncHoldfast", "WorkerOptions"],
+    "The engine": [
+        "Holdfast",
+        "RunHandle",
+        "Attachment",
+        "verify_evidence",
+        "Trigger",
+        "Caller",
+        "TenantQuota",
+        "TemplateCaps",
+        "EventRoute",
+        "SyncHoldfast",
+        "SyncRunHandle",
+        "WorkerOptions",
+        "Wakeups",
+    ],
+    "Views": [
+        "RunInfo",
+        "RunProgress",
+        "WaitInfo",
+        "RunCount",
+        "InstanceInfo",
+        "EngineState",
+        "PlaceInfo",
+        "DefinitionInfo",
+        "JournalEntry",
+        "TaskInfo",
+        "AnswerInfo",
+        "ReceiptInfo",
+        "AuditInfo",
+        "AuditKey",
+        "TemplateInfo",
+        "TemplateInstance",
+        "InstanceStep",
+        "EmittedInfo",
+        "ExportedAction",
+        "TenantInfo",
+        "WorkspaceInfo",
+        "UserInfo",
+        "TokenInfo",
+        "MintedToken",
+        "RunCheck",
+        "Evidence",
+        "Verdict",
+        "Page",
+        "UnreadableValue",
+    ],
 }
-GIVEN: dict[str, tuple[type, ...]] = {
+RESULT_TYPES: dict[str, tuple[type, ...]] = {
+    "child": (NamedWorkflow,),
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (Tasks, TaskRow, TaskAnswer, Receipts, Audit, AuditEntry, AuditKey),
-    "RunHandle": (Run, Evidence),
-    "verify_evidence": (Verdict, Claim),
-    "SyncHoldfast": (SyncRunHandle,),
+    "Holdfast": (AppDefinitions, Tasks, Receipts, Audit, Tenants, Workspaces, Users, Tokens, AppTemplates),
+    "Verdict": (Claim,),
 }
-"""What a name gives that has no public name of its own: shown with it."""
+"""Types that users get from a public name but cannot import from ``holdfast``: shown below that name."""
 
 INTRODUCTION = """# Reference
 
-Everything that `import holdfast` offers, with its contract. This page is written from the code by
-`python -m tests.docs.reference`. The commands are on [a page of their own](cli.md).
+Every public name of `holdfast`, with its contract. `python -m tests.docs.reference` generates this page from the code.
+The commands are described in [The command line](cli.md).
 """
 
 
@@ -83,16 +132,17 @@ def _name(name: str) -> Iterator[str]:
     yield f"### {name}\n\n{_code(name, thing)}{_prose(thing)}\n"
     if isinstance(thing, type):
         yield from _members(thing)
-    for given in GIVEN.get(name, ()):
-        yield f"#### {given.__name__}\n\n{_prose(given)}\n"
-        yield from _members(given)
+    for kind in RESULT_TYPES.get(name, ()):
+        yield f"#### {kind.__name__}\n\n{_prose(kind)}\n"
+        yield from _members(kind)
 
 
 def _members(kind: type) -> Iterator[str]:
     if getattr(kind, "__struct_fields__", ()):
         yield _fields(kind)
-    for name, member in vars(kind).items():
-        if name.startswith("_") or name in _BETWEEN_THE_PARTS.get(kind, ()):
+    inherited = vars(Parts) if kind is holdfast.Holdfast else {}
+    for name, member in {**vars(kind), **inherited}.items():
+        if name.startswith("_") or name in _INTERNAL.get(kind, ()):
             continue
         if inspect.isfunction(member):
             call = _signature(member, name)
@@ -102,22 +152,25 @@ def _members(kind: type) -> Iterator[str]:
     yield ""
 
 
-_BETWEEN_THE_PARTS = {
+_INTERNAL = {
     holdfast.Holdfast: {
-        "token",
-        "read_result",
-        "hint",
-        "hint_if_queued",
-        "delivered",
         "changed",
-        "note",
+        "check_open",
+        "delivered",
+        "hint",
+        "program_of",
+        "token",
         "wake_sealer",
+        "whole_store",
+        "workflow_named",
     },
+    holdfast.RunHandle: {"key"},
+    AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},
     JoinSet: {"settled"},
 }
-"""What the parts of the engine say to each other: no promise to users."""
+"""Methods for other parts of the engine, not for users."""
 
 
 def _fields(kind: type) -> str:
@@ -139,7 +192,7 @@ def _code(name: str, thing: Any) -> str:
         if hasattr(thing, "__struct_fields__"):
             return ""
         thing_init: Callable[..., Any] = thing.__init__  # type: ignore[misc]
-        own = "__init__" in vars(thing) and name not in ("RunHandle", "Policy")
+        own = "__init__" in vars(thing) and name not in ("RunHandle", "SyncRunHandle", "Policy")
         return f"```text\n{_signature(thing_init, name, wide=False)}\n```\n\n" if own else ""
     return f"```text\n{_signature(thing, name, wide=False)}\n```\n\n"
 
@@ -147,7 +200,7 @@ def _code(name: str, thing: Any) -> str:
 def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) -> str:
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
-    shown: list[str] = []
+    parameters: list[str] = []
     starred = False
     for parameter in signature.parameters.values():
         if parameter.name == "self":
@@ -155,19 +208,19 @@ def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) ->
         if parameter.kind is parameter.VAR_POSITIONAL:
             starred = True
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
-            shown.append("*")
+            parameters.append("*")
             starred = True
-        shown.append(_parameter(parameter))
+        parameters.append(_parameter(parameter))
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            shown.append("/")
+            parameters.append("/")
     result = signature.return_annotation
-    given = "" if result is signature.empty or name in ("action", "step", "workflow") else f" -> {result}"
+    arrow = "" if result is signature.empty or name in ("action", "step", "workflow") else f" -> {result}"
     prefix = "await " if inspect.iscoroutinefunction(function) else ""
     if name[:1].isupper():
-        given = ""
-    line = f"{prefix}{name}({', '.join(shown)}){given}"
+        arrow = ""
+    line = f"{prefix}{name}({', '.join(parameters)}){arrow}"
     if not wide and len(line) > 100:
-        line = "\n    ".join([f"{prefix}{name}(", *(f"{part}," for part in shown)]) + f"\n){given}"
+        line = "\n    ".join([f"{prefix}{name}(", *(f"{part}," for part in parameters)]) + f"\n){arrow}"
     return re.sub(r"\b(p|e|uuids)\.", "", line)
 
 
@@ -178,8 +231,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
     kind = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
     default = ""
     if parameter.default is not parameter.empty:
-        shown = repr(parameter.default)
-        default = " = …" if " at 0x" in shown or shown.startswith(("<", "WorkerOptions", "typing")) else f" = {shown}"
+        text = repr(parameter.default)
+        default = " = …" if " at 0x" in text or text.startswith(("<", "WorkerOptions", "typing")) else f" = {text}"
     return f"{stars}{parameter.name}{kind}{default}"
 
 
@@ -192,13 +245,17 @@ def _indented(text: str) -> str:
 
 
 def classes() -> list[type[errors.HoldfastError]]:
-    """Every error class, in the order of the file."""
-    found = [thing for thing in vars(errors).values() if isinstance(thing, type)]
-    return [kind for kind in found if issubclass(kind, errors.HoldfastError)]
+    """Every error class, in the order of the drawn tree."""
+    below: list[str] = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert sorted(["HoldfastError", *below]) == errors.__all__, "the tree has every error, and each once"
+    return [getattr(errors, name) for name in ("HoldfastError", *below)]
 
 
 def _errors() -> Iterator[str]:
-    yield "## Errors\n\nAll are in `holdfast.errors`; those in bold are also at the top. The message says what to do.\n"
+    yield (
+        "## Errors\n\nAll are in `holdfast.errors`; those in bold can also be imported from `holdfast`. An error's "
+        "message says what to do.\n"
+    )
     yield "| class | is a | code | HTTP | meaning |\n|---|---|---|---|---|"
     for kind in classes():
         name = f"**`{kind.__name__}`**" if kind.__name__ in holdfast.__all__ else f"`{kind.__name__}`"
@@ -206,7 +263,7 @@ def _errors() -> Iterator[str]:
         meaning = _prose(kind).partition("\n\n")[0].replace("\n", " ")
         yield f"| {name} | {above} | `{kind.code}` | {kind.http_status} | {meaning} |"
     yield (
-        "\n`StepFailed.failure` and `RunFailed.failure` are what the journal keeps of an exception: a `Failure` with "
+        "\n`StepFailed.failure` and `RunFailed.failure` describe the recorded exception: a `Failure` with "
         f"{', '.join(f'`{field}`' for field in Failure.__struct_fields__)}.\n"
     )
 

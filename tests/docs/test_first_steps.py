@@ -1,4 +1,4 @@
-"""What a newcomer reads first is true to the letter: every file saved, every command typed, from an installed wheel."""
+"""README, quickstart and tutorial are exact: every file is saved, every command typed, with an installed wheel."""
 
 from __future__ import annotations
 
@@ -14,15 +14,22 @@ from tests.docs.pages import ROOT, all_blocks, blocks
 from tests.docs.reader import Reader, file_of
 
 README = ROOT / "README.md"
-FIRST_PAGES = (README, ROOT / "docs" / "quickstart.md")
+FIRST_PAGES = (
+    README,
+    ROOT / "docs" / "quickstart.md",
+    ROOT / "docs" / "definitions-tutorial.md",
+    ROOT / "docs" / "tenants-and-users.md",
+    ROOT / "docs" / "server.md",
+    ROOT / "docs" / "schedules.md",
+)
 CRASHES = {"README.md": ("python shop.py",)}
-"""The first program cuts its own power when it is run first."""
+"""The README's first program ends itself with an error when it is run for the first time."""
 
 pytestmark = [pytest.mark.xdist_group("first_steps"), pytest.mark.timeout(300)]
 
 
 def test_the_wheel_runs_and_not_the_checkout(installed: dict[str, str], tmp_path: Path) -> None:
-    """Else a file that the wheel lacks would be found beside the tests."""
+    """Otherwise a file that the wheel lacks would be found in the checkout."""
     script = "import holdfast, sys; assert holdfast.__file__.startswith(sys.prefix), holdfast.__file__"
     subprocess.run(["python", "-c", script], env=installed, cwd=tmp_path, check=True)
 
@@ -31,14 +38,14 @@ def test_the_wheel_runs_and_not_the_checkout(installed: dict[str, str], tmp_path
 def test_a_reader_who_follows_the_page_sees_what_it_shows(
     page: Path, installed: dict[str, str], tmp_path: Path
 ) -> None:
-    """In an empty folder, from top to bottom, each command as it stands; times and ids apart."""
+    """In an empty folder, from top to bottom, each command as it is printed; only times and ids may differ."""
     with Reader(tmp_path, installed) as reader:
         assert reader.follow(page, CRASHES.get(page.name, ())) > 5
 
 
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
 def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_path: Path) -> None:
-    """A reader does so. None of them crashes, or waits for ever, because it was run before."""
+    """No program crashes, or waits forever, because it was run before."""
     programs = []
     for block in all_blocks(page):
         if block.kind in ("python", "yaml"):
@@ -54,7 +61,7 @@ def test_a_program_can_be_run_again(page: Path, installed: dict[str, str], tmp_p
 def test_a_file_of_the_page_does_nothing_when_it_is_imported(
     page: Path, installed: dict[str, str], tmp_path: Path
 ) -> None:
-    """A worker imports it: what it does by itself stands behind a guard."""
+    """A worker imports the file: code that runs the program is behind an ``if __name__`` guard."""
     for block in all_blocks(page):
         if block.kind in ("python", "yaml"):
             (tmp_path / file_of(block)).write_text(block.text, encoding="utf-8")
@@ -68,7 +75,7 @@ def test_a_file_of_the_page_does_nothing_when_it_is_imported(
 
 
 def test_the_output_of_make_run_is_what_the_readme_shows() -> None:
-    """Numbers of processes, times and the header apart. The environment is the one that runs the tests, as it is."""
+    """Process ids and times may differ, and the README shows only extracts. It runs in the environment of the tests."""
     stamp = Path(sys.prefix) / ".holdfast-installed"
     environment = {**os.environ, "VIRTUAL_ENV": sys.prefix, "MAKEFLAGS": f"-o {stamp}", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
@@ -76,13 +83,12 @@ def test_the_output_of_make_run_is_what_the_readme_shows() -> None:
     )
     assert done.returncode == 0, done.stderr
     printed = set(map(_shape, done.stdout.splitlines()))
-    shown = [block.text for block in blocks(README, "text") if "kill -9" in block.text]
-    assert len(shown) == 1
-    assert [line for line in shown[0].splitlines() if _shape(line) not in printed] == []
+    (expected,) = [block.text for block in blocks(README, "text") if "kill -9" in block.text]
+    assert [line for line in expected.splitlines() if _shape(line) not in printed] == []
 
 
 def _shape(line: str) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ in every run."""
     line = re.sub(r"p-[0-9a-f]{6}", "p-…", line)
     line = re.sub(r"\d+(\.\d+)? m?s\b", "…", line)
     return re.sub(r"\s+", " ", re.sub(r"(process|-9) \d+", r"\1 …", line))

@@ -1,7 +1,8 @@
-"""The documentation is complete and holds together."""
+"""The documentation is complete, and its parts agree with each other."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 import holdfast
 from holdfast import testing
 from holdfast.errors import HoldfastError
-from holdfast.worker.worker import WorkerOptions
-from tests.docs import reference
+from holdfast.worker.options import WorkerOptions
+from tests.docs import definition_format, http_api, reference
 from tests.docs.pages import PAGES, ROOT, anchors, links
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -18,38 +19,48 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    """`python -m tests.docs.reference` writes it; a change of the code without it fails here."""
+    """`python -m tests.docs.reference` writes it; after a change of the code it must be written again."""
     assert reference.write() == REFERENCE
+
+
+def test_the_format_of_definitions_is_what_the_schema_says() -> None:
+    """`python -m tests.docs.definition_format` writes it; after a change of the schema it must be written again."""
+    assert definition_format.write() == definition_format.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_http_api_is_what_its_table_says() -> None:
+    """`python -m tests.docs.http_api` writes it; after a change of a route it must be written again."""
+    assert http_api.write() == http_api.PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [*holdfast.__all__, *testing.__all__])
 def test_every_public_name_is_in_the_reference(name: str) -> None:
-    """What is exported is documented: under a heading, or in the table of errors."""
+    """Each exported name is documented: under a heading, or in the table of errors."""
     assert f"\n### {name}\n" in REFERENCE or f"| **`{name}`** |" in REFERENCE
 
 
 @pytest.mark.parametrize("kind", reference.classes(), ids=lambda kind: kind.__name__)
 def test_every_error_is_in_the_reference_with_its_code(kind: type[HoldfastError]) -> None:
-    """An error without a line there cannot be looked up."""
+    """An error that is not in the table cannot be looked up."""
     assert any(f"`{kind.__name__}`" in line and f"| `{kind.code}` |" in line for line in REFERENCE.splitlines())
 
 
 def test_error_codes_are_unique() -> None:
-    """A code names one class."""
+    """A code stands for one class."""
     codes = [kind.code for kind in reference.classes()]
     assert len(codes) == len(set(codes))
 
 
 @pytest.mark.parametrize("field", WorkerOptions.__struct_fields__)
 def test_every_option_of_a_worker_is_in_the_reference_with_its_meaning(field: str) -> None:
-    """A setting that nobody explains is a trap."""
+    """A setting without an explanation cannot be used."""
     section = REFERENCE.partition("\n### WorkerOptions\n")[2].partition("\n## ")[0]
     (row,) = [line for line in section.splitlines() if line.startswith(f"| `{field}` |")]
     assert row.split(" | ")[-1].strip(" |") != ""
 
 
 def test_every_parked_reason_is_explained() -> None:
-    """The first words of each reason that the engine gives are in the operator's table."""
+    """The first words of each reason are in the table for operators."""
     for reason in (
         "nondeterminism:",
         "blocked_loop:",
@@ -62,16 +73,28 @@ def test_every_parked_reason_is_explained() -> None:
         assert f"`{reason}" in OPERATIONS
 
 
+def groups_of_names() -> list[list[str]]:
+    """The names of ``holdfast.__all__`` as its source groups them: a comment stands above each group."""
+    source = Path(holdfast.__file__).read_text(encoding="utf-8").partition("__all__ = [")[2].partition("\n]")[0]
+    above, *blocks = re.split(r"^    # .+$", source, flags=re.MULTILINE)
+    assert re.findall(r'"(\w+)"', above) == [], "each name belongs to a group"
+    groups = [re.findall(r'"(\w+)"', block) for block in blocks]
+    assert [name for group in groups for name in group] == holdfast.__all__
+    return groups
+
+
 def test_the_exports_are_sorted() -> None:
-    """Sorted as ruff sorts: constants, classes, functions; and without repetition."""
-    for names in (holdfast.__all__, testing.__all__):
-        assert names == sorted(set(names))
+    """Those of the package in groups, each of which is sorted; and without repetition."""
+    assert testing.__all__ == sorted(set(testing.__all__))
+    assert len(holdfast.__all__) == len(set(holdfast.__all__))
+    for group in groups_of_names():
+        assert group == sorted(group)
     assert all(hasattr(holdfast, name) for name in holdfast.__all__)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_resolve(page: Path) -> None:
-    """A link leads to a file that is there, and to a heading that is in it."""
+    """The file of a link exists, and has the heading that the link names."""
     for link in links(page):
         place, _, anchor = link.partition("#")
         target = page if not place else (page.parent / place).resolve()
@@ -81,12 +104,12 @@ def test_links_between_pages_resolve(page: Path) -> None:
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    """A page that nothing leads to is lost."""
-    seen: set[Path] = set()
+    """Nobody finds a page without a link to it."""
+    reached: set[Path] = set()
     waiting = [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
-        seen.add(page)
-        found = {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
-        waiting += [target for target in found if target.suffix == ".md" and target.exists() and target not in seen]
-    assert set(PAGES) <= seen
+        reached.add(page)
+        targets = {(page.parent / link.partition("#")[0]).resolve() for link in links(page)} - reached
+        waiting += [target for target in targets if target.suffix == ".md" and target.exists()]
+    assert set(PAGES) <= reached

@@ -1,4 +1,4 @@
-"""Recipes that need a caller from outside: the page's code is run, and then used as its readers would."""
+"""Recipes that need a caller: the page's code is run, and then used as a reader would use it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ print("served")
 
 
 def _program(*needed: str) -> str:
-    """The blocks that hold these words, after the page's first one."""
+    """The page's first block, and the blocks that contain one of these words."""
     first, *others = [block.text for block in blocks(PAGE, "python")]
     return "\n".join([first, *(text for text in others if any(word in text for word in needed))])
 
 
-def test_a_web_application_starts_a_run_once_for_a_key_and_tells_its_state(tmp_path: Path) -> None:
-    """Sent twice, started once; a key of another order, and an order that is not there, are told by their status."""
+def test_a_web_application_starts_a_run_once_for_a_key_and_gives_its_state(tmp_path: Path) -> None:
+    """A request that is sent twice starts one run. A key of another order is a 409, an unknown order a 404."""
     (tmp_path / "web.py").write_text(_program("FastAPI(") + REQUESTS, encoding="utf-8")
     done = subprocess.run([sys.executable, "web.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "served\n"), done.stderr
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
-    """By the fixture that they ask for, in virtual time."""
+    """With the fixture that they use, in virtual time."""
     (tmp_path / "test_page.py").write_text(_program("holdfast_app"), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:anyio"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)

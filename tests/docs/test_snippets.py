@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens."""
+"""The code and the commands in the documentation work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a file as a reader would, with every warning an error."""
+    """Run a file as a reader would, but with warnings as errors."""
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         [sys.executable, "-W", "error", str(script)],
@@ -36,7 +36,7 @@ def run(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.name)
 def test_the_python_of_a_page_runs_in_order(page: Path, tmp_path: Path) -> None:
-    """All blocks of a page are one program; an error names the line of the page. The first pages are read as files."""
+    """All blocks of a page are one program; an error names the line of the page. See also ``test_first_steps``."""
     lines: list[str] = []
     for block in blocks(page, "python"):
         lines += [""] * (block.line - 1 - len(lines)) + block.text.splitlines()
@@ -47,14 +47,14 @@ def test_the_python_of_a_page_runs_in_order(page: Path, tmp_path: Path) -> None:
 
 
 def test_few_blocks_are_not_run() -> None:
-    """A block that is not run may be wrong: there is one of commands, and its tests are named."""
-    passed_over = [(page.name, block.kind) for page in PAGES for block in all_blocks(page) if block.why_not]
-    assert passed_over == [("README.md", "console")]
+    """A block that is not run may be wrong. Only one is not run, and the page says which tests cover it."""
+    not_run = [(page.name, block.kind) for page in PAGES for block in all_blocks(page) if block.why_not]
+    assert not_run == [("README.md", "console")]
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
 def test_every_command_shown_can_be_parsed(page: Path) -> None:
-    """Commands, options and arguments that are shown exist."""
+    """Its name, options and arguments exist."""
     for line in commands(page):
         _, name, *arguments = shlex.split(line, comments=True)
         command = main.get_command(click.Context(main), name)
@@ -66,14 +66,14 @@ def test_every_command_shown_can_be_parsed(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_spoken_of_exists(page: Path) -> None:
-    """Prose names no command that is not there."""
+def test_every_command_in_the_prose_exists(page: Path) -> None:
+    """The text names no command that does not exist."""
     assert set(mentions(page)) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_runs(example: Path, tmp_path: Path) -> None:
-    """Each example is a program of its own that ends well."""
+    """Each example is a complete program that succeeds."""
     done = run(example, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout != ""

@@ -1,4 +1,4 @@
-"""The source stays small, explained and about itself."""
+"""The source is in small pieces, is explained, and names nothing outside the project."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ FILE_LINES = 400
 LONGEST_LINES = 600
 FUNCTION_LINES = 60
 
-LONG_FILES = {
-    "src/holdfast/errors.py": "every error, one after the other, below the tree of them",
-}
+LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 OUTSIDE = [re.escape(f"{place}/") for place in (ROOT, Path.home() / "holdfast") if len(place.parts) > 2]
-"""What belongs to the place where this is being worked on and not to the project."""
+"""Paths of the machine on which the project is developed."""
 
 THIS = Path(__file__).resolve()
 
@@ -40,23 +38,23 @@ def _functions(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _texts() -> Iterator[Path]:
-    """Every text of the project; in a git checkout, exactly what git knows or would add."""
+    """Every text file of the project; in a git checkout, the files that git knows or would add."""
     git = shutil.which("git") if (ROOT / ".git").exists() else None
     if git is not None:
         command = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+        files = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:
         folders = ("src", "tests", "docs", "examples", "bench")
         inside = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-        found = [path for path in inside if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
-    for path in found:
+        files = [path for path in inside if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
+    for path in files:
         if path.is_file() and path.suffix in {".py", ".md", ".sql", ".toml", ".sh", ".qnt", ""} and path != THIS:
             yield path
 
 
 def test_files_are_short() -> None:
-    """A file that grows does a second thing: find it. The few that may be long are named, with the reason."""
+    """A long file does two things: divide it. The few that may be long are named, with the reason."""
     lines = {_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
     limits = {name: LONGEST_LINES if name in LONG_FILES else FILE_LINES for name in lines}
     assert {name: count for name, count in lines.items() if count > limits[name]} == {}
@@ -75,13 +73,13 @@ def test_a_module_says_what_it_owns(path: Path) -> None:
 
 
 def test_nothing_is_left_for_later() -> None:
-    """What is to be done is done, or said in ARCHITECTURE.md; never a note in the code."""
+    """Open work is described in ARCHITECTURE.md, not in notes in the code."""
     marks = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
     assert [_name(path) for path in SOURCES if marks.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_the_project_speaks_of_itself_alone() -> None:
-    """No path of the place where it is checked out."""
+def test_no_file_names_a_path_of_this_machine() -> None:
+    """No path of the folder in which the project is checked out."""
     pattern = re.compile("|".join(OUTSIDE) or "(?!)")
     assert [
         _name(path) for path in _texts() if pattern.search(path.read_text(encoding="utf-8", errors="replace"))
@@ -89,10 +87,10 @@ def test_the_project_speaks_of_itself_alone() -> None:
 
 
 def test_a_name_means_one_class() -> None:
-    """Whoever reads a class's name in a message or a signature knows which one it is."""
+    """A class's name in a message or a signature is unambiguous."""
     places: dict[str, list[str]] = {}
     for path in SOURCES:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(_name(path))
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

@@ -1,7 +1,7 @@
-"""A golden journal as a file: the bytes as a store keeps them, what they mean, and a listing for people.
+"""A golden journal as a file: the bytes as a store keeps them, their meaning, and a listing for people.
 
 The file is JSON. ``segments`` hold the raw events (base64) and their hashes, ``blobs`` what was too large for a journal
-(zlib, then base64).
+(zlib, then base64), ``code`` the definition that a run pins, by its digest (base64).
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.journal.status import Status
 from holdfast.kernel.execution import Execution
+from holdfast.kernel.program import Program
+from holdfast.programs.definition.compiler.compiler import load
+from holdfast.programs.definition.interpreter.program import DefinitionProgram
+from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.function.decorators import WORKFLOWS
 from holdfast.runs.segments import unseal
 from holdfast.store.protocol import Segment
+from tests.definitions import Tools
 
 FOLDER: Final = Path(__file__).parent / "golden"
 
@@ -56,6 +61,7 @@ class Golden(msgspec.Struct, frozen=True):
     listing: list[str]
     segments: list[GoldenSegment]
     blobs: dict[str, str]
+    code: dict[str, str] = {}
 
     def stored(self) -> list[Segment]:
         return [segment.segment() for segment in self.segments]
@@ -71,10 +77,15 @@ class Golden(msgspec.Struct, frozen=True):
         return PromiseId(bytes.fromhex(self.root))
 
     def rebuild(self) -> Execution:
-        """The run made from its journal, at the moment of its last event."""
+        """The run rebuilt from its journal, at the time of its last event."""
         entries = self.entries()
-        program = WORKFLOWS[self.workflow].program()
+        program = self._defined(entries[0]) if self.code else WORKFLOWS[self.workflow].program()
         return Execution.rebuild(self.id(), program, entries, entries[-1].timestamp, random.Random(0))
+
+    def _defined(self, first: e.Entry) -> Program:
+        assert isinstance(first.event, e.ExecutionStarted)
+        digest = first.event.component_digest
+        return DefinitionProgram(Routine(load(base64.b64decode(self.code[digest])), digest, Tools()))
 
 
 def listing(entries: list[e.Entry]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Write golden journals that are not there yet: ``python -m tests.journals.record``. What is there is never touched.
+"""Write golden journals that do not exist yet: ``python -m tests.journals.record``. Existing ones are never changed.
 
 Each scenario is played by a real engine on virtual time; all journals that it leaves behind are written, one file each.
 The scenario's own run gives the file its name; further generations, children and other runs are named after it.
@@ -31,6 +31,7 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.heart import LoopPulse
+from tests.journals import definitions as d
 from tests.journals import programs as g
 from tests.journals.golden import FOLDER, Golden, GoldenSegment, listing, status_name
 
@@ -41,7 +42,7 @@ OPTIONS: Final = WorkerOptions(retention_days=None, lease_seconds=3600.0, eviden
 
 
 def scenario(play: Scenario) -> Scenario:
-    """A life to be recorded. Its docstring says what is golden about it."""
+    """A scenario to be recorded. Its docstring is the description in the golden file."""
     SCENARIOS[play.__name__] = play
     return play
 
@@ -59,7 +60,7 @@ def plain(workflow: Any, about: str, *args: Any, **kwargs: Any) -> None:
 
 
 async def over(handle: RunHandle[Any]) -> None:
-    """Wait for the end, whichever it is."""
+    """Wait for any end."""
     try:
         await handle.result()
     except (RunFailed, RunCancelled):
@@ -233,7 +234,7 @@ async def forked(app: Holdfast) -> RunHandle[Any]:
     await asyncio.sleep(1)
     await handle.signal("word", "bad")
     await over(handle)
-    delivered = [n.sequence async for n in handle.journal() if isinstance(n.event, e.SignalDelivered)]
+    delivered = [n.sequence async for n in handle.journal() if n.event == "SignalDelivered"]
     fork = await handle.fork(delivered[0], id="golden-fork")
     await asyncio.sleep(1)
     await fork.signal("word", "good")
@@ -241,8 +242,40 @@ async def forked(app: Holdfast) -> RunHandle[Any]:
     return handle
 
 
+async def _trip(app: Holdfast) -> RunHandle[Any]:
+    """A run of the definition, up to its last wait."""
+    app.definitions.add(d.TRIP)
+    handle = await app.start("golden.trip", {"city": "Rome"}, id="golden")
+    await asyncio.sleep(3700)
+    await handle.signal("papers", "stamped", key="Rome", by="ann")
+    async for task in app.tasks.list(run="golden"):
+        await app.tasks.complete(task.id, {"name": "Bo"}, by="bob")
+    await asyncio.sleep(100)
+    return handle
+
+
+@scenario
+async def defined(app: Holdfast) -> RunHandle[Any]:
+    """A definition: every kind of wait, then a failure, and all that was done is undone."""
+    handle = await _trip(app)
+    await handle.signal("go")
+    await over(handle)
+    return handle
+
+
+@scenario
+async def moved(app: Holdfast) -> RunHandle[Any]:
+    """A definition's run that moves to another version while it waits, and ends as that one says."""
+    handle = await _trip(app)
+    await app.definitions.migrate(app.definitions.add(d.MENDED), by="ann")
+    await asyncio.sleep(1)
+    await handle.signal("go")
+    await over(handle)
+    return handle
+
+
 class Keeper(MemoryStore):
-    """A store that remembers the root of every generation, as the journal's bytes do not say it."""
+    """A store that keeps the root of every generation, because the journal's bytes do not contain it."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         super().__init__(clock)
@@ -260,6 +293,9 @@ class Keeper(MemoryStore):
             for key, run in sorted(self._tables.runs.items())
             for generation, segments in sorted(self._tables.segments[key].items())
         ]
+
+    def code_of(self, run: p.Run) -> list[p.Code]:
+        return [code for code in self._tables.code.values() if code.digest == run.code_digest]
 
     def blobs_of(self, entries: list[e.Entry]) -> dict[bytes, bytes]:
         wanted = {digest for n in entries for digest in references(n.event)}
@@ -311,6 +347,7 @@ def _golden(about: str, store: Keeper, run: p.Run, generation: int, segments: li
         result=cbor2.loads(last.result.data) if completed and isinstance(last, e.ExecutionCompleted) else None,
         listing=lines,
         segments=[GoldenSegment.of(segment) for segment in segments],
+        code={code.digest.hex(): base64.b64encode(code.data).decode() for code in store.code_of(run)},
         blobs={digest.hex(): base64.b64encode(zlib.compress(data)).decode() for digest, data in blobs.items()},
     )
 

@@ -1,4 +1,4 @@
-"""A checkpoint of format 1, kept for ever: while the format has this name, these bytes are read and written.
+"""Kept checkpoints: while a format has its name, these bytes are read, and those of the last one written.
 
 ``python -m tests.journals.test_checkpoints`` writes the file. A new format gets a file and a name of its own.
 """
@@ -8,13 +8,16 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from holdfast.kernel.execution import Execution
 from holdfast.runs.checkpoints import FORMAT, seal_checkpoint, unseal_checkpoint
 from holdfast.store import protocol as p
 from tests.runs import Run, cancel, signal
 from tests.strands import Script, strands
 
-GOLDEN = Path(__file__).parent / "checkpoints" / "format-1.cbor"
+FOLDER = Path(__file__).parent / "checkpoints"
+EARLIER, GOLDEN = FOLDER / "format-1.cbor", FOLDER / "format-2.cbor"
 HEAD = b"h" * 32
 SCRIPT = Script(
     [
@@ -28,7 +31,7 @@ SCRIPT = Script(
 
 
 def recorded() -> tuple[Run, bytes]:
-    """A run with something of everything open, and its checkpoint."""
+    """A run with one open promise of every kind, and its checkpoint."""
     run = Run(strands, SCRIPT)
     run.advance()
     run.advance(run.ok(0, "a"), run.ok(3, "c"), run.failed(5), signal("right", 1), signal("other", "unheard"), after=1)
@@ -39,15 +42,16 @@ def recorded() -> tuple[Run, bytes]:
 
 
 def test_the_bytes_of_a_checkpoint_are_as_they_were() -> None:
-    """What changes them needs a new format."""
-    assert FORMAT == "holdfast checkpoint/1"
+    """A change of these bytes needs a new format."""
+    assert FORMAT == "holdfast checkpoint/2"
     assert recorded()[1] == GOLDEN.read_bytes()
 
 
-def test_a_run_goes_on_from_the_checkpoint_of_an_earlier_holdfast() -> None:
-    """It is where the run was: it is cancelled, undoes what it did, and ends."""
+@pytest.mark.parametrize("kept", [EARLIER, GOLDEN], ids=lambda path: path.stem)
+def test_a_run_goes_on_from_the_checkpoint_of_an_earlier_holdfast(kept: Path) -> None:
+    """The run continues from that state: it is cancelled, undoes its acts, and ends."""
     run, _ = recorded()
-    row = p.CheckpointRow(len(run.journal), HEAD, GOLDEN.read_bytes())
+    row = p.CheckpointRow(len(run.journal), HEAD, kept.read_bytes())
     checkpoint = unseal_checkpoint(row, run.id, "golden")
     restored = Execution.restore(run.id, strands.program(), checkpoint, [], run.now, random.Random(0))
     rebuilt = run.rebuilt().execution

@@ -1,4 +1,4 @@
-"""Golden journals: what was once written loads, verifies and replays for ever. ``record`` says how they came to be."""
+"""Golden journals: every journal that was once written still loads, verifies and replays. ``record`` makes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ every_journal = pytest.mark.parametrize("golden", GOLDEN.values(), ids=GOLDEN)
 
 @every_journal
 def test_an_old_journal_loads_and_its_chain_holds(golden: Golden) -> None:
-    """The bytes of an event are for ever, and every segment is sealed to all before it."""
+    """The bytes of an event never change, and every segment is chained to all before it."""
     entries = golden.entries()
     assert [entry.sequence for entry in entries] == list(range(len(entries)))
     assert len(entries) == sum(segment.count for segment in golden.segments)
@@ -30,7 +30,7 @@ def test_an_old_journal_loads_and_its_chain_holds(golden: Golden) -> None:
 
 @every_journal
 def test_an_old_journal_reads_as_it_did(golden: Golden) -> None:
-    """What people were shown of a journal is what they are shown now."""
+    """People see the same text of a journal now as then."""
     entries = golden.entries()
     assert listing(entries) == golden.listing
     assert golden.listing[-1].endswith(golden.end)
@@ -46,7 +46,7 @@ def test_an_old_journal_is_written_again_with_the_same_bytes(golden: Golden) -> 
 
 @every_journal
 def test_an_old_journal_keeps_every_law(golden: Golden) -> None:
-    """A law that is added later may not condemn what was lawful, and the status is the fold over the events."""
+    """A later law may not refuse a journal that was lawful, and the status is the fold over the events."""
     ledger = Ledger(golden.id())
     ledger.extend(golden.entries())
     assert status_name(ledger.status) == golden.status
@@ -92,7 +92,7 @@ def test_every_event_occurs_in_a_golden_journal() -> None:
 
 
 def test_every_await_kind_and_invoke_kind_occurs_in_a_golden_journal() -> None:
-    """Nor can the parts of an event that are sums of their own."""
+    """Nor can the parts of an event that have several kinds."""
     events = [entry.event for golden in GOLDEN.values() for entry in golden.entries()]
     assert {type(event.kind) for event in events if isinstance(event, e.ExecutionAwaiting)} == {
         e.Single,

@@ -1,4 +1,4 @@
-"""Databases of earlier versions open, are brought up to date, and everything in them goes on to its end."""
+"""Databases of earlier versions open, are brought up to date, and all runs in them reach their end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ LEFT = {
     "repeated": "running",
     "undoing": "running",
 }
-"""How the runs were left."""
+"""The statuses in which the runs were left."""
 
 ENDS = {
     "large": ["x" * g.LARGE],
@@ -93,11 +93,11 @@ ENDS = {
     "repeated": "stage",
     "undoing": "RunFailed",
 }
-"""What comes of them."""
+"""The results of the runs."""
 
 
 def test_a_database_of_an_earlier_version_goes_on(url: str) -> None:
-    """Whatever a run waited for it gets; what was begun is begun again, or asked about; what was kept is whole."""
+    """Every wait ends; acts that had begun are begun again or asked about; the kept data are complete."""
 
     async def main() -> None:
         async with Holdfast(url, worker=False) as app:
@@ -105,6 +105,7 @@ def test_a_database_of_an_earlier_version_goes_on(url: str) -> None:
             assert {run: await app.run(run).status() for run in LEFT} == LEFT
         async with Holdfast(url, options=OPTIONS, policy=POLICY) as app, asyncio.timeout(60):
             await _answer(app)
+            await _goes_on_with_its_definition(app)
             assert {run: await _end(app, run) for run in ENDS} == ENDS
             await _uses_what_was_kept(app)
         async with Holdfast(url, worker=False) as app:
@@ -115,7 +116,7 @@ def test_a_database_of_an_earlier_version_goes_on(url: str) -> None:
 
 
 async def _is_whole(app: Holdfast) -> None:
-    """Journals, rows, receipts, tasks and the chain fit each other, and evidence is trusted by its key."""
+    """Journals, rows, receipts, tasks and the chain are consistent, and evidence is trusted by its key."""
     for tenant in ("default", "other"):
         assert (await app.audit.verify(tenant=tenant)).good
     for run in ENDS:
@@ -141,6 +142,20 @@ async def _answer(app: Holdfast) -> None:
     await app.tasks.happened(await _asked(app, "unknown"), by="eve", result="seen in the shop")
 
 
+async def _goes_on_with_its_definition(app: Holdfast) -> None:
+    """A run of a definition, where that version had them: with its next turn it has its reference."""
+    if not [run async for run in app.list(tenant="default", workflow="kept.claim")]:
+        return
+    run = app.run("claimed")
+    assert (await run.info()).reference in (None, "C-7")  # rows of schema 15 had none
+    assert (await run.instance()).reference == "C-7"
+    await app.tasks.complete(await _asked(app, "claimed"), {}, by="eve")
+    assert await run.result(30) == ["7", "C-7"]
+    assert [each.id async for each in app.list(reference="C-7")] == ["claimed"]
+    published = await app.definitions.publish(g.CLAIM, by="eve")
+    assert [each async for each in app.definitions.list()] == [published]
+
+
 async def _asked(app: Holdfast, run: str) -> str:
     while True:
         async for task in app.tasks.list(run=run):
@@ -156,7 +171,7 @@ async def _end(app: Holdfast, run: str) -> Any:
 
 
 async def _uses_what_was_kept(app: Holdfast) -> None:
-    """A key that stands for an act keeps its result, and an id its run."""
+    """An idempotency key still gives its result, and an id its run."""
     assert await (await app.start(g.booking, "hall", id="booked again")).result(30) == "hall"
     assert [receipt.run async for receipt in app.receipts.list(run="booked again")] == []
     assert await (await app.start(g.ordering, "paper", id="ordered")).result(30) == "paper ordered"
@@ -165,10 +180,10 @@ async def _uses_what_was_kept(app: Holdfast) -> None:
 
 
 async def _forgets_what_is_over(app: Holdfast) -> None:
-    """Deleted runs take their blobs along, and a receipt keeps its own."""
+    """The blobs of deleted runs are deleted, and a receipt keeps its own."""
     while await app.store.prune(2**60, 100):
         pass
     (booked,) = [receipt async for receipt in app.receipts.list(run="booked")]
     assert booked.result == "hall" + "." * g.LARGE
-    # Those of two bookings; and that of an order, where its evidence is yet to be made.
+    # The blobs of two bookings; and that of an order whose evidence is not made yet.
     assert (await app.store.facts()).blobs <= 3

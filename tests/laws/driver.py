@@ -14,7 +14,7 @@ from tests.laws.programs import SIGNALS, Node, Unlucky, perform, play
 from tests.runs import Run, signal
 
 TURNS = 300
-"""More turns than any program of these sizes can take: a run that is not over by then never ends."""
+"""No program of these sizes takes more turns: a run that has not ended by then never ends."""
 
 
 class Driver:
@@ -25,7 +25,7 @@ class Driver:
         self._source = source
 
     def finish(self) -> Run:
-        """Take turns until the run has ended; at least one, which gives what a rebuild in mid-turn has made."""
+        """Take turns until the run has ended; at least one, to see what a rebuild in mid-turn has recorded."""
         for _ in range(TURNS):
             self.turn()
             if self.run.ended:
@@ -73,7 +73,7 @@ class Driver:
         return AttemptFailed(invoke.promise_id, failure, invoke.attempt, self.run.now)
 
     def _child(self, invoke: Invoke, tree: Node) -> Settled:
-        """A child is a run of its own: it is taken to its end here, and its end is the answer."""
+        """A child is another run: it is played to its end here, and its end is the answer."""
         child = Driver(Run(play, tree), random.Random(str(invoke.promise_id))).finish()
         last = child.events[-1]
         assert isinstance(last, (e.ExecutionCompleted, e.ExecutionFailed))

@@ -43,7 +43,7 @@ class Observe(msgspec.Struct, frozen=True, tag="observe"):
 
 
 class Child(msgspec.Struct, frozen=True, tag="child"):
-    """The tree below as a workflow of its own."""
+    """The tree below as a child workflow."""
 
     item: Node
 

@@ -22,7 +22,7 @@ TICKS = 97
 
 
 async def kept(turns: int, *, checkpoints: bool) -> tuple[MemoryStore, p.Run, Run]:
-    """A run of so many hundred events in a store; its last checkpoint stands a hundred events before its end."""
+    """A run with this many hundreds of events; its last checkpoint is a hundred events before its end."""
     run = Run(strands, Script([[["ticks", TICKS], ["receive", "left"]]], rounds=turns + 1))
     store = MemoryStore()
     await store.open()

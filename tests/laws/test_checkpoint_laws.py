@@ -45,7 +45,9 @@ class Player(Driver):
 
     def turn(self) -> None:
         if self._source.random() < self._restless:
-            arrival = cancel() if self._source.random() < 0.3 else signal("left", "while it was paused")
+            chance = self._source.random()
+            name = e.REVISION if chance > 0.65 else "left"
+            arrival = cancel() if chance < 0.3 else signal(name, "while it was paused")
             self.run.advance(arrival, resume=self._source.random() < 0.5)
         super().turn()
 

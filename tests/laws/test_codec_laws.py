@@ -171,7 +171,7 @@ PLAIN = st.recursive(
 
 @given(PLAIN)
 def test_the_fast_writer_writes_what_the_library_writes(value: object) -> None:
-    """The bytes are canonical whoever writes them; what the fast writer cannot write, it refuses."""
+    """Both writers give the same canonical bytes; the fast one refuses what it cannot write."""
     if _is_large(value):
         with pytest.raises(Unfit):
             write(value)

@@ -88,7 +88,7 @@ def test_a_pause_at_any_turn_loses_nothing(seed: int, size: int, turns: int) -> 
 @settings(lawful, max_examples=120)
 @given(seeds, sizes, st.integers(0, 12), st.booleans())
 def test_a_run_cancelled_while_paused_ends_and_replays(seed: int, size: int, turns: int, rebuild: bool) -> None:
-    """What arrives between the request and the resumption is recorded and told in its order."""
+    """What arrives between the request and the resumption is recorded and delivered in its order."""
     driver = Driver(Run(play, tree(seed, size), seed=seed), random.Random(seed))
     for _ in range(turns):
         driver.turn()

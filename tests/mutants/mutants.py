@@ -1,4 +1,4 @@
-"""Engines broken on purpose, each in one named way. A suite that lets one of them pass proves nothing about that way.
+"""Engines broken on purpose, each in one named way. A suite that passes on one of them proves nothing about that way.
 
 A mutant replaces one text by another. The text occurs exactly once in the file or folder that is named, so a mutant
 whose place has changed is reported, never passed over. ``judges`` are tried in order until one of them finds it.
@@ -52,13 +52,34 @@ LAGGED: Final = Judge("a standby that lagged", (FAILOVER, "-k", "loudly"))
 STRAYS: Final = Judge("strays", ("tests/conformance/test_memory.py", "-k", "unknown_owners"))
 LEASE: Final = Judge("lease", ("tests/unit/worker/test_running.py", "-k", "lapsed"))
 HELD_SINCE: Final = Judge("what counts of late answers", ("tests/unit/worker/test_lease.py",))
+CALLS: Final = Judge("calls at the gate", ("tests/unit/gate/test_call.py",))
+FORMS: Final = Judge("forms", ("tests/unit/worker/test_forms.py", "-k", "in_time"))
 JUDGEMENT: Final = Judge("judgement", ("tests/unit/gate/test_judgement.py",))
 DEFAULT_KEYS: Final = Judge("default keys", ("tests/unit/programs/test_actions.py", "-k", "default_key"))
+INTERPRETER: Final = Judge(
+    "the interpreter",
+    (
+        "tests/unit/programs/definition/test_interpreter.py",
+        "tests/unit/programs/definition/test_stopped_calls.py",
+    ),
+)
+DEFINITIONS: Final = Judge("definitions", ("tests/laws/definitions", "-k", "the_interpreter_does or broken_once"))
+STOPPED: Final = Judge("stopped runs", ("tests/unit/worker/test_stopped_runs.py", "-k", "memory"))
 SIMULATOR: Final = Judge("simulator", seeds=(0, 200))
 STEERED: Final = Judge("simulator, steered", seeds=(190000, 60))
 CHAIN: Final = Judge("chain", ("tests/unit/audit/test_chain.py",))
 RETIRED: Final = Judge("retired keys", ("tests/unit/audit/test_retired_keys.py",))
 BUNDLES: Final = Judge("bundles", ("tests/unit/audit/test_bundle_check.py",))
+
+CANCELS_FIRST: Final = Judge("cancels first", ("tests/unit/kernel/test_cancel_first.py",))
+PARKED: Final = Judge("parked", ("tests/unit/worker/test_cancelled_while_parked.py",))
+CLOCKS: Final = Judge("clocks", ("tests/unit/worker/test_stopped_clocks.py",))
+FORKED: Final = Judge("forked", ("tests/unit/worker/test_forked_definitions.py",))
+
+TRACES: Final = Judge("traces of the model", ("tests/unit/testing/model_traces/test_driver.py", "-k", "random"))
+RACES: Final = Judge("races of templates", ("tests/unit/templates/test_races.py",))
+TENANTS: Final = Judge("tenants", ("tests/simulation/test_templated.py", "-k", "laws_of_tenants"))
+TENANT_SEEDS: Final = Judge("named seeds of tenants", ("tests/simulation/test_templated.py", "-k", "found_once"))
 
 MUTANTS: Final = (
     Mutant(
@@ -90,21 +111,21 @@ MUTANTS: Final = (
         (RESTARTED,),
     ),
     Mutant(
-        "waits-broken-off-unheard",
+        "interrupted-waits-unnoticed",
         "src/holdfast/store/postgres/doubt.py",
         "    if session.warned:",
         "    if session is None:",
         (BROKEN_OFF,),
     ),
     Mutant(
-        "existence-told-unconfirmed",
+        "existence-answered-unconfirmed",
         "src/holdfast/store/postgres/statements.sql",
         "'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')",
         "'holdfast', '') WHERE false)",
         (BROKEN_OFF,),
     ),
     Mutant(
-        "end-told-unconfirmed",
+        "end-answered-unconfirmed",
         "src/holdfast/store/postgres/statements.sql",
         "WHERE runs.ended_at IS NOT NULL AND current_setting",
         "WHERE false AND current_setting",
@@ -148,14 +169,14 @@ MUTANTS: Final = (
     Mutant(
         "acknowledged-before-commit",
         "src/holdfast/store/committer.py",
-        "                answers = await self._store.commit([waiting.change for waiting in group])\n",
+        "                answers = await self._store.commit(changes)\n",
         "                from holdfast.store.protocol import Advance, Advanced\n"
         "                for index, early in enumerate(group):\n"
         "                    change = early.change\n"
-        "                    if isinstance(change, Advance) and not change.also:\n"
+        "                    if isinstance(change, Advance) and not change.attached:\n"
         "                        early.done(Advanced(change.consumed, None, change.release, ()))\n"
         "                        group[index] = early._replace(done=lambda _: None)\n"
-        "                answers = await self._store.commit([waiting.change for waiting in group])\n",
+        "                answers = await self._store.commit(changes)\n",
         (SIMULATOR,),
     ),
     Mutant(
@@ -276,13 +297,13 @@ MUTANTS: Final = (
     Mutant(
         "retried-beyond-the-policy",
         "src/holdfast/kernel",
-        "if attempt >= policy.max_attempts or late:",
+        "if attempt >= policy.max_attempts or late or pending.stopped:",
         "if attempt > policy.max_attempts or late:",
         (KERNEL, LAWS, SIMULATOR),
     ),
     Mutant(
         "lost-claim-forgotten",
-        "src/holdfast/worker/claimer.py",
+        "src/holdfast/worker/roles/claimer.py",
         "if self._doubts:",
         "if not self._lease:",
         (SIMULATOR,),
@@ -295,7 +316,7 @@ MUTANTS: Final = (
         (STRAYS,),
     ),
     Mutant(
-        "parent-never-told",
+        "parent-never-notified",
         "src/holdfast/worker",
         "if ending is not None and renewal is None and held.parent is not None:",
         "if ending is not None and renewal is not None and held.parent is not None:",
@@ -355,7 +376,7 @@ MUTANTS: Final = (
         "src/holdfast/worker",
         'held.gate_of_run().move(call, "decided")',
         "None",
-        (SIMULATOR,),
+        (Judge("judged once", ("tests/unit/worker/test_judged_once.py",)),),
     ),
     Mutant(
         "attempts-share-a-token",
@@ -423,8 +444,15 @@ MUTANTS: Final = (
     Mutant(
         "a-forged-answer-is-acted-on",
         "src/holdfast/worker/gate/governor.py",
-        "if unwitnessed := call.unwitnessed:",
-        "if unwitnessed := []:",
+        "if call.unwitnessed:",
+        "if False:",
+        (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
+    ),
+    Mutant(
+        "an-answer-counts-that-the-audit-does-not-record",
+        "src/holdfast/worker/gate/answers.py",
+        "if (problem := task_problem(task, recorded.get(task.id, ()))) is not None:",
+        "if (problem := None) is not None:",
         (Judge("forged answers", ("tests/unit/worker/test_forged_answers.py",)),),
     ),
     Mutant(
@@ -471,7 +499,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what-was-undone-counts-as-done",
-        "src/holdfast/client/retry_point.py",
+        "src/holdfast/client/runs/retry_point.py",
         "calls[undoes].undone = True",
         "calls[undoes].undone = False",
         (SAGAS,),
@@ -482,5 +510,278 @@ MUTANTS: Final = (
         "carried=self.compensations.carried(self)",
         "carried=None",
         (SAGAS,),
+    ),
+    Mutant(
+        "a-start-without-its-answer-keeps-its-key",
+        "src/holdfast/worker/advancer.py",
+        "            elif not isinstance(answer, p.Exists | p.Retired):  #",
+        "            elif isinstance(answer, p.Exists | p.Retired):  #",
+        (Judge("a start without its answer", ("tests/unit/worker/test_same_key.py", "-k", "without_its_answer")),),
+    ),
+    Mutant(
+        "a-failed-call-hides-another-write",
+        "src/holdfast/gate/call.py",
+        "own = self.proposal.key in self.failed_keys or (",
+        "own = bool(self.failed_keys) or (",
+        (CALLS, Judge("seed 101720", seeds=(101720, 1))),
+    ),
+    Mutant(
+        "a-success-becomes-unknown",
+        "src/holdfast/gate/run_calls.py",
+        "                if _is_unknown(before):\n                    self.closings[index] = closing\n",
+        "                self.closings[index] = closing\n",
+        (CALLS,),
+    ),
+    Mutant(
+        "an-ended-run-keeps-its-key",
+        "src/holdfast/worker/gate/openings.py",
+        "if not rows or rows[0].standing in p.ENDED or receipt.abandoned:",
+        "if not rows:",
+        (Judge("seed 297", seeds=(297, 1)),),
+    ),
+    Mutant(
+        "a-call-given-up-keeps-its-receipt-open",
+        "src/holdfast/worker/gate/releaser.py",
+        "return [Abandon(call.promise, ACTION, None) for call in sorted(left",
+        "return [Abandon(call.promise, ACTION, None) for call in sorted(left[:0]",
+        (Judge("seed 81", seeds=(81, 1)),),
+    ),
+    Mutant(
+        "a-receipt-names-what-newer-code-proposes",
+        "src/holdfast/worker/gate/entries.py",
+        "    if is_of(receipt, call.promise):\n        proposal = receipt.proposal\n",
+        "",
+        (Judge("seed 262", seeds=(262, 1)),),
+    ),
+    Mutant(
+        "a-probe-is-believed-twice",
+        "src/holdfast/worker/gate/acts.py",
+        "if isinstance(answer, p.Closed):\n                held.gate_of_run()",
+        "if answer is not None:\n                held.gate_of_run()",
+        (Judge("seed 100784", seeds=(100784, 1)),),
+    ),
+    Mutant(
+        "a-checkpoint-of-what-was-cut-off-is-used",
+        "src/holdfast/worker/executions.py",
+        "if (row.version + len(tail), reached) != (held.version, held.head):",
+        "if reached is None:",
+        (Judge("checkpoints and repairs", ("tests/laws/test_checkpoint_repairs.py",)),),
+    ),
+    Mutant(
+        "a-form-outlives-its-wait",
+        "src/holdfast/worker/gate/asker.py",
+        'if call is None or call.task.status != "requested":\n            return []',
+        'if call is None or call.task.status == "requested":\n            return []',
+        (SAGAS,),
+    ),
+    Mutant(
+        "a-timer-overtakes-an-answer",
+        "src/holdfast/worker/advancer.py",
+        "if held.gate is not None and self._governor.reads_answers(held, held.gate):",
+        "if held.gate is not None and self._governor is None:",
+        (FORMS,),
+    ),
+    Mutant(
+        "a-join-publishes-what-losers-wrote",
+        "src/holdfast/programs/definition/interpreter/forks.py",
+        "engine.open_line(visit, branch.name, branch.do, scope.branch())",
+        "engine.open_line(visit, branch.name, branch.do, scope)",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "what-was-given-up-is-waited-for",
+        "src/holdfast/programs/definition/interpreter/interpreter.py",
+        "        self.waiting.pop(promise, None)\n        self.scribe.abandon(promise)",
+        "        self.scribe.abandon(promise)",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "deeds-are-undone-oldest-first",
+        "src/holdfast/programs/definition/interpreter/deeds.py",
+        "deed = visit.undoing.pop()",
+        "deed = visit.undoing.pop(0)",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-deadline-outlives-its-node",
+        "src/holdfast/programs/definition/interpreter/interpreter.py",
+        "        if visit.deadline is not None:\n            self.abandon(visit.deadline)",
+        "        if visit.deadline is not None and visit.expired:\n            self.abandon(visit.deadline)",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-checkpoint-forgets-signals-put-aside",
+        "src/holdfast/programs/definition/interpreter/snapshot.py",
+        '"aside": {name: values for name, values in engine.aside.items() if values},',
+        '"aside": {},',
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-skipped-node-blocks-its-dependants",
+        "src/holdfast/programs/definition/interpreter/graphs.py",
+        '_MET: Final = frozenset({"success", "skipped"})',
+        '_MET: Final = frozenset({"success"})',
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-lost-call-is-not-awaited",
+        "src/holdfast/programs/definition/interpreter/closer.py",
+        "if awaited and promise not in engine.fresh:",
+        "if awaited and promise in engine.fresh:",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-stopped-call-is-tried-again",
+        "src/holdfast/kernel/attempts.py",
+        "or late or pending.stopped:",
+        "or late:",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-checkpoint-forgets-that-a-call-is-stopped",
+        "src/holdfast/kernel/checkpoint.py",
+        "call.last_retry_at, call.stopped) for call in calls",
+        "call.last_retry_at, False) for call in calls",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "losers-are-not-undone",
+        "src/holdfast/programs/definition/interpreter/closer.py",
+        "visit.lost.extend(visit.lines)",
+        "visit.lost.extend([])",
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "an-undo-that-fails-for-a-loser-is-forgotten",
+        "src/holdfast/programs/definition/interpreter/interpreter.py",
+        'if type(outcome) is Dropped and "not_undone" in visit.memo:',
+        'if type(outcome) is Succeeded and "not_undone" in visit.memo:',
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-cancelled-child-is-not-awaited",
+        "src/holdfast/programs/definition/interpreter/children.py",
+        '"""A cancelled child undoes what it did. Its node is not gone before that has ended."""\n        return True',
+        '"""A cancelled child undoes what it did. Its node is not gone before that has ended."""\n        return False',
+        (INTERPRETER, DEFINITIONS),
+    ),
+    Mutant(
+        "a-stopped-call-keeps-its-approval-open",
+        "src/holdfast/worker/gate/governor.py",
+        'if call.state == "waiting" and not call.may_have_begun:',
+        'if call.state == "waiting" and call.may_have_begun:',
+        (STOPPED,),
+    ),
+    Mutant(
+        "a-cancellation-never-overtakes",
+        "src/holdfast/kernel/execution.py",
+        "going = going and not (cancel_first and cancel is not None)",
+        "going = going and not (cancel_first and cancel is None)",
+        (CANCELS_FIRST,),
+    ),
+    Mutant(
+        "a-failing-turn-hears-no-cancellation",
+        "src/holdfast/worker/faults.py",
+        "if not held.cancel_first and held.pause is None and held.must_hear_cancel():",
+        "if held.cancel_first and held.pause is None and held.must_hear_cancel():",
+        (PARKED,),
+    ),
+    Mutant(
+        "a-time-out-runs-on-while-people-are-asked",
+        "src/holdfast/gate/call.py",
+        "return total, bool(self.open_tasks)",
+        "return total, False",
+        (CLOCKS,),
+    ),
+    Mutant(
+        "a-time-out-forgets-how-long-it-stood-still",
+        "src/holdfast/gate/call.py",
+        "total += ended - max(began, until)",
+        "total += 0",
+        (CLOCKS,),
+    ),
+    Mutant(
+        "a-fork-has-its-own-id-in-its-past",
+        "src/holdfast/client/runs/repair.py",
+        "if until > (parts[-1].until if parts else 0):",
+        "if until < 0:",
+        (FORKED,),
+    ),
+    Mutant(
+        "an-act-outlives-a-demotion",
+        "src/holdfast/client/people/acting.py",
+        "return p.Operate(act.note, (*conditions, *rest))",
+        "return p.Operate(act.note, (*rest,))",
+        (TENANT_SEEDS,),
+    ),
+    Mutant(
+        "a-schedule-outlives-its-owners-level",
+        "src/holdfast/client/schedules/launcher.py",
+        'if found.level < (needed := LEAST["runs.start"]):',
+        "if found.level < (needed := 0):",
+        (TENANTS,),
+    ),
+    Mutant(
+        "caps-of-tenants-are-not-counted",
+        "src/holdfast/store/memory/admission.py",
+        "row.kind == CAP and row.status == CAP_SET",
+        "row.kind == CAP and row.status != CAP_SET",
+        (TRACES, TENANTS),
+    ),
+    Mutant(
+        "a-schedule-is-made-of-a-template-that-was-paused-meanwhile",
+        "src/holdfast/client/schedules/app_schedules.py",
+        "beside=await offered(app, key.tenant, schedule)",
+        "beside=()",
+        (TENANT_SEEDS,),
+    ),
+    Mutant(
+        "an-instance-is-started-of-a-template-that-was-paused-meanwhile",
+        "src/holdfast/client/templates/instance_starter.py",
+        "(*app.conditions(), start.expect, start.change, *beside)",
+        "(*app.conditions(), start.change, *beside)",
+        (RACES,),
+    ),
+    Mutant(
+        "authors-need-no-level-of-their-own",
+        "src/holdfast/people/permissions.py",
+        '"templates.change": AUTHOR,',
+        '"templates.change": EXECUTE,',
+        (TRACES,),
+    ),
+    Mutant(
+        "what-is-of-another-tenant-is-found",
+        "src/holdfast/client/people/acting.py",
+        "return self._binding.tenant if tenant is None else tenant",
+        "return self._binding.tenant",
+        (TRACES,),
+    ),
+    Mutant(
+        "a-template-of-events-is-scheduled",
+        "src/holdfast/client/schedules/targets.py",
+        'if read_template(row).trigger == "event":',
+        'if read_template(row).trigger == "never":',
+        (TRACES,),
+    ),
+    Mutant(
+        "failed-attempts-are-not-counted",
+        "src/holdfast/templates/story.py",
+        "standing.retries += 1",
+        "standing.retries += 0",
+        (TRACES,),
+    ),
+    Mutant(
+        "a-cancelled-instance-goes-on-in-its-story",
+        "src/holdfast/templates/story.py",
+        "return entries[:index]",
+        "return entries",
+        (TRACES,),
+    ),
+    Mutant(
+        "an-archived-template-can-be-archived-again",
+        "src/holdfast/templates/template.py",
+        '    ("active", "archive"): "archived",',
+        '    ("active", "archive"): "archived",\n    ("archived", "archive"): "archived",',
+        (TRACES,),
     ),
 )

@@ -1,7 +1,7 @@
 """Break the engine in every named way and show which test notices: ``python -m tests.mutants.run [NAME ...]``.
 
 Each mutant lives in a copy of the source tree, in a temporary folder. An unbroken copy goes first: a judge that
-condemns it is no judge, and nothing is proved. Exit code 1 where a mutant survives, 2 where one cannot be made or a
+fails on it proves nothing. Exit code 1 where a mutant survives, 2 where one cannot be made or a
 judge is wrong.
 """
 
@@ -33,7 +33,7 @@ class NoMutant(Exception):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a judge, or all of them, said. ``finding`` is empty where nothing was noticed."""
+    """What a judge, or all of them, found. ``finding`` is empty where nothing was noticed."""
 
     mutant: str
     judge: str
@@ -90,18 +90,18 @@ def judge(tree: Path, by: Judge) -> str:
 
 
 def _finding(output: str) -> str:
-    """The test that failed, or what the simulator said of which seed."""
+    """The test that failed, or the seed that failed and why."""
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     if failed is not None:
         return failed[1].removeprefix("tests/")
     lines = output.strip().splitlines()
     seed = next((line.partition(":")[0] for line in reversed(lines) if line.startswith("seed ")), "")
-    told = [line for line in lines if not line.startswith((" ", "seed ", "Traceback"))]
-    return f"{seed}: {told[-1] if told else 'failed'}"
+    messages = [line for line in lines if not line.startswith((" ", "seed ", "Traceback"))]
+    return f"{seed}: {messages[-1] if messages else 'failed'}"
 
 
 def verdict_on(source: Path, name: str, judges: Iterable[Judge], mutant: Mutant | None = None) -> Verdict:
-    """Make a copy, break it if it is to be broken, and ask the judges one after the other."""
+    """Make a copy, break it by the mutant, if there is one, and try the judges in order."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as folder:
         tree = Path(folder)
@@ -114,7 +114,7 @@ def verdict_on(source: Path, name: str, judges: Iterable[Judge], mutant: Mutant 
     return Verdict(name, "", "", time.monotonic() - began)
 
 
-def _tell(verdict: Verdict, missing: str) -> None:
+def _print(verdict: Verdict, missing: str) -> None:
     print(f"{verdict.mutant:32s} {verdict.seconds:6.1f} s  {(verdict.finding or missing)[:150]}", flush=True)
 
 
@@ -125,12 +125,12 @@ def judged(source: Path, wanted: list[Mutant]) -> int:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         control = list(pool.map(lambda one: verdict_on(source, f"unbroken, {one.name}", [one]), judges))
         for verdict in control:
-            _tell(verdict, "sound")
+            _print(verdict, "sound")
         if any(verdict.finding for verdict in control):
-            print("A judge condemns an engine that nobody has broken: mend that first.")
+            print("A judge fails on the unbroken engine: mend that first.")
             return 2
         for verdict in pool.map(lambda mutant: verdict_on(source, mutant.name, mutant.judges, mutant), wanted):
-            _tell(verdict, "SURVIVED")
+            _print(verdict, "SURVIVED")
             survivors += not verdict.finding
     print(f"{len(wanted) - survivors} of {len(wanted)} mutants were caught")
     return 1 if survivors or not wanted else 0
@@ -139,7 +139,7 @@ def judged(source: Path, wanted: list[Mutant]) -> int:
 def main() -> int:
     wanted = [mutant for mutant in MUTANTS if not sys.argv[1:] or mutant.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory(prefix="holdfast-unbroken-") as folder:
-        copy(ROOT, Path(folder))  # so that whoever goes on working meanwhile breaks no mutant
+        copy(ROOT, Path(folder))  # so that edits during the run break no mutant
         try:
             for mutant in wanted:
                 place(Path(folder), mutant)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.mutants.mutants import MUTANTS, Mutant
@@ -11,17 +13,21 @@ from tests.mutants.run import ROOT, NoMutant, place
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_can_be_made_of_the_present_source(mutant: Mutant) -> None:
     """A mutant whose place has moved away would break nothing, and its survival would say nothing."""
-    text = place(ROOT, mutant).read_text()
-    assert text.replace(mutant.old, mutant.new) != text
+    file = place(ROOT, mutant)
+    text = file.read_text()
+    broken = text.replace(mutant.old, mutant.new)
+    assert broken != text
+    if file.suffix == ".py":
+        ast.parse(broken)  # a mutant that is no Python is caught by any judge
 
 
-def test_mutants_have_names_of_their_own() -> None:
-    """The table and the command line tell them apart by name."""
+def test_every_mutant_has_another_name() -> None:
+    """The output and the command line identify them by name."""
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
 
 
 def test_a_text_that_is_not_there_once_is_reported() -> None:
-    """Neither a text that is gone nor one that is ambiguous is passed over."""
+    """A text that is missing or ambiguous is an error."""
     for old in ("no file of this project says this", "import"):
         with pytest.raises(NoMutant):
             place(ROOT, Mutant("none", "src/holdfast/kernel", old, "", ()))

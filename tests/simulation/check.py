@@ -1,4 +1,4 @@
-"""What must hold when everything has come to rest."""
+"""The laws that are checked when every run has ended."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Any
 import cbor2
 
 from holdfast.audit.check.journal import verify_run
+from holdfast.client.filters import run_rows
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution
+from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.reversal import reverse
+from holdfast.runs.checkpoints import load
 from holdfast.runs.segments import unseal
+from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
 from tests.laws.programs import SIGNALS, play
+from tests.simulation.check_definitions import check_definitions
 from tests.simulation.check_gate import check_gate
 from tests.simulation.workload import act
 from tests.simulation.world import Simulation, Violation
@@ -29,7 +34,7 @@ async def check(simulation: Simulation) -> None:
     store = simulation.store
     for trouble in simulation.troubles:
         raise Violation(f"nobody outside expects this: {trouble!r}")
-    runs = [run async for run in simulation.client.list()]
+    runs = [run async for run in run_rows(simulation.client.store)]
     for run in runs:
         verdict = await verify_run(store, run)
         if not verdict.good:
@@ -38,15 +43,18 @@ async def check(simulation: Simulation) -> None:
         _signals_arrive_once(simulation, run)
     _nothing_lost(simulation, runs)
     await _nothing_left(simulation, runs)
+    if simulation.defined:
+        check_definitions(simulation, runs)
     if simulation.governed:
         await check_gate(simulation, runs)
 
 
 async def _replays(simulation: Simulation, run: p.Run) -> None:
     """Replaying a finished journal is a fixed point."""
-    loaded = (await simulation.store.load([run.key], whole=True))[run.key]
+    loaded = (await load(simulation.store, [run], whole=True))[run.key]
     root = PromiseId(run.root)
-    program = PROGRAMS[run.workflow].program()
+    routine = simulation.routines.get(run.workflow)
+    program = PROGRAMS[run.workflow].program() if routine is None else DefinitionProgram(routine)
     execution = Execution.rebuild(root, program, unseal(loaded.segments, root, loaded.blobs), 0, random.Random(0))
     if not execution.ended or execution.advance([], 0).events:
         raise Violation(f"run {run.key.run} replays to another end")
@@ -54,8 +62,8 @@ async def _replays(simulation: Simulation, run: p.Run) -> None:
 
 
 def _signals_arrive_once(simulation: Simulation, run: p.Run) -> None:
-    """What was accepted is delivered in its order, none twice, none left out; what is not received is carried over."""
-    for name in SIGNALS:
+    """Accepted signals are delivered in order, each once; those not received go to the next generation."""
+    for name in (*SIGNALS, *(keyed(name, "k") for name in SIGNALS if simulation.defined)):
         delivered: list[str] = []
         carried: list[str] = []
         arrived: list[str] = []
@@ -71,7 +79,7 @@ def _signals_arrive_once(simulation: Simulation, run: p.Run) -> None:
                 raise Violation(f"run {run.key.run} lost {name!r} when it went on: {carried}, then {arrived}")
             delivered += arrived[len(carried) :]
             carried = arrived[len(received) :]
-        # What other runs send is sent anew by their forks, and where another call stands at a retried run's place.
+        # Forks of other runs send their signals again, and so does a retried run with another call at that place.
         once = [text for text in delivered if text.startswith("signal ")] if simulation.steered else delivered
         if len(set(once)) < len(once):
             raise Violation(f"run {run.key.run} got a signal {name!r} twice: {delivered}")
@@ -82,7 +90,7 @@ def _signals_arrive_once(simulation: Simulation, run: p.Run) -> None:
 
 
 def _skips(simulation: Simulation, run: p.Run, own: list[str], accepted: list[str]) -> bool:
-    """Whether a run that was retried got them in order, but for those that had not reached it when it ended."""
+    """Whether a retried run got them in order, without those that had not reached it when it ended."""
     rest = iter(accepted)
     return any(key == run.key for key, _ in simulation.store.retried) and all(text in rest for text in own)
 

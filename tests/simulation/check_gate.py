@@ -1,4 +1,4 @@
-"""What must hold of the gate when everything has come to rest. The laws of an act's beginning are in ``outside``."""
+"""The laws of the gate, checked when every run has ended. The laws of an act's beginning are in ``outside``."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from holdfast.journal.secrecy import ACTION
 from holdfast.store import protocol as p
 from holdfast.store.admission import MINUTE
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
-from tests.simulation.check_steering import check_steering
+from tests.simulation.check_steering import Recorded, check_steering
 from tests.simulation.chronicle import Place
 from tests.simulation.world import Simulation, Violation
 
 EVERY = 10_000
 SKEW_SECONDS = 3.0
+"""No worker's clock is wrong by more."""
 SHARING = frozenset({"gate.shared", "gate.put", "gate.probed", "gate.share"})
 """Actions whose key another run may have, too."""
-"""No worker's clock is wrong by more."""
 
 
 async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
-    """Every law of the gate on everything that it has written."""
+    """Check every law of the gate on everything that it has written."""
     for problem in simulation.chronicle.broken:
         raise Violation(problem)
     receipts = await simulation.store.receipts(p.ReceiptQuery(), EVERY)
-    told = [(entry, records.decode(entry.body)) for entry in simulation.chronicle.tables.audit]
+    recorded = [(entry, records.decode(entry.body)) for entry in simulation.chronicle.tables.audit]
     await _nothing_is_open(simulation, runs, receipts)
     await _successes_are_founded(simulation, receipts)
-    await _results_agree(simulation, runs, receipts, told)
+    await _results_agree(simulation, runs, receipts, recorded)
     _caps_hold(simulation, runs)
-    _receipts_are_told_once(simulation, [record for _, record in told])
-    _ends_are_told_once(simulation, runs, told)
-    check_steering(simulation, runs, receipts, told)
+    _receipts_are_recorded_once(simulation, [record for _, record in recorded])
+    _ends_are_recorded_once(simulation, runs, recorded)
+    check_steering(simulation, runs, receipts, recorded)
     await _receipts_are_accounted_for(simulation)
     await _the_audit_is_whole(simulation)
     await _receipts_are_accounted_for(simulation)
@@ -58,7 +58,7 @@ async def check_gate(simulation: Simulation, runs: list[p.Run]) -> None:
 
 
 async def _nothing_is_open(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow]) -> None:
-    """Every run has ended: nobody is asked anything, and every act has come to something (G8)."""
+    """Every run has ended: no task is open, and every act has an outcome (G8)."""
     for task in await simulation.store.tasks(p.TaskQuery(status="requested"), EVERY):
         raise Violation(f"task {task.id} ({task.kind}) of run {task.run}, which has ended, is open")
     for receipt in receipts:
@@ -74,18 +74,18 @@ async def _value_of(simulation: Simulation, receipt: p.ReceiptRow) -> Any:
 
 
 async def _successes_are_founded(simulation: Simulation, receipts: list[p.ReceiptRow]) -> None:
-    """No success without an act, or without the word of whoever said that it happened (G3)."""
+    """No success without an act, or without a person who said that it happened (G3)."""
     for receipt in receipts:
         if receipt.state == "succeeded":
             value = await _value_of(simulation, receipt)
             done = [deed.result for deed in simulation.outside.deeds.get((receipt.tenant, receipt.key), ())]
-            if value not in (*(each for each in done if each is not None), *_words(simulation, receipt)):
+            if value not in (*(each for each in done if each is not None), *_claimed_results(simulation, receipt)):
                 raise Violation(f"receipt {receipt.id} says that {receipt.key} was done, and it was not: {value!r:.80}")
 
 
-def _words(simulation: Simulation, receipt: p.ReceiptRow) -> list[Any]:
-    """What people said that the acts under this key gave."""
-    said = simulation.chronicle.vouched.get(receipt.task or "")
+def _claimed_results(simulation: Simulation, receipt: p.ReceiptRow) -> list[Any]:
+    """The results of the acts under this key, as people said."""
+    said = simulation.chronicle.results_by_task.get(receipt.task or "")
     return [] if said is None else [cbor2.loads(said)]
 
 
@@ -93,16 +93,16 @@ async def _results_agree(
     simulation: Simulation,
     runs: list[p.Run],
     receipts: list[p.ReceiptRow],
-    told: list[tuple[p.AuditEntry, records.Record]],
+    recorded: Recorded,
 ) -> None:
-    """Whatever call asked for a key got what the one receipt of that key says (G5)."""
+    """Every call under a key got the result that the one receipt of that key has (G5)."""
     kept: dict[Place, Any] = {
         (receipt.tenant, receipt.key): await _value_of(simulation, receipt)
         for receipt in receipts
         if receipt.state == "succeeded"
     }
     values: dict[str, list[Any]] = {}  # by promise: a retried run may come to another call at the same place
-    for entry, record in told:
+    for entry, record in recorded:
         if isinstance(record, records.Receipted) and record.state in ("succeeded", "reused"):
             values.setdefault(record.promise, []).append(kept.get((entry.tenant, record.key)))
     for run in runs:
@@ -116,7 +116,7 @@ async def _results_agree(
 
 
 def _given(simulation: Simulation, run: p.Run) -> list[tuple[str, Any]]:
-    """The values that actions gave to a run. What a fork began with was given to the run that it was forked from."""
+    """The values that a run got from actions. What a fork inherited was given to the run before it."""
     inherited = simulation.store.inherited.get(run.key, 0)
     before: list[tuple[str, Any]] = []
     found: list[tuple[str, Any]] = []
@@ -146,7 +146,7 @@ def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
     known_runs = {run.key: run for run in runs}
     for run in runs:
         most = _most_writes(simulation, run)
-        family = sum(count for key, count in writes.items() if run.key in _line(known_runs, key))
+        family = sum(count for key, count in writes.items() if run.key in _ancestry(known_runs, key))
         if most is not None and family > most:
             raise Violation(f"run {run.key.run} wrote {family} times with its children, and its cap is {most} (G6)")
         known = calls.get(run.key)
@@ -161,8 +161,8 @@ def _caps_hold(simulation: Simulation, runs: list[p.Run]) -> None:
                 raise Violation(f"more than {cap} runs of {tenant} began within a minute of {first} (G6)")
 
 
-def _line(runs: dict[p.Key, p.Run], key: p.Key) -> Iterator[p.Key]:
-    """A run and those above it."""
+def _ancestry(runs: dict[p.Key, p.Run], key: p.Key) -> Iterator[p.Key]:
+    """A run, its parent, and so on upwards."""
     run = runs.get(key)
     while run is not None:
         yield run.key
@@ -170,21 +170,26 @@ def _line(runs: dict[p.Key, p.Run], key: p.Key) -> Iterator[p.Key]:
 
 
 def _calls_that_write(simulation: Simulation) -> dict[p.Key, set[tuple[str, str]]]:
-    """The calls that were allowed to each run: all attempts of one are one write. A retried run may make another call
-    at a place. Left out are runs that share a key with others: who took it over has its receipt, and the first forgets.
-    And those that used a recorded result again: where a worker dies over that, it stays counted.
+    """The calls that were allowed to each run. All attempts of one call are one write. A retried run may make another
+    call at the same place.
+
+    Two kinds of runs are left out: those that share a key with others, because the receipt belongs to the last one; and
+    those that reused a recorded result, which stays counted where the worker dies.
     """
     calls: dict[p.Key, set[tuple[str, str]]] = defaultdict(set)
     sharing: set[p.Key] = set()
+    done: set[str] = set()
     for entry in simulation.chronicle.tables.audit:
         record = records.decode(entry.body)
         if isinstance(record, records.Decided) and record.effect == "allow" and record.writes:
             key = p.Key(entry.tenant, record.run)
             calls[key].add((record.promise, record.proposal))
-            if record.action in SHARING:
+            if record.action in SHARING or record.promise in done:  # the worker may die before the reuse is recorded
                 sharing.add(key)
         elif isinstance(record, records.Receipted) and record.state == "reused":
             sharing.add(p.Key(entry.tenant, record.run))
+        elif isinstance(record, records.Receipted) and record.state == "succeeded":
+            done.add(record.promise)
     return {key: found for key, found in calls.items() if key not in sharing}
 
 
@@ -195,31 +200,29 @@ def _most_writes(simulation: Simulation, run: p.Run) -> int | None:
     return None if None in known else max(most for most in known if most is not None)
 
 
-def _receipts_are_told_once(simulation: Simulation, told: list[records.Record]) -> None:
+def _receipts_are_recorded_once(simulation: Simulation, recorded: list[records.Record]) -> None:
     """The audit has exactly one entry for each time that a receipt was closed (G7).
 
-    What is unknown may be said again word for word by a commit that was made before: that is the same entry.
+    A commit that is made again may close a receipt as unknown in the same way: that is the same entry.
     """
-    closed, words = simulation.chronicle.closed, simulation.chronicle.words
+    closed, closings = simulation.chronicle.closed, simulation.chronicle.closings
     entries = Counter(
         (record.receipt, record.state, record.attempt)
-        for record in told
+        for record in recorded
         if isinstance(record, records.Receipted) and record.state != "reused"
     )
-    distinct = Counter({told: len(said) for told, said in words.items()})
+    distinct = Counter({attempt: len(different) for attempt, different in closings.items()})
     if entries - closed or distinct - entries:
         raise Violation(f"the audit lacks {distinct - entries}, and has too many {entries - closed} (G7)")
 
 
-def _ends_are_told_once(
-    simulation: Simulation, runs: list[p.Run], told: list[tuple[p.AuditEntry, records.Record]]
-) -> None:
-    """A governed run's end is told once for each generation since it was governed, with the journal's head (G7)."""
-    ends = [(p.Key(entry.tenant, end.run), end) for entry, end in told if isinstance(end, records.Ended)]
+def _ends_are_recorded_once(simulation: Simulation, runs: list[p.Run], recorded: Recorded) -> None:
+    """The audit has one end for each generation of a governed run, with the head of its journal (G7)."""
+    ends = [(p.Key(entry.tenant, end.run), end) for entry, end in recorded if isinstance(end, records.Ended)]
     counts = Counter((key, end.generation) for key, end in ends)
     for place, count in counts.items():
         if count > 1:
-            raise Violation(f"the end of {place} is told {count} times (G7)")
+            raise Violation(f"the end of {place} is recorded {count} times (G7)")
     heads = {(key, end.generation): (end.version, end.head, end.root) for key, end in ends}
     for run in runs:
         if not run.governed:
@@ -230,11 +233,11 @@ def _ends_are_told_once(
             last = generations[number][-1]
             there = heads.get((run.key, number))
             if there is None or there[:2] != (last.first + last.count, last.head.hex()):
-                raise Violation(f"the end of run {run.key.run}, generation {number}, is told as {there} (G7)")
+                raise Violation(f"the end of run {run.key.run}, generation {number}, is recorded as {there} (G7)")
 
 
 async def _receipts_are_accounted_for(simulation: Simulation) -> None:
-    """Every receipt and task is what the audit says of it, and is there; every row is what its journal says (G15)."""
+    """Every receipt and task is there and as the audit has it; every row is as its journal says (G15)."""
     for tenant in simulation.tenants:
         for check in (check_receipts, check_tasks, check_runs):
             held = await check(simulation.store, tenant)
@@ -259,7 +262,7 @@ async def _the_audit_is_whole(simulation: Simulation) -> None:
 
 
 def _no_entry_is_doubled(entries: list[p.AuditEntry]) -> None:
-    """A commit whose answer is lost is made again, and whatever it brings along is there once."""
+    """A commit whose answer is lost is made again, and its entries are there once."""
     for one, other in pairwise(sorted(entries, key=lambda entry: (entry.kind, entry.body))):
         if (one.kind, one.body) == (other.kind, other.body):
             raise Violation(f"an entry is there twice (G7): {one.body!r}")
@@ -293,12 +296,12 @@ async def _evidence_proves(simulation: Simulation, runs: list[p.Run]) -> None:
 
 
 async def _evidence_is_whole(store: p.Store, run: p.Run) -> None:
-    """What was told of the run after its evidence was made is in it all the same: it was made again (G9)."""
+    """Evidence has every entry of its run: it is made again where entries come later (G9)."""
     data = await store.file(run.key, run.generation, p.EVIDENCE)
     if data is None or hashlib.sha256(data).digest() != run.evidence:
         raise Violation(f"the evidence of run {run.key.run} is not the one that its row shows (G9)")
     with zipfile.ZipFile(io.BytesIO(data)) as bundle:
         count = len(bundle.read("entries.jsonl").splitlines())
-    told = [entry async for entry in entries_of(store, p.AuditQuery(run.key.tenant, run.key.run))]
-    if count != len(told):
-        raise Violation(f"the evidence of run {run.key.run} has {count} of its {len(told)} entries (G9)")
+    entries = [entry async for entry in entries_of(store, p.AuditQuery(run.key.tenant, run.key.run))]
+    if count != len(entries):
+        raise Violation(f"the evidence of run {run.key.run} has {count} of its {len(entries)} entries (G9)")

@@ -1,4 +1,4 @@
-"""What must hold where people steer and several tenants live in one store: the laws beside those of ``check_gate``."""
+"""Further laws of the gate, for simulations in which people steer and several tenants share one store."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from holdfast.runs.birth import child_id, lineage_of
 from holdfast.store import protocol as p
 from tests.simulation.world import Simulation, Violation
 
-Told = list[tuple[p.AuditEntry, records.Record]]
+Recorded = list[tuple[p.AuditEntry, records.Record]]
 
 
-def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow], told: Told) -> None:
-    """Every law of steering on everything that was written."""
+def check_steering(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow], recorded: Recorded) -> None:
+    """Check every law of steering on everything that was written."""
     simulation.reached.update(f"{receipt.action}: {receipt.state}" for receipt in receipts if simulation.steered)
     if len({receipt.tenant for receipt in receipts}) > 1:
         simulation.reached["two tenants"] += 1
-    _tenants_are_apart(simulation, receipts, told)
+    _tenants_are_apart(simulation, receipts, recorded)
     _reversed_once(receipts)
-    _steering_is_told(simulation, runs, told)
+    _steering_is_recorded(simulation, runs, recorded)
     _calls_got_their_own(simulation, runs, receipts)
     _children_were_asked_for(simulation, runs)
 
 
-def _tenants_are_apart(simulation: Simulation, receipts: list[p.ReceiptRow], told: Told) -> None:
-    """Whatever is written under a tenant is about a run of that tenant, and done by it (G10)."""
+def _tenants_are_apart(simulation: Simulation, receipts: list[p.ReceiptRow], recorded: Recorded) -> None:
+    """Everything that is written under a tenant is about a run of that tenant (G10)."""
     roots = {tenant: simulation.store.roots_of(tenant) for tenant in simulation.tenants}
     for receipt in receipts:
         if receipt.root not in roots[receipt.tenant]:
@@ -41,19 +41,19 @@ def _tenants_are_apart(simulation: Simulation, receipts: list[p.ReceiptRow], tol
     for task in simulation.chronicle.tables.tasks.values():
         if task.root not in roots[task.tenant]:
             raise Violation(f"task {task.id} of {task.tenant} is of no run there (G10)")
-    for entry, record in told:
+    for entry, record in recorded:
         if isinstance(record, (records.Decided, records.Asked, records.Receipted)):
             if PromiseId.parse(record.promise).root not in roots[entry.tenant]:
-                raise Violation(f"the audit of {entry.tenant} tells of a call that is none of its own: {record} (G10)")
+                raise Violation(f"the audit of {entry.tenant} has a call of another tenant: {record} (G10)")
             if record.run != entry.run:
-                raise Violation(f"an entry of run {entry.run} tells of run {record.run} (G10)")
+                raise Violation(f"an entry of run {entry.run} is about run {record.run} (G10)")
     for deed in simulation.outside.all():
         if deed.place[0] != deed.key.tenant or deed.promise.root not in roots[deed.key.tenant]:
             raise Violation(f"an act of {deed.key} was done in {deed.place[0]} (G10)")
 
 
 def _reversed_once(receipts: list[p.ReceiptRow]) -> None:
-    """What was taken back succeeded before, was taken back once, and the two receipts name each other (G11)."""
+    """An act that was taken back had succeeded, was taken back once, and the two receipts name each other (G11)."""
     by_id = {(receipt.tenant, receipt.id): receipt for receipt in receipts}
     taken = [receipt for receipt in receipts if receipt.reverses is not None and receipt.state == "succeeded"]
     for place, count in Counter((receipt.tenant, receipt.reverses or "") for receipt in taken).items():
@@ -69,14 +69,14 @@ def _reversed_once(receipts: list[p.ReceiptRow]) -> None:
             raise Violation(f"receipt {receipt.id} names {receipt.reversed_by}, which did not take it back (G11)")
 
 
-def _steering_is_told(simulation: Simulation, runs: list[p.Run], told: Told) -> None:
-    """Nobody steers in silence: every retry, fork and reversal has an entry that was there before it (G12)."""
-    entries = [(entry.tenant, record) for entry, record in told if isinstance(record, records.Operated)]
+def _steering_is_recorded(simulation: Simulation, runs: list[p.Run], recorded: Recorded) -> None:
+    """Every retry, fork and reversal has its entry in the audit (G12)."""
+    entries = [(entry.tenant, record) for entry, record in recorded if isinstance(record, records.Operated)]
     retried = {(tenant, record.run) for tenant, record in entries if record.act == "retry"}
     forked = {(tenant, record.run) for tenant, record in entries if record.act == "fork"}
     reversed_ = {(tenant, record.details.get("receipt")) for tenant, record in entries if record.act == "reverse"}
     for key, generation in simulation.store.retried:
-        if not any((key.tenant, line) in retried for line in _line(key.run)):
+        if not any((key.tenant, line) in retried for line in _ancestry(key.run)):
             raise Violation(f"run {key.run} goes on as generation {generation}, and nobody retried it (G12)")
     for run in runs:
         origin = run.attributes.get("forked_from")
@@ -87,9 +87,9 @@ def _steering_is_told(simulation: Simulation, runs: list[p.Run], told: Told) -> 
 
 
 def _calls_got_their_own(simulation: Simulation, runs: list[p.Run], receipts: list[p.ReceiptRow]) -> None:
-    """What a call without a key of its author's got is what was done with its own arguments (G13).
+    """A call without an author's key gets the result of an act with its own arguments (G13).
 
-    A retried run may come to another call at the place of one that had been done before it failed.
+    In a retried run another call may stand at the place of one that was done before the failure.
     """
     requests = {(receipt.tenant, receipt.key): receipt.request for receipt in receipts}
     for run in runs:
@@ -105,7 +105,7 @@ def _calls_got_their_own(simulation: Simulation, runs: list[p.Run], receipts: li
 
 
 def _children_were_asked_for(simulation: Simulation, runs: list[p.Run]) -> None:
-    """What a run got from a child is what that child made of the arguments that it was called with (G14)."""
+    """The result of a child is of a child that was called with these arguments (G14)."""
     for run in runs:
         for journal in simulation.store.generations(run.key):
             started = journal[0].event
@@ -124,7 +124,7 @@ def _children_were_asked_for(simulation: Simulation, runs: list[p.Run]) -> None:
 
 
 def _fulfilled(journal: list[e.Entry], wanted: str) -> list[e.InvokeScheduled]:
-    """The calls of this kind that gave a value."""
+    """The calls of this kind that succeeded."""
     called: dict[PromiseId, e.InvokeScheduled] = {}
     fulfilled = []
     for entry in journal:
@@ -139,7 +139,7 @@ def _fulfilled(journal: list[e.Entry], wanted: str) -> list[e.InvokeScheduled]:
 
 
 def _asked(simulation: Simulation, run: p.Run, call: e.InvokeScheduled) -> tuple[str, bytes, str]:
-    """Which action was called, the arguments as a receipt has them, and the key."""
+    """The name of the action that was called, its arguments as a receipt has them, and the key."""
     action = STEPS[call.function_name]
     assert isinstance(action, Action)
     data = simulation.store.plain(run.key.tenant, call.input)
@@ -148,7 +148,7 @@ def _asked(simulation: Simulation, run: p.Run, call: e.InvokeScheduled) -> tuple
     return action.name, proposal.request, proposal.key
 
 
-def _line(run: str) -> list[str]:
-    """A run and those above it: a retried run has its failed children retried."""
+def _ancestry(run: str) -> list[str]:
+    """A run and all its ancestors: a retry of a run retries its failed children."""
     parts = run.split("~")
     return ["~".join(parts[:count]) for count in range(1, len(parts) + 1)]

@@ -1,4 +1,4 @@
-"""What the gate's tables have been through: every receipt, task and beginning of a run, at the moment it is written."""
+"""The history of the gate's tables: every receipt, task and run, at the moment at which it is written."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ Place = tuple[str, str]
 
 
 class Watched(dict[K, V], Generic[K, V]):
-    """A table that tells of every row written to it: the one before, and the new one."""
+    """A table that reports every row written to it: the row before, and the new one."""
 
-    def __init__(self, told: Callable[[V | None, V], None]) -> None:
+    def __init__(self, written: Callable[[V | None, V], None]) -> None:
         super().__init__()
-        self._told = told
+        self._written = written
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._told(self.get(key), value)
+        self._written(self.get(key), value)
         super().__setitem__(key, value)
 
 
 class Chronicle:
-    """The gate's history so far. ``broken`` are laws that a write broke."""
+    """The gate's history so far. ``broken`` lists the laws that a write broke."""
 
     def __init__(self, tables: Tables, rules: Rules) -> None:
         self.succeeded: set[Place] = set()
         self.failed: set[str] = set()  # tokens of attempts that are recorded as failed
         self.closed: Counter[tuple[str, str, int]] = Counter()  # a receipt's id, state and attempt
-        self.words: defaultdict[tuple[str, str, int], set[object]] = defaultdict(set)  # in which that was said
-        self.disowned: set[str] = set()  # tokens of attempts of which a person said that they did not happen
-        self.vouched: dict[str, bytes | None] = {}  # by task, what a person said that the act gave
-        self.under_way: dict[str, set[p.Key]] = {}  # roots, by tenant
+        self.closings: defaultdict[tuple[str, str, int], set[object]] = defaultdict(set)  # what differs between them
+        self.denied: set[str] = set()  # tokens of attempts that did not happen, as a person said
+        self.results_by_task: dict[str, bytes | None] = {}  # the result of an act that happened, as a person said
+        self.under_way: dict[str, set[p.Key]] = {}  # runs without a parent, by tenant
         self.broken: list[str] = []
         self.tables = tables
         self._rules = rules
@@ -63,7 +63,7 @@ class Chronicle:
             return
         if new.state != "pending":
             self.closed[new.id, new.state, new.attempt] += 1
-            self.words[new.id, new.state, new.attempt].add((new.token, new.error, new.closed_at))
+            self.closings[new.id, new.state, new.attempt].add((new.token, new.error, new.closed_at))
         if new.state == "succeeded":
             self.succeeded.add(place)
         elif new.state == "failed":
@@ -74,12 +74,12 @@ class Chronicle:
             self.broken.append(f"task {new.id} was {old.status}, and then became {new.status}")
         if new.kind == "outcome" and new.status in ("approved", "rejected"):
             if verdict_of(new) == DID_NOT_HAPPEN:
-                self.disowned.add(str(cbor2.loads(new.details)["token"]))
+                self.denied.add(str(cbor2.loads(new.details)["token"]))
             elif verdict_of(new) == HAPPENED:
-                self.vouched[new.id] = new.answers[-1].value
+                self.results_by_task[new.id] = new.answers[-1].value
 
     def _run(self, old: p.Run | None, new: p.Run) -> None:
-        """Roots that are under way are counted: caps are about them."""
+        """Count the runs without a parent that are under way: caps limit them."""
         if new.parent is not None:
             return
         tenant = new.key.tenant
@@ -93,7 +93,7 @@ class Chronicle:
             self.broken.append(f"{len(under_way)} runs of {tenant} are under way, and the cap is {most}")
 
     def is_allowed(self, promise: str, proposal: str) -> bool:
-        """Whether the audit says by now that this proposal was allowed."""
+        """Whether the audit has recorded by now that this proposal was allowed."""
         for entry in self.tables.audit[self._read :]:
             if entry.kind == "decision":
                 record = records.decode(entry.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,12 +15,14 @@ from msgspec.structs import replace
 from holdfast.errors import StoreUnavailable
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.events import Entry, InvokeCompleted, InvokeRetrying, InvokeScheduled
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.rules import Rules
+from tests.simulation.situations import Situations
 
 _WRITES: Final = frozenset({"commit", "claim", "claim_work", "decline", "register", "beat", "unregister", "rescue"})
 _READS: Final = frozenset(
@@ -35,13 +38,15 @@ _GATE_READS: Final = frozenset(
 
 
 LATENCY_SECONDS: Final = 0.0005
+LISTED_WAITS: Final = 20
+"""A row lists no more waits than this."""
 
 
 class Graves:
-    """Where what a dead process was doing waits for ever.
+    """Where the coroutines of dead processes wait for ever.
 
-    The futures are kept: what waits for something that nobody holds is garbage, and Python would unwind it, ``finally``
-    and all, whenever it next collects. Then a seed would not give the same simulation every time.
+    The futures are kept. A coroutine that waits for an unreferenced future is garbage, and Python would run its
+    ``finally`` at the next collection. Then a seed would not give the same simulation every time.
     """
 
     def __init__(self) -> None:
@@ -54,7 +59,7 @@ class Graves:
 
 
 class Faults:
-    """How likely each misfortune is. ``healed`` ends them all."""
+    """How likely each fault is. ``healed`` ends them all."""
 
     def __init__(self, source: random.Random) -> None:
         self.source = source
@@ -67,12 +72,12 @@ class Faults:
         self.lose_hint = source.choice((0.0, 0.1, 0.6))
         self.double_hint = source.choice((0.0, 0.2))
         self.die_acting = 0.0
-        self.swift_reads = False  # they take no time, so that what was read can overtake what is being written
+        self.swift_reads = False  # they take no time, so that a read can overtake a write
         self.writes, self.reads = _WRITES, _READS
         self.outages = [(start, start + source.uniform(0.5, 8)) for start in _moments(source)]
 
     def govern(self) -> None:
-        """The gate's own operations fail, too, and workers die acting."""
+        """The gate's own operations fail, too, and workers die while they act."""
         self.writes |= _GATE_WRITES
         self.reads |= _GATE_READS
         self.die_acting = self.source.choice((0.0, 0.05, 0.2))
@@ -90,10 +95,10 @@ def _moments(source: random.Random) -> list[float]:
 
 
 class FaultyStore:
-    """One worker's handle on the store. Reads and writes are slow, refused, lost on the way back, or the end of it."""
+    """One worker's handle on the store: slow, refusing, losing answers, or the place where the worker dies."""
 
     def __init__(
-        self, store: MemoryStore, faults: Faults, reached: Counter[str], graves: Graves, die: Callable[[], None]
+        self, store: Recorder, faults: Faults, reached: Counter[str], graves: Graves, die: Callable[[], None]
     ) -> None:
         self._store = store
         self._faults = faults
@@ -123,7 +128,7 @@ class FaultyStore:
         return operation
 
     async def _load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
-        """Checkpoints are only a cache: some are lost, and some are damaged, before they are read."""
+        """Checkpoints are only a cache: some are lost or damaged before they are read."""
         checkpoints = self._store._tables.checkpoints
         for key in [key for key in keys if key in checkpoints]:
             if self._faults.source.random() < 0.2:
@@ -154,9 +159,11 @@ class FaultyStore:
         await self._pass_time()
         if self._faults.happens(self._faults.lose_answer):
             self._reached[f"lost the answer of {name}"] += 1
+            if name == "commit":
+                self._store.answer_lost(*args)
             raise StoreUnavailable("the answer was lost")
         if name == "commit":
-            alongside = [reply for each in answer for reply in getattr(each, "also", ())]
+            alongside = [reply for each in answer for reply in getattr(each, "attached", ())]
             self._reached.update(type(reply).__name__ for reply in [*answer, *alongside])
         return answer
 
@@ -205,30 +212,59 @@ class Recorder(MemoryStore):
         self._marks: dict[PromiseId, str] = {}
         self.completed: set[str] = set()
         self.events: Counter[str] = Counter()
-        self.retried: set[tuple[p.Key, int]] = set()  # generations that go on from a part of the one before
+        self.retried: set[tuple[p.Key, int]] = set()  # generations that began with a part of the one before
+        self.situations: Situations | None = None
+        self.checkpoints: dict[tuple[p.Key, int], list[bytes]] = {}  # all that were written, by generation
+        self.misfits: list[str] = []
         self.inherited: dict[p.Key, int] = {}  # how many entries a fork's journal began with
         self._roots: dict[tuple[p.Key, int], bytes] = {}
 
     def chronicled(self, rules: Rules) -> Chronicle:
-        """Have what the gate writes watched, from now on."""
+        """Watch what the gate writes, from now on."""
         return Chronicle(self._tables, rules)
 
     async def commit(self, batch: Any) -> list[p.Answer]:
+        owners = [run.owner if (run := self._tables.runs.get(_key(change))) else None for change in batch]
         answers = await super().commit(batch)
-        for change, answer in zip(batch, answers, strict=True):
+        for change, answer, owner in zip(batch, answers, owners, strict=True):
             self._note(change, answer)
+            if isinstance(change, p.Advance) and isinstance(answer, p.Advanced):
+                self._compare_tasks(change)
+            if self.situations is not None:
+                self.situations.committed(change, answer, owner)
         return answers
+
+    def _compare_tasks(self, change: p.Advance) -> None:
+        """A form is asked for exactly while its run waits for it; the answer may be on its way (N4)."""
+        if change.projection.waiting is None:
+            return
+        waits = json.loads(change.projection.waiting)
+        if len(waits) == LISTED_WAITS:
+            return
+        of_run = [task for task in self._tables.tasks.values() if (task.tenant, task.run) == tuple(change.key)]
+        forms = [task for task in of_run if task.kind == FORM and task.generation == change.generation]
+        awaited = {wait["position"] for wait in waits if wait["kind"] == FORM}
+        open_ = {task.position for task in forms if task.status == "requested"}
+        if not open_ <= awaited <= {task.position for task in forms}:
+            self.misfits.append(f"run {change.key.run} waits for forms at {awaited}, and {open_} are open (N4)")
+
+    def answer_lost(self, batch: Sequence[p.Change]) -> None:
+        """The worker that committed this does not know that it was applied."""
+        if self.situations is not None:
+            self.situations.lost(batch)
 
     def _note(self, change: p.Change, answer: p.Answer) -> None:
         match change, answer:
-            case p.Start(), p.Started(also=also):
+            case p.Start(), p.Started(attached=attached):
                 self._roots[change.key, 0] = change.root
                 if "forked_from" in change.attributes:
                     self.inherited[change.key] = change.segment.count
                 self._read(change.key, 0, change.segment)
-            case p.Advance(segment=segment), p.Advanced(also=also):
+            case p.Advance(segment=segment), p.Advanced(attached=attached):
                 if segment is not None:
                     self._read(change.key, change.generation, segment)
+                if change.checkpoint:
+                    self.checkpoints.setdefault((change.key, change.generation), []).append(change.checkpoint)
                 if change.renewal is not None:
                     self._roots[change.key, change.generation + 1] = change.renewal.root
             case p.Renew(), p.Renewed(generation=generation):
@@ -244,7 +280,7 @@ class Recorder(MemoryStore):
                 return
             case _:
                 return
-        for extra, reply in zip(change.also, also, strict=True):
+        for extra, reply in zip(change.attached, attached, strict=True):
             self._note(extra, reply)
 
     def _read(self, key: p.Key, generation: int, segment: p.Segment) -> None:
@@ -266,7 +302,7 @@ class Recorder(MemoryStore):
         return f"{promise}:{mark}" if mark else str(promise)
 
     def _forget(self, key: p.Key, generation: int) -> None:
-        """The run goes on from a part of this journal: what was intended and completed is what that part says."""
+        """The run continues from a part of this journal: only that part says what was intended and completed."""
         journal = self._journal(key, generation)
         gone = {self._name(promise) for entry in journal if (promise := _promise(entry)) is not None}
         self.completed -= gone
@@ -290,16 +326,20 @@ class Recorder(MemoryStore):
         return self._tables.segments.get(key, {})
 
     def plain(self, tenant: str, payload: Payload) -> bytes:
-        """A payload's bytes, wherever they are."""
+        """A payload's bytes, from the journal or from a blob."""
         return payload.data if payload.blob is None else self._tables.blobs[tenant, payload.blob]
 
     def may_do(self, worker: str, key: p.Key, position: int, *, queued: bool) -> bool:
-        """Whether this worker may do this step now. It leases the run, or the queued step, which may be withdrawn."""
+        """Whether this worker may do this step now: it leases the run or the queued step, or that was withdrawn."""
         if not queued:
             run = self._tables.runs.get(key)
             return run is not None and run.owner == worker
         offer = self._tables.work.get(key, {}).get(position)
         return offer is None or offer.owner == worker
+
+
+def _key(change: p.Change) -> p.Key | None:
+    return change.key if isinstance(change, p.Advance | p.Start) else None
 
 
 def _promise(entry: Entry) -> PromiseId | None:

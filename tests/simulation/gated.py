@@ -1,6 +1,6 @@
-"""What the simulated runs do to the outside: actions of every kind, and, where people steer, such as are taken back.
+"""What the simulated runs do to the outside: actions of every kind, some of which people take back.
 
-The lane of an act decides what policy says of it: see ``rules``. Its manner decides what comes of it.
+The lane of an act decides which rule of the policy applies: see ``rules``. Its manner decides its outcome.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def write(name: str, lane: str, manner: str) -> str:
     retry=TRIES,
 )
 async def shared(name: str, lane: str, manner: str) -> str:
-    """One act for all runs that name it alike."""
+    """One act for all runs that give it the same name."""
     return await _do(shared, name, lane, manner)
 
 
@@ -97,19 +97,19 @@ async def _next_write(name: str, lane: str, manner: str) -> str:
 
 ACTIONS: Final[dict[str, Action[..., Any]]] = {one.name: one for one in (read, write, shared, put, probed)}
 DEPLOYED: Final[dict[str, Action[..., Any]]] = {write.name: _next_write}
-"""What some workers of a rolling deployment have already: the same act is another proposal there."""
+"""Newer code that some workers already have: there the same act is another proposal."""
 
 
 @action(connector="sim", operation="take back", target="{receipt.target}", name="gate.take_back", retry=TRIES)
 async def take_back(receipt: Receipt) -> str:
-    """What a person has done when an act of a run is to be taken back: in the lane of that act, and in its manner."""
+    """The act that takes another one back at a person's request: in the same lane, and in the same manner."""
     arguments = {"receipt": cbor2.loads(encode(receipt).data)}
     return await _outsider().act(take_back, arguments, receipt.target, receipt.arguments["manner"])
 
 
 @action(connector="sim", operation="undo", target="{lane}", name="gate.undo", retry=TRIES)
 async def undo(value: str, name: str, lane: str, manner: str) -> str:
-    """What a run does by itself when it fails, or is cancelled, after an act that can be undone."""
+    """The undo of an act, in a run that fails or is cancelled."""
     arguments = {"value": value, "name": name, "lane": lane, "manner": manner}
     return await _outsider().act(undo, arguments, lane, manner)
 
@@ -129,12 +129,12 @@ async def book(name: str, lane: str, manner: str) -> str:
     retry=TRIES,
 )
 async def share(name: str, lane: str, manner: str) -> str:
-    """One act for all runs that name it alike, and one that takes it back."""
+    """One act for all runs that give it the same name, and one that takes it back."""
     return await _do(share, name, lane, manner)
 
 
 TAKEN_BACK: Final[dict[str, Action[..., Any]]] = {one.name: one for one in (book, share)}
-"""What runs do beside, where people steer."""
+"""Further actions, where people steer."""
 
 MANNERS: Final = (*3 * ("good",), "fails 1", "fails 2", "fails 9", "terminal", "lost", "silent", "slow", "large")
 STEERED_MANNERS: Final = (*MANNERS, "terminal once", "terminal once")
@@ -145,14 +145,14 @@ SHARED: Final = ("gate.shared", "gate.put", "gate.probed", "gate.share")
 FORM: Final = "form"
 
 
-class Said(msgspec.Struct, forbid_unknown_fields=True):
+class FormAnswer(msgspec.Struct, forbid_unknown_fields=True):
     """What people answer to a form."""
 
     word: str
 
 
 class Gated(msgspec.Struct, frozen=True, tag="gated"):
-    """An action, or a form that people are asked to fill in. Unless it is ``bare`` the run lives on when it fails."""
+    """An action, or a form that people are asked to fill in. Unless it is ``bare``, the run catches its failure."""
 
     action: str
     name: str
@@ -169,7 +169,7 @@ class Several(msgspec.Struct, frozen=True, tag="several"):
 
 
 class Instead(msgspec.Struct, frozen=True, tag="instead"):
-    """An action, another one where it fails, and a third: in a run that is retried it may stand at another place."""
+    """An action, another one where it fails, and a third, which may stand at another place in a retried run."""
 
     item: Gated
     other: Gated
@@ -177,7 +177,7 @@ class Instead(msgspec.Struct, frozen=True, tag="instead"):
 
 
 async def play_gated(part: Gated | Several | Instead) -> Any:
-    """The part of a workflow's body that acts."""
+    """Play the acting part of a workflow's body."""
     if isinstance(part, Gated):
         return await _play_one(part)
     if isinstance(part, Instead):
@@ -211,9 +211,9 @@ async def _play_one(part: Gated) -> Any:
 
 async def _ask(part: Gated) -> str:
     """The lane decides who may answer, and by when."""
-    said = await ask(
+    answer = await ask(
         part.name,
-        Said,
+        FormAnswer,
         show={"lane": part.lane},
         candidates=["ann"] if part.lane == "pair" else [],
         exclude=["bob"] if part.lane == "high" else [],
@@ -222,11 +222,11 @@ async def _ask(part: Gated) -> str:
         escalate={"candidates": ["cy", "dan"]},
         expire=timedelta(seconds=3 if part.lane == "brief" else 60),
     )
-    return said.word
+    return answer.word
 
 
 class GatedPlanner:
-    """Plans acts from a source of randomness. Names are few where runs share them, so that they meet."""
+    """Plans acts from a source of randomness. Shared names are few, so that runs meet at them."""
 
     def __init__(self, source: random.Random, prefix: str, *, steered: bool = False) -> None:
         self._source = source
@@ -247,7 +247,7 @@ class GatedPlanner:
         return Several(items, source.choice((None, 0.3, 3.0, 15.0)))
 
     def _instead(self) -> Instead:
-        """All by one action, so that they are told apart by their places alone."""
+        """All three call one action, so that only their places differ."""
         action = self._source.choice(("gate.write", "gate.book"))
         item, other, then = (msgspec.structs.replace(self._one(), action=action) for _ in range(3))
         return Instead(msgspec.structs.replace(item, bare=True), other, then)

@@ -1,4 +1,4 @@
-"""The operators of a simulation: they retry, fork and reverse, whenever they like, also what others just did."""
+"""The operators of a simulation: they retry, fork and reverse at any time, even what others have just done."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import Holdfast
+from holdfast.client.filters import run_rows
 from holdfast.errors import (
     InvalidRequest,
     NotReversible,
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 
 RETRIES: Final = 3
 FORKS: Final = 3
-"""Of one run, and of all: a simulation must end."""
+"""How often one run is retried, and how many forks there are: a simulation must end."""
 
 PATIENCE_SECONDS: Final = 15
 
 
 class Operators:
-    """They steer through a client, or through a worker's process, which may die of it."""
+    """They steer through a client, or through a worker's process, which may die while they do."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.busy = 0
@@ -47,7 +48,7 @@ class Operators:
             await self._steer()
 
     async def last(self) -> None:
-        """When everything has ended, some more, at once: that is when most can be retried and reversed."""
+        """When everything has ended, steer a few times at once: most can be retried and reversed then."""
         await asyncio.gather(*(self._steer() for _ in range(self._source.choice((0, 2, 5)))))
 
     async def _steer(self) -> None:
@@ -55,7 +56,7 @@ class Operators:
         if roll < 0.45:
             await self._one_of("retry", self._ended(), self._retry)
         elif roll < 0.6 and self._forks < FORKS:
-            await self._one_of("fork", self._simulation.client.list(), self._fork)
+            await self._one_of("fork", run_rows(self._simulation.client.store), self._fork)
         else:
             await self._one_of("reverse", self._receipts(), self._reverse)
 
@@ -81,7 +82,7 @@ class Operators:
             await steer(simulation.client)
 
     async def _ended(self) -> AsyncIterator[p.Run]:
-        async for run in self._simulation.client.list():
+        async for run in run_rows(self._simulation.client.store):
             if run.standing in ("failed", "cancelled") and self._retries[run.key] < RETRIES:
                 yield run
 
@@ -97,7 +98,7 @@ class Operators:
         self._simulation.handles.append(self._simulation.client.run(handle.id, tenant=handle.tenant))
 
     async def _receipts(self) -> AsyncIterator[tuple[str, str]]:
-        """Mostly such as can be reversed."""
+        """The receipts to choose from: mostly of acts that can be reversed."""
         for tenant in self._simulation.tenants:
             async for receipt in self._simulation.client.receipts.list(tenant=tenant):
                 if receipt.reverse is not None or self._source.random() < 0.1:

@@ -1,4 +1,4 @@
-"""The outside world: it remembers every act, and refuses to begin one that the gate should not have let through."""
+"""The outside world: it remembers every act, and stops the simulation at one that the gate should have refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Deed(msgspec.Struct):
-    """One act: who did it, for which promise, and what came of it. ``result`` is None until it is done.
+    """One act: who did it, for which promise, and its outcome. ``result`` is None until it is done.
 
-    The number tells it apart in its result: a token names a process of the machine, and results become arguments.
+    Its result contains the number, and not the token: results become arguments, and a token names a real process.
     """
 
     number: int
@@ -37,7 +37,7 @@ class Deed(msgspec.Struct):
 
 
 class Outside:
-    """What has been done, by tenant and key."""
+    """All acts, by tenant and key."""
 
     def __init__(self, chronicle: Chronicle) -> None:
         self.deeds: dict[Place, list[Deed]] = {}
@@ -47,14 +47,14 @@ class Outside:
         return [deed for deeds in self.deeds.values() for deed in deeds]
 
     def result(self, place: Place) -> str | None:
-        """What the first act that was done under this key gave."""
+        """The result of the first act that was done under this key."""
         return next((deed.result for deed in self.deeds.get(place, ()) if deed.result is not None), None)
 
     def is_first(self, deed: Deed) -> bool:
         return self.deeds[deed.place][0] is deed
 
     def under_way(self, workers: set[str]) -> bool:
-        """Whether one of these workers has not ended an act."""
+        """Whether one of these workers is still acting."""
         return any(deed.ended is None and deed.worker in workers for deed in self.all())
 
     def begin(
@@ -66,13 +66,13 @@ class Outside:
         demand: Demand,
         time: float,
     ) -> Deed:
-        """Begin an act, if it may begin."""
+        """Begin an act. Raises Broken where it must not begin."""
         promise = performance.promise
         proposal = action.proposal_of(arguments, performance.name)
         place = (performance.key.tenant, proposal.key)
         about = f"act {proposal.key} of run {performance.key.run}"
         if performance.info.key != proposal.key:
-            _stop(f"{about} was told another key: {performance.info.key}")
+            _stop(f"{about} was given another key: {performance.info.key}")
         receipt = self._receipt(about, place, promise, process)
         if not self._chronicle.is_allowed(str(promise), proposal.digest().hex()):
             _stop(f"{about} began without a decision that allows it (G1)")
@@ -100,8 +100,8 @@ class Outside:
         return receipt
 
     def _may_repeat(self, about: str, place: Place) -> None:
-        """What cannot be repeated is begun again only where every attempt failed, or a person said so of it."""
-        known = self._chronicle.failed | self._chronicle.disowned
+        """What cannot be repeated begins again only where every attempt failed, or did not happen, as a person said."""
+        known = self._chronicle.failed | self._chronicle.denied
         if open_ := [deed for deed in self.deeds.get(place, ()) if deed.token not in known]:
             _stop(f"{about} began again, and nobody said that it had not happened (G2): {open_}")
 
@@ -121,7 +121,7 @@ class Outside:
         if len(people) < (2 if demand.two_person else 1):
             _stop(f"{about} began with the approval of {people} alone (G4)")
         if demand.tier == "high" and task.starter in people:
-            _stop(f"{about} was approved by whoever started it (G4)")
+            _stop(f"{about} was approved by the person who started it (G4)")
         if task.expires_at is not None and task.answers[-1].at >= task.expires_at:
             _stop(f"{about} was approved after the approval had expired (G4)")
 

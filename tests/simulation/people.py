@@ -1,4 +1,4 @@
-"""The people of a simulation: they approve, reject, delegate and say what happened, also twice, wrongly or too late."""
+"""The people of a simulation: they approve, reject, delegate and report outcomes, sometimes twice, wrongly or late."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-import cbor2
-
-from holdfast import Holdfast
+from holdfast import Holdfast, TaskInfo
 from holdfast.errors import InvalidRequest, StoreUnavailable, TaskClosed, TaskForbidden
-from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from tests.simulation.world import Simulation
@@ -19,7 +16,7 @@ NAMES: Final = ("ann", "bob", "cy", "dan")
 
 
 class People:
-    """They answer through a client, or through a worker's process, which may die of it."""
+    """They answer through a client, or through a worker's process, which may die while they do."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -35,24 +32,24 @@ class People:
             elif found:
                 await self._meddle(self._source.choice(found))
 
-    async def _meddle(self, task: p.TaskRow) -> None:
-        """Say something, at times twice."""
+    async def _meddle(self, task: TaskInfo) -> None:
+        """Answer a task, sometimes twice."""
         who = task.delegated_to or task.owner or self._source.choice(NAMES)
         for _ in range(self._source.choice((1, 1, 1, 2))):
-            await self._try(self._app_says(task, who))
-            await asyncio.sleep(0.001)  # nobody says two things at the same moment
+            await self._try(self._answer_through_an_app(task, who))
+            await asyncio.sleep(0.001)  # nobody answers twice at the same moment
 
-    def _app_says(self, task: p.TaskRow, who: str) -> Any:
+    def _answer_through_an_app(self, task: TaskInfo, who: str) -> Any:
         simulation, source = self._simulation, self._source
         if simulation.processes and source.random() < 0.4:
             process = source.choice(simulation.processes)
-            return process.inside(self._say(process.app, task, who))
-        return self._say(simulation.client, task, who)
+            return process.inside(self._answer(process.app, task, who))
+        return self._answer(simulation.client, task, who)
 
-    async def _say(self, app: Holdfast, task: p.TaskRow, who: str) -> None:
+    async def _answer(self, app: Holdfast, task: TaskInfo, who: str) -> None:
         roll = self._source.random()
         if task.kind == "outcome":
-            await self._tell(app, task, who, roll)
+            await self._report(app, task, who, roll)
         elif task.kind == "form":
             await self._fill_in(app, task, who, roll)
         elif roll < 0.65:
@@ -65,8 +62,8 @@ class People:
             await app.tasks.delegate(task.id, by=who, to=self._source.choice(NAMES), tenant=task.tenant)
             self._reached("delegated")
 
-    async def _fill_in(self, app: Holdfast, task: p.TaskRow, who: str, roll: float) -> None:
-        """Mostly an answer that fits; or the task goes from hand to hand."""
+    async def _fill_in(self, app: Holdfast, task: TaskInfo, who: str, roll: float) -> None:
+        """Mostly an answer that fits the form; or the task gets another owner."""
         tasks, tenant = app.tasks, task.tenant
         if roll < 0.5:
             await tasks.complete(task.id, {"word": who}, by=who, tenant=tenant)
@@ -84,22 +81,22 @@ class People:
             await give(task.id, by=who, to=self._source.choice(NAMES), tenant=tenant)
             self._reached("given away")
 
-    async def _tell(self, app: Holdfast, task: p.TaskRow, who: str, roll: float) -> None:
-        """What the person knows is mostly true."""
+    async def _report(self, app: Holdfast, task: TaskInfo, who: str, roll: float) -> None:
+        """Say what became of an act. It is mostly true."""
         result = await self._truth(task)
         if roll < 0.15:
             await app.tasks.give_up(task.id, by=who, tenant=task.tenant)
             self._reached("given up")
         elif (result is not None) != (roll < 0.25):
-            said = result or "somebody's word"
-            await app.tasks.happened(task.id, by=who, result=said, tenant=task.tenant)
+            given = result or "somebody's word"
+            await app.tasks.happened(task.id, by=who, result=given, tenant=task.tenant)
             self._reached("happened")
         else:
             await app.tasks.did_not_happen(task.id, by=who, tenant=task.tenant)
             self._reached("did not happen")
 
-    async def _truth(self, task: p.TaskRow) -> str | None:
-        receipt = await self._simulation.store.receipt(task.tenant, cbor2.loads(task.details)["receipt"])
+    async def _truth(self, task: TaskInfo) -> str | None:
+        receipt = await self._simulation.store.receipt(task.tenant, task.details["receipt"])
         return None if receipt is None else self._simulation.outside.result((receipt.tenant, receipt.key))
 
     async def settle(self) -> None:
@@ -114,17 +111,17 @@ class People:
                 elif task.two_person and task.delegated_to and any(said.who == who for said in task.answers):
                     await self._try(tasks.reject(task.id, by=who, tenant=task.tenant))
                 elif task.kind == "outcome":
-                    await self._try(self._tell(self._simulation.client, task, who, self._source.random()))
+                    await self._try(self._report(self._simulation.client, task, who, self._source.random()))
                 else:
                     await self._try(tasks.approve(task.id, by=who, tenant=task.tenant))
             if task.tier == "high" and task.delegated_to == task.starter:
                 await self._try(tasks.reject(task.id, by=helpers[0] or "ann", tenant=task.tenant))
 
-    async def _try(self, saying: Any) -> None:
+    async def _try(self, answering: Any) -> None:
         try:
             with contextlib.suppress(TimeoutError, StoreUnavailable):
                 async with asyncio.timeout(15):
-                    await saying
+                    await answering
         except (TaskClosed, TaskForbidden, InvalidRequest) as error:
             self._reached(type(error).__name__)
 

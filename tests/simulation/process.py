@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS: Final = 6.0
 LARGE: Final = 40_000
-"""So many characters do not fit into a receipt."""
+"""A result of this many characters does not fit into a receipt."""
 
 OPTIONS = WorkerOptions(
-    queues={QUEUE: 2},  # and none that other tests of the same process have declared
+    queues={QUEUE: 2},  # not those that other tests in this process have declared
     capacity=20,
     lease_seconds=LEASE_SECONDS,
     warm_limit=2,
@@ -47,10 +47,10 @@ OPTIONS = WorkerOptions(
 
 
 class Nowhere(World):
-    """Outside of every process. A step that happens here belongs to no worker, so no law could be checked on it."""
+    """Outside every process. A step here belongs to no worker, so no law could be checked on it."""
 
     async def perform(self, key: str, fails: int) -> str:
-        raise Broken(f"step {key} happened outside of every process")
+        raise Broken(f"step {key} happened outside every process")
 
 
 class Body(World):
@@ -75,7 +75,7 @@ class Body(World):
         return key
 
     async def act(self, action: Action[..., Any], arguments: dict[str, Any], lane: str, manner: str) -> str:
-        """Do something to the outside, in the manner that the plan says. The process may die of it, before or after."""
+        """Act on the outside, in the manner that the plan says. The process may die before or after the act is done."""
         simulation, process = self.simulation, self.process
         loop, source = asyncio.get_running_loop(), simulation.source
         if process.store.dead:
@@ -103,7 +103,7 @@ class Body(World):
         await self.simulation.graves.rest()
 
     def _fail(self, deed: Deed, manner: str, attempt: int) -> None:
-        """What fails is not done."""
+        """Raise what the manner says: then the act is not done."""
         if manner.startswith("fails") and attempt <= int(manner.split()[1]):
             raise Unlucky(manner)
         if manner == "terminal" or (manner == "terminal once" and self.simulation.outside.is_first(deed)):
@@ -112,18 +112,19 @@ class Body(World):
             raise TimeoutError("nobody answered")
 
     async def look(self, action: Action[..., Any], name: str) -> str | None:
-        """A probe: what was done under this name?"""
+        """A probe: look up what was done under this name."""
         if self.process.store.dead:
             await self.simulation.graves.rest()
         key = action.proposal_of({"name": name, "lane": "", "manner": ""}, _current("a probe").name).key
         await asyncio.sleep(self.simulation.source.choice((0.001, 0.1, 2.0)))
         self.simulation.reached["probed"] += 1
+        self.simulation.situations.probed(step_info().tenant, key, _current("a probe").promise)
         if self.simulation.faults.happens(0.1):
             raise Unlucky("the probe")
         return self.simulation.outside.result((step_info().tenant, key))
 
     def _may_begin(self, key: str, info: StepInfo) -> None:
-        """The laws of an attempt's beginning."""
+        """Check the laws that hold when an attempt begins."""
         store = self.simulation.store
         worker = self.process.app.worker
         if info.key in store.completed:
@@ -131,12 +132,25 @@ class Body(World):
         if (info.key, info.attempt) not in store.intended:
             raise Broken(f"step {key} of run {info.run} began before its intent was durable")
         key_of, position = p.Key(info.tenant, info.run), PromiseId.parse(info.key.partition(":")[0]).path[-1]
+        if self.simulation.defined and not self._is_asked_for(key_of, position, info):
+            raise Broken(f"step {key} of run {info.run} began, and its run waits for it no more (N3)")
         if worker is None or not store.may_do(worker.id, key_of, position, queued=info.step == queued.name):
             raise Broken(f"step {key} of run {info.run} began in a worker that no longer had the lease")
 
+    def _is_asked_for(self, run: p.Key, position: int, info: StepInfo) -> bool:
+        """Whether the run that this worker holds waits for the call, or has only just given it up.
+
+        Work from a queue may be of anybody's run.
+        """
+        worker = self.process.app.worker
+        held = None if worker is None else worker.advancer.held.get(run)
+        if held is None or held.committing or info.step == queued.name:
+            return True
+        return any(wait.position == position for wait in held.live.waits())
+
 
 class Process:
-    """One worker process. All that it does happens in its own context, so that a step knows where it happens."""
+    """One worker process. Everything in it runs in its own context, so that a step knows its process."""
 
     def __init__(self, simulation: Simulation) -> None:
         loop = asyncio.get_running_loop()
@@ -158,7 +172,8 @@ class Process:
             workflows=[act, play, strands],
             policy=POLICIES[self.rules.name] if simulation.governed else None,
         )
-        if simulation.governed and source.random() < simulation.deployed:
+        self.is_deployed = simulation.governed and source.random() < simulation.deployed
+        if self.is_deployed:
             self.app._steps = {**STEPS, **DEPLOYED}
         self._context = contextvars.copy_context()
         self._context.run(world.set, Body(simulation, self))
@@ -167,7 +182,7 @@ class Process:
         return self.died is not None and self.died < time
 
     async def inside(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something in this process, as its own code would: what that begins, begins there."""
+        """Run something in this process, as its own code would: what it begins belongs to this process."""
         await asyncio.get_running_loop().create_task(work, context=self._context)
 
     def die(self) -> None:

@@ -1,7 +1,7 @@
-"""The policies of a simulation: what they say of each lane and of caps, as the laws know it by themselves.
+"""The policies of a simulation: what each lane demands, and the caps.
 
-The lane of an act decides what policy says of it. A policy's text is made from its ``Rules``, and the laws are checked
-against the same.
+Each act has a lane, and the policy has a rule for each lane. A policy's text is made from its ``Rules``, and the laws
+are checked against the same ``Rules``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.gate.policy.policy import parse
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What the rule of a lane wants."""
+    """What the rule of a lane demands."""
 
     effect: str
     tier: str = "low"
@@ -24,23 +24,23 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """What a policy caps. None is no limit."""
+    """The caps of a policy. None is no limit."""
 
     max_writes: int | None = None
     max_concurrency: int | None = None
     max_runs_per_min: int | None = None
 
     def text(self) -> dict[str, int]:
-        told = {
+        caps = {
             "max_writes_per_run": self.max_writes,
             "max_concurrency": self.max_concurrency,
             "max_runs_per_min": self.max_runs_per_min,
         }
-        return {name: cap for name, cap in told.items() if cap is not None}
+        return {name: cap for name, cap in caps.items() if cap is not None}
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """A policy, as the laws know it. A tenant of its own word has only that, number by number, where it says one."""
+    """A policy, as the laws know it. A tenant's own cap takes the place of the common one."""
 
     name: str
     lanes: dict[str, Demand]
@@ -53,7 +53,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     @property
     def admits_all(self) -> bool:
-        """Whether no tenant's runs wait for a place."""
+        """Whether no tenant's runs can wait for others to end."""
         return all(caps.max_concurrency is None for caps in (self.caps, *self.tenants.values()))
 
     def policy(self) -> Policy:
@@ -90,7 +90,7 @@ _LANES: Final = {
 _STRICT: Final = {**_LANES, "asked": Demand("needs_approval", "high", two_person=True), "free": Demand("allow")}
 
 STRICT: Final = Rules("strict", _STRICT)
-"""The policy that some workers of a rolling change have already."""
+"""The policy that some workers already have while it is rolled out."""
 
 RULES: Final = (
     Rules("open", _LANES),
@@ -113,6 +113,6 @@ STEERED_RULES: Final = (
     STRICT,
 )
 FEWER: Final = Rules("fewer writes", _STRICT, Caps(max_writes=2), {"north": Caps(max_writes=3)})
-"""What a rolling change brings where people steer: lower caps for most, a higher one for some."""
+"""The policy that is rolled out where people steer: lower caps for most tenants, a higher one for one."""
 
 POLICIES: Final = {rules.name: rules.policy() for rules in (*RULES, *STEERED_RULES, FEWER)}

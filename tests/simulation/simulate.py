@@ -1,6 +1,6 @@
 """Run one seed, or many: ``python -m tests.simulation.simulate SEED [STEPS] [COUNT]``.
 
-What a seed does is told by its number: see ``is_governed`` and ``is_steered`` in ``world``.
+A seed's number decides its kind of simulation: see ``is_governed`` and ``is_steered`` in ``world``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.simulation.world import Simulation, Violation
 
 
 def simulate(seed: int, steps: int = 3) -> Counter[str]:
-    """Simulate one seed and check it; gives what was reached. Raises Violation, with the seed in it."""
+    """Simulate one seed and check it; gives what was reached. Raises Violation, with the seed in its note."""
     loop = VirtualLoop()
     simulation = Simulation(seed, steps)
 
@@ -29,10 +29,12 @@ def simulate(seed: int, steps: int = 3) -> Counter[str]:
         if broken.noted:
             raise Violation(broken.noted[0])
         await check(simulation)
+        simulation.situations.at_rest()
 
     try:
-        loop.run_until_complete(whole())
-        return simulation.reached + simulation.store.events
+        with simulation.situations.watching_closings():
+            loop.run_until_complete(whole())
+        return simulation.reached + simulation.store.events + simulation.situations.reached
     except broken.Broken as error:
         raise _noted(Violation(str(error)), seed, steps) from None
     except BaseException as error:
@@ -47,12 +49,12 @@ def _noted(error: BaseException, seed: int, steps: int) -> BaseException:
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """What is still going on, dead processes among it, ends with the loop, unheard."""
+    """End whatever is still going on with the loop, dead processes included. No error of it is reported."""
     loop.set_exception_handler(lambda *_: None)
     dispose_all()
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]
-        with contextlib.suppress(BaseException):  # what its cleanup raises here must not hide what has happened
+        with contextlib.suppress(BaseException):  # an error of its cleanup must not hide the first one
             task.get_coro().close()  # type: ignore[union-attr]
     loop.close()
 

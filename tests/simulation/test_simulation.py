@@ -1,6 +1,6 @@
-"""A thousand simulated lives of an engine, each from its seed; what they must reach; and that a seed is a simulation.
+"""A thousand simulations of whole engines, each from its seed: the laws hold, everything is reached, a seed repeats.
 
-A failure's note says which command plays its seed again.
+A failure's note has the command that plays its seed again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import pytest
 from holdfast.gate import run_calls
 from holdfast.gate.call import TRANSITIONS, CallEvent, CallState, next_state
 from holdfast.journal.events import EVENTS
+from tests.simulation import situations
 from tests.simulation.gated import MANNERS
 from tests.simulation.simulate import simulate
-from tests.simulation.world import STEERED
+from tests.simulation.world import DEFINED, STEERED
 
 SEEDS: Final = 1000
 CHUNK: Final = 50
-REACHING: Final = range(300)
-REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, STEERED + 1, STEERED + 2, STEERED + 3)
+REACHING: Final = (*range(300), *range(STEERED, STEERED + 20), 100050, 150036)
+REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, DEFINED + 3, STEERED + 1, STEERED + 2, STEERED + 3)
 MOVED_BY_HAND: Final = frozenset(
     {
         ("abandoned", "news"),
@@ -48,20 +49,22 @@ MOVED_BY_HAND: Final = frozenset(
         ("probing", "news"),
     }
 )
-"""Transitions of calls that are rare here: tests/unit/gate/test_call.py and the gate's own tests make them."""
+"""Transitions of calls that are rare here. tests/unit/gate/test_call.py and the gate's own tests make them."""
 STEERED_SEEDS: Final = range(STEERED, STEERED + 60)
 
-SAID: Final = (
+ANSWERS: Final = (
     "TaskClosed",
     "TaskForbidden",
     "approved",
+    "claimed",
+    "completed",
     "delegated",
     "did not happen",
     "given up",
     "happened",
     "rejected",
 )
-"""What people say to tasks, and what they are told where it is too late or not theirs to say."""
+"""What people answer to tasks, and the errors that they get."""
 
 WRITES: Final = ("beat", "claim", "claim_work", "commit", "register", "rescue")
 
@@ -88,13 +91,13 @@ REACHED: Final = (
     "Taken",
     "Tasked",
     *(f"act begun: {manner}" for manner in sorted(set(MANNERS))),
-    *(f"a person: {said}" for said in SAID),
+    *(f"a person: {answer}" for answer in ANSWERS),
     "died after an act was done",
     "died before an act was done",
     "lost the answer of seal",
     "probed",
 )
-"""What the faults and the workload must bring about: a law that is never put to the test proves nothing."""
+"""What must happen in the simulations: a law that is never tried proves nothing."""
 
 STEERED_TO: Final = (
     "OperatedOn",
@@ -109,12 +112,36 @@ STEERED_TO: Final = (
     "gate.undo: succeeded",
     "two tenants",
 )
-"""What operators must bring about in the seeds that they steer."""
+"""What must happen in the seeds that operators steer."""
+
+DEFINED_SEEDS: Final = range(DEFINED, DEFINED + 24)
+
+DEFINED_TO: Final = (
+    "ExecutionCancelled",
+    "ExecutionCompleted",
+    "ExecutionFailed",
+    "a person: claimed",
+    "a person: completed",
+    "a person: given away",
+    "act begun: good",
+    "an operator: fork",
+    "an operator: retry",
+    "cancel",
+    "checkpoint damaged",
+    "checkpoint lost",
+    "checkpoint replayed",
+    "died after commit",
+    "died before commit",
+    "gate.undo: succeeded",
+)
+"""What must happen in the seeds that run definitions."""
 
 FOUND: Final = {
+    2000006: "a fork whose journal said something else stopped its worker, because the kernel's Halt came out of it",
+    2000810: "a node was lost while it closed, its time limit stayed, and its run could not be restored",
+    2000020: "an act was stopped before it was judged, and evidence of its run did not prove",
     800046: "a queued step's late answer let go of its next attempt, which was begun a second time beside the first",
-    800352: "a start came through without its answer: its open receipt was nobody's, and another call waited for ever",
-    840402: "a claim's answer came late, and its step, withdrawn and offered again meanwhile, was begun all the same",
+    840402: "a claim's answer came late, and its step, withdrawn and offered again in between, was begun nevertheless",
     95711: "a task was answered in part as it expired, and stayed open when its run was cancelled in the next turn",
     25: "a forgotten worker claimed a run and died: the leases of owners who are not registered were never taken back",
     28: "the load after a claim failed, and the claimed run was held by nobody for as long as the worker lived",
@@ -122,28 +149,40 @@ FOUND: Final = {
     264: "a signal that came before the first turn of a run that at once continued as new was taken for consumed",
     429: "an attempt whose outcome was on its way to the store was begun again, because its lease was still there",
     484: "a doubt about leases that was raised during the look at them was taken for settled by it",
-    710: "a claim was answered after the worker had been forgotten and had joined again: a completed step began anew",
+    710: "a claim was answered after the worker had been forgotten and had joined again: a completed step began again",
     754: "the same answer, come so late, began a step whose lease had been taken back",
     1075: "a doubt about leases that was raised while a claim was under way was lost with the claim's answer",
-    11: "two runs under one worker met at a key with the same token, and both acted",
-    67: "a person's word about one attempt was taken for the outcome of a later attempt of the same call",
-    76: "a call whose retry was due in the turn that cancelled it left its receipt pending for ever",
-    126: "a run waited for ever at a key whose act had been given up by a run that had ended",
-    177: "a receipt was told under the proposal of newer code, which nobody had allowed: the evidence was broken",
-    12871: "a call was denied while its approval was still asked for, and the task stayed open after the run's end",
-    18516: "a run waited for ever at a key whose act it had itself stopped waiting for",
-    13052: "two calls of one key both asked what became of an act, and only one of them had its receipt told",
     100112: "a retried run was leased without a place, and more runs were under way than the cap",
-    100487: "a retried run waited for ever for a child that had ended before the retry, and told nobody again",
-    100144: "after a retry, an undo was left out: that of another act had stood at its place, and been done",
-    100305: "after a retry, a call was given what another, which had stood at its place, had done",
-    40932: "a success that was about to be told was replaced by a word of not knowing, said in the same turn",
-    150065: "a run that was still warm was judged before it was known what it had asked, and asked it again",
-    140010: "two calls under one key probed what became of an act, and only one of them had its receipt told",
-    130011: "what was told twice of an unknown outcome in one turn was written anew when the turn's answer was lost",
+    100487: "a retried run waited for ever for a child that had ended before the retry, and sent no message again",
+    150065: "a call of a warm run was judged before its open tasks were loaded, and people were asked again",
+    101720: "after a retry, another act at the place of a failed one was not counted, and the run wrote beyond its cap",
     3932: "a run was leased again before its release was answered, and forgotten with that answer",
+    100727: "a retried parent got an empty result of a child whose result is large",
 }
 """Seeds that found a bug, and what it was."""
+
+REACHING_SITUATIONS: Final = {
+    1086: (situations.MET_UNDER_ONE_WORKER, "they met with the same token, and both acted"),
+    7: (situations.ASKED_ABOUT_TWO_ATTEMPTS, "the first answer was taken for the outcome of the later attempt"),
+    81: (situations.GIVEN_UP_AS_RETRY_IS_DUE, "its receipt was left pending for ever"),
+    297: (situations.MET_ENDED_RUN, "the call waited for ever"),
+    262: (situations.CLOSED_BY_NEWER_CODE, "the audit named the proposal of the newer code, which nobody had allowed"),
+    1646: (situations.DENIED_WHILE_ASKED, "the task stayed open after the run's end"),
+    100371: (situations.MET_OWN_ACT, "the call waited for ever"),
+    707: (situations.ASKED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
+    100317: (situations.PROBED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
+    100539: (situations.OTHER_CALL_AT_ITS_PLACE, "the new call was given what the other one had done"),
+    103183: (situations.UNKNOWN_AFTER_SUCCESS, "the success was lost"),
+    101854: (situations.UNKNOWN_TWICE_AND_LOST, "the audit had both entries twice"),
+    2000003: (situations.STOPPED_BEFORE_IT_BEGAN, "it was begun after the time-out, and undone"),
+    2000065: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
+    2000004: (situations.CHILD_STOPPED, "its parent went on before the child had undone what it did"),
+}
+"""Seeds that reach a situation in which there was a bug at the gate, and what went wrong in it.
+
+A seed that a change of the engine has led elsewhere is replaced by another one that gets there: ``python -m
+tests.simulation.find FIRST COUNT`` lists them.
+"""
 
 FOUND_IN_LONGER_PLANS: Final = {
     (22358, 5): "a claim was answered after the worker had been forgotten, and a step began when it had joined again",
@@ -152,13 +191,13 @@ FOUND_IN_LONGER_PLANS: Final = {
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Workers complain of every fault; here faults are the point."""
+    """Workers log every fault, and here are many."""
     caplog.set_level(logging.CRITICAL, logger="holdfast")
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_every_law_holds_in_every_simulated_life(first: int) -> None:
-    """Whatever fails, whenever: nothing is lost, nothing is done again once it is done, and every run ends."""
+    """Whatever fails, at any time: nothing is lost, nothing is done twice, and every run ends."""
     for seed in range(first, first + CHUNK):
         simulate(seed)
 
@@ -171,15 +210,35 @@ def test_every_law_holds_where_people_steer() -> None:
     assert [what for what in STEERED_TO if not total[what]] == []
 
 
+def test_every_law_holds_where_definitions_run() -> None:
+    """With tasks, timers, signals, children, forks, graphs and undos: the same laws, and those of definitions."""
+    total: Counter[str] = Counter()
+    for seed in DEFINED_SEEDS:
+        total += simulate(seed)
+    assert [what for what in DEFINED_TO if not total[what]] == []
+
+
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     """Seeds that found a bug are kept; ``FOUND`` says what each one was."""
     simulate(seed)
 
 
+@pytest.mark.parametrize("seed", REACHING_SITUATIONS)
+def test_a_seed_reaches_the_situation_for_which_it_is_kept(seed: int) -> None:
+    """The laws hold there. A seed that no longer gets there would prove nothing."""
+    situation, _ = REACHING_SITUATIONS[seed]
+    assert simulate(seed)[situation], f"seed {seed} does not come to this any more: {situation}"
+
+
+def test_every_situation_has_a_seed() -> None:
+    """Whatever is watched for is also reached."""
+    assert {situation for situation, _ in REACHING_SITUATIONS.values()} == set(situations.ALL)
+
+
 @pytest.mark.parametrize(("seed", "steps"), FOUND_IN_LONGER_PLANS)
 def test_a_longer_plan_that_found_a_bug_finds_it_no_more(seed: int, steps: int) -> None:
-    """As above, with the number of steps that it takes."""
+    """As above, with longer plans."""
     simulate(seed, steps)
 
 
@@ -190,7 +249,7 @@ def test_longer_plans_keep_the_laws_too(seed: int) -> None:
 
 
 def test_the_simulation_reaches_what_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every event, every kind of death and every refusal happens: a simulator that has gone tame fails here.
+    """Every event, every kind of death and every refusal happens: a simulator without faults fails here.
 
     So do the transitions of calls at the gate. One that the table does not have would have parked a run.
     """
@@ -210,7 +269,7 @@ def test_the_simulation_reaches_what_it_must(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_seed_gives_the_same_simulation_every_time_in_one_process() -> None:
-    """Nothing of one simulation is left for the next one."""
+    """No state of one simulation is left for the next one."""
     first = [simulate(seed) for seed in REPEATED]
     assert [simulate(seed) for seed in REPEATED] == first
 
@@ -222,7 +281,7 @@ def test_a_seed_gives_the_same_simulation_in_every_process() -> None:
 
 
 def _elsewhere(hash_seed: int) -> list[dict[str, int]]:
-    """The counters of the same seeds from a process of its own."""
+    """The counters of the same seeds, from another process."""
     program = (
         "import json, logging, sys; logging.disable(); from tests.simulation.simulate import simulate; "
         "print(json.dumps([simulate(int(seed)) for seed in sys.argv[1:]]))"

@@ -1,4 +1,4 @@
-"""What the simulated runs do: random trees, and above them what only whole runs can do.
+"""What the simulated runs do: random trees, and what only whole runs can do.
 
 A plan is data made from a seed. ``act`` plays it: steps on queues, signals between runs, detached runs, compensation,
 patches, continue-as-new and, in governed simulations, actions, around trees from the law tests' generator.
@@ -44,7 +44,7 @@ class Send(msgspec.Struct, frozen=True, tag="send"):
 
 
 class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
-    """A run that lives on its own."""
+    """A detached run."""
 
     plan: tuple[Act, ...]
 

@@ -12,20 +12,27 @@ import contextlib
 import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast import Holdfast, RunHandle
-from holdfast.client.pauses import is_parked
+from holdfast.client.filters import run_rows
+from holdfast.client.runs.pauses import is_parked
 from holdfast.errors import RunEnded, RunNotFound
+from holdfast.programs.definition.interpreter.routine import Routine
+from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock
+from tests.definitions import Tools
 from tests.laws.programs import play, world
+from tests.simulation.defined import KEYS, Definer
 from tests.simulation.faults import Faults, Graves, Recorder
 from tests.simulation.operators import Operators
 from tests.simulation.outside import Outside
 from tests.simulation.people import NAMES, People
 from tests.simulation.process import Nowhere, Process
 from tests.simulation.rules import FEWER, RULES, STEERED_RULES, STRICT, TENANTS, Rules
+from tests.simulation.situations import Situations
 from tests.simulation.workload import Planner, act
 from tests.strands import script, strands
 
@@ -34,6 +41,8 @@ HORIZON_SECONDS = 4000.0
 REST_LOOKS = 20
 STEERED = 100_000
 """From this seed on."""
+DEFINED = 2_000_000
+"""From this seed on runs are of definitions, steered by people, too."""
 
 
 class Violation(AssertionError):
@@ -41,13 +50,18 @@ class Violation(AssertionError):
 
 
 def is_governed(seed: int) -> bool:
-    """Two seeds in five act on the outside, through the gate. The others are as they were before there was one."""
+    """Two seeds in five act on the outside, through the gate."""
     return seed % 5 in (1, 2) or is_steered(seed)
 
 
 def is_steered(seed: int) -> bool:
-    """The high seeds act on the outside for several tenants, and people retry, fork and reverse what was done."""
+    """The high seeds act on the outside for several tenants, and operators retry, fork and reverse."""
     return seed >= STEERED
+
+
+def is_defined(seed: int) -> bool:
+    """The highest seeds run definitions."""
+    return seed >= DEFINED
 
 
 class Simulation:
@@ -59,18 +73,21 @@ class Simulation:
         self.faults = Faults(self.source)
         self.reached: Counter[str] = Counter()
         self.graves = Graves()
+        self.situations = Situations(self)
         self.begun: Counter[str] = Counter()
         self.succeeded: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         self.size = steps
         self.handles: list[RunHandle[Any]] = []
-        self.troubles: list[BaseException] = []  # what the outside did not expect
+        self.troubles: list[BaseException] = []  # errors of clients and people
         self.lives: list[Process] = []  # every process that there was
         self.accepted: dict[tuple[p.Key, str], list[str]] = {}
         self._numbers = itertools.count(1)
         self.governed = is_governed(seed)
         self.steered = is_steered(seed)
+        self.defined = is_defined(seed)
+        self.routines: dict[str, Routine] = {}  # of definitions, by name
         self.tenants = TENANTS[: self.source.choice((1, 2, 3))] if self.steered else TENANTS[:1]
         chosen = STEERED_RULES if self.steered else RULES
         self.rules = self.source.choice(chosen) if self.governed else RULES[0]
@@ -84,6 +101,7 @@ class Simulation:
         world.set(Nowhere())
         self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(loop.time() * 1e6))
         self.chronicle = self.store.chronicled(self.rules)
+        self.store.situations = self.situations
         self.outside = Outside(self.chronicle)
         self.people = People(self)
         self.operators = Operators(self)
@@ -124,7 +142,7 @@ class Simulation:
             self.troubles.append(error)
 
     def rules_of_a_process(self) -> Rules:
-        """The same for all, or, while a policy is being changed, the stricter one for some."""
+        """The same policy for all processes, or a stricter one for some while it is rolled out."""
         if self.rolling and self.source.random() < self.rolling and self.rules.admits_all:
             return FEWER if self.steered else STRICT
         return self.rules
@@ -142,10 +160,13 @@ class Simulation:
             self.processes.remove(process)
         self.spawn(self._boot(self.source.uniform(0.1, 10)))
 
-    # -- what the outside does -------------------------------------------------------------------------------------
+    # -- what clients do -------------------------------------------------------------------------------------------
 
     def _start_runs(self) -> None:
         names = [f"run-{number}" for number in range(self.source.randint(1, 4))]
+        if self.defined:
+            self._start_definitions(names)
+            return
         for name in names:
             plan = self._plan(name, names)
             for tenant in self.tenants:
@@ -158,18 +179,33 @@ class Simulation:
                 played = script(source, 10, prefix=f"{name}:", again=source.random() < 0.2)
                 self.spawn(self._start(name, played, self.tenants[0], strands))
 
+    def _start_definitions(self, names: list[str]) -> None:
+        for number, name in enumerate(names):
+            definer = Definer(self.source, names, lambda name=name: self._plan(name, names)[:2])  # type: ignore[misc]
+            family = definer.family(f"sim.definition{number}", self.size)
+            for document in family:
+                accepted = self.client.definitions.add(document)
+                routine = Routine(accepted.definition, accepted.digest, Tools())
+                self.routines[accepted.definition.name] = routine
+            for tenant in self.tenants:
+                self.spawn(self._start(name, {}, tenant, family[-1]["name"], family))
+
     def _plan(self, name: str, names: list[str]) -> Any:
         planner = Planner(self.source, f"{name}:", names, governed=self.governed, steered=self.steered)
         return planner.plan(self.size)
 
-    async def _start(self, name: str, plan: Any, tenant: str, workflow: Any = act) -> None:
-        """Started by the client, or through a worker's process, which may die of it: then it is tried again."""
+    async def _start(
+        self, name: str, plan: Any, tenant: str, workflow: Any = act, family: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        """Start a run through the client, or first through a worker's process, which may die."""
         await asyncio.sleep(self.source.choice((0.0, 0.0, 1.0, 20.0)))
         priority = self.source.choice((0, 0, 5))
         actor = self.source.choice((None, *NAMES)) if self.governed else None
         how: Any = {"id": name, "priority": priority, "actor": actor, "tenant": tenant}
         if self.processes and self.source.random() < 0.5:
             process = self.source.choice(self.processes)
+            for document in family:
+                process.app.definitions.add(document)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(15):
                     await process.inside(process.app.start(workflow, plan, **how))
@@ -204,10 +240,11 @@ class Simulation:
                     source.choice(self.processes).die()
 
     async def _signal(self, handle: RunHandle[Any], name: str) -> None:
-        """Each signal says something else, so that none can be lost or doubled unseen."""
+        """Each signal has another text, so that none can be lost or doubled unnoticed."""
         text = f"signal {next(self._numbers)}"
-        await handle.signal(name, text)
-        self.accepted.setdefault((handle.key, name), []).append(text)
+        key = self.source.choice(KEYS) if self.defined else None
+        await handle.signal(name, text, key=key)
+        self.accepted.setdefault((handle.key, keyed(name, key)), []).append(text)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -219,11 +256,11 @@ class Simulation:
             await self._boot(0.0)
 
     async def _come_to_rest(self) -> None:
-        """Send what is waited for until every run has ended."""
+        """Send signals and answer tasks until every run has ended."""
         deadline = asyncio.get_running_loop().time() + HORIZON_SECONDS
         while asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(5)
-            open_runs = [run async for run in self.client.list() if run.standing not in p.ENDED]
+            open_runs = [run async for run in run_rows(self.client.store) if run.standing not in p.ENDED]
             if not open_runs and len(self.handles) and not self._starting() and not self.operators.busy:
                 if self.governed:
                     await self._end_acts()
@@ -236,7 +273,7 @@ class Simulation:
         raise Violation(f"{len(open_runs)} runs do not end: {stuck}")
 
     async def _end_acts(self) -> None:
-        """No run waits for them any more; what they come to is recorded, sealed and put into evidence all the same."""
+        """Wait for acts that no run waits for: their outcome is still recorded, sealed and put into evidence."""
         for _ in range(REST_LOOKS):
             await asyncio.sleep(3)
             busy = self.outside.under_way({process.app.worker.id for process in self.processes if process.app.worker})

@@ -66,7 +66,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 class Counts:
-    """What one workload cost."""
+    """The cost of one workload."""
 
     def __init__(self) -> None:
         self.commits = 0
@@ -133,14 +133,14 @@ async def on_sqlite(path: Path, runs: int, flow: Workflow[[int], int] = sequence
 
 
 def test_a_run_of_n_steps_costs_n_plus_one_commits(tmp_path: Path) -> None:
-    """The completion of one step and the intent of the next ride in one commit: N steps cost N + 1."""
+    """The completion of one step and the intent of the next are in one commit: N steps cost N + 1 commits."""
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
     assert counts.commits == STEPS + 1
     assert len(counts.transactions) == STEPS + 1
 
 
 def test_a_commit_is_one_row_changed_and_one_segment_added(tmp_path: Path) -> None:
-    """A turn on SQLite is two statements, whatever it holds; only the last one clears up behind the run."""
+    """A turn on SQLite is always two statements; only the last turn also cleans up after the run."""
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
     first, *turns, last = counts.transactions
     assert [statement.split(" (")[0] for statement in first] == ["INSERT INTO runs", "INSERT INTO segments"]
@@ -152,7 +152,7 @@ def test_a_commit_is_one_row_changed_and_one_segment_added(tmp_path: Path) -> No
 def test_a_step_leaves_five_events(tmp_path: Path) -> None:
     """Scheduled, awaited, started, completed, resumed: nothing else is written for a step that succeeds at once."""
     _, events = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
-    names = [type(event).__name__ for event in events]
+    names = events
     assert names[0] == "ExecutionStarted"
     assert names[-1] == "ExecutionCompleted"
     for number in range(STEPS):
@@ -174,7 +174,7 @@ def test_many_runs_at_once_share_their_commits(tmp_path: Path) -> None:
 
 
 def test_a_governed_run_costs_no_commit_more(tmp_path: Path) -> None:
-    """Decision, receipt and audit ride in the commits that a run of steps would make, too."""
+    """Decision, receipt and audit are in the commits that a run of steps would make anyway."""
     counts, events = asyncio.run(on_sqlite(tmp_path / "store.db", 1, governed))
     assert counts.commits == STEPS + 1
     assert len(counts.transactions) == STEPS + 1
@@ -182,7 +182,7 @@ def test_a_governed_run_costs_no_commit_more(tmp_path: Path) -> None:
 
 
 def test_a_governed_commit_has_few_statements_however_many_acts_came_before(tmp_path: Path) -> None:
-    """Beside the two of a turn: what closes the last receipt, what opens the next, and the entries of the audit."""
+    """Besides the two of a turn: one closes the last receipt, one opens the next, one adds the entries of the audit."""
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1, governed))
     _, *turns, _ = counts.transactions
     lengths = {len(transaction) for transaction in turns}
@@ -197,7 +197,7 @@ def test_governed_runs_at_once_share_their_commits(tmp_path: Path) -> None:
 
 
 def test_a_run_in_this_process_wakes_the_claimer_at_most_once(tmp_path: Path) -> None:
-    """Steps do not wake anyone who would have to ask the store: at most the end of a run does."""
+    """Steps wake no part that would have to query the store: at most the end of a run does."""
     counts, _ = asyncio.run(on_sqlite(tmp_path / "store.db", 1))
     assert counts.wakes <= 1
 
@@ -218,7 +218,7 @@ async def garbage_of(path: Path, flow: Workflow[[int], int]) -> int:
 
 @pytest.mark.parametrize("flow", [sequence, governed])
 def test_a_step_leaves_nothing_to_the_garbage_collector(tmp_path: Path, flow: Workflow[[int], int]) -> None:
-    """What refers to itself in a circle waits for the collector, which then looks at everything there is."""
+    """Reference cycles wait for the garbage collector, which then has to look at all objects."""
     assert asyncio.run(garbage_of(tmp_path / "store.db", flow)) < RUNS * STEPS // 10
 
 
@@ -226,7 +226,7 @@ SENT: ContextVar[list[str] | None] = ContextVar("SENT", default=None)
 
 
 class CountingConnection:
-    """A connection of the driver that notes each message it waits for; all else is the connection's own."""
+    """A connection of the driver that counts each message it waits for; the rest is the connection's own."""
 
     def __init__(self, connection: Any, sent: list[str]) -> None:
         self._connection = connection
@@ -245,7 +245,7 @@ class CountingConnection:
 
 
 class CountingStore(PostgresStore):
-    """The store, with the round trips of every commit. What other tasks ask it meanwhile is not counted."""
+    """The store, with the round trips of every commit. Requests of other tasks at the same time are not counted."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -286,7 +286,7 @@ def test_a_commit_on_postgres_is_one_round_trip(postgres: PostgresServer) -> Non
 
 
 def test_a_commit_of_many_runs_on_postgres_is_one_round_trip(postgres: PostgresServer) -> None:
-    """A batch of one kind is one statement however many runs it holds; there are far fewer batches than steps."""
+    """A batch of one kind is one statement for any number of runs; there are far fewer batches than steps."""
     batches = asyncio.run(on_postgres(postgres.schema_url(), RUNS))
     assert len(batches) <= RUNS * STEPS // 10
     assert sum(len(batch) for batch, _ in batches) == RUNS * (STEPS + 1)
@@ -296,7 +296,7 @@ def test_a_commit_of_many_runs_on_postgres_is_one_round_trip(postgres: PostgresS
 
 
 def test_a_governed_commit_on_postgres_has_few_round_trips(postgres: PostgresServer) -> None:
-    """No commit more; in each, what the gate adds is a statement of each kind, however many acts came before."""
+    """No further commits. In each, the gate adds one statement of each kind, for any number of earlier acts."""
     batches = asyncio.run(on_postgres(postgres.schema_url(), 1, governed))
     assert len(batches) == STEPS + 1
     assert max(len(sent) for _, sent in batches) <= GOVERNED_ROUND_TRIPS

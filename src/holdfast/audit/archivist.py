@@ -1,6 +1,6 @@
-"""The archivist: it makes the evidence of governed runs that have ended, once all their entries are sealed.
+"""The archivist makes the evidence of governed runs that have ended, once all their entries are sealed.
 
-An act may end after its run. Sealing its entry makes the run's evidence due again.
+An act may end after its run. When the entry of such an act is sealed, the run's evidence is due again.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ log = logging.getLogger("holdfast.archivist")
 
 BATCH: Final = 200
 EVENTS: Final = 20_000
-"""So many events' runs are read together: their journals are all in memory then."""
+"""Runs with up to this many events together are read at once, because their journals are all in memory then."""
 TOGETHER_BYTES: Final = 4_000_000
-"""Bundles are kept together up to about so much: a commit for each would cost more than making them."""
+"""Bundles of about this size together are one commit: a commit for each would cost more than making them."""
 SOON_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 60.0
-"""After so long a run whose evidence could not be made is tried again."""
+"""How long to wait before trying again a run whose evidence could not be made."""
 
 
 class Archivist(Role):
-    """Is woken by the sealer. A run whose evidence cannot be made is logged once, skipped, and tried again later."""
+    """The sealer wakes it. A run whose evidence cannot be made is logged once, skipped, and tried again later."""
 
     name = "archivist"
 
@@ -43,10 +43,10 @@ class Archivist(Role):
         self._store = store
         self._clock = clock
         self._keychain = Keychain(store, clock, passphrase)
-        self._failed: dict[tuple[Key, int], tuple[str, float]] = {}  # what went wrong, and when to try again
+        self._failed: dict[tuple[Key, int], tuple[str, float]] = {}  # the problem, and when to try again
 
     async def round(self) -> float | None:
-        # Runs that cannot be done must not stand in the way of the others.
+        # Runs that failed are still due. So more are read, and they do not displace the others.
         due = await self._store.evidence_due(BATCH + len(self._failed))
         wanted = [run for run in due if not self._rests(run)]
         counts: Counter[str] = Counter()
@@ -60,12 +60,12 @@ class Archivist(Role):
         """Make the evidence of these runs and keep it; gives how many are done, and how many wait."""
         counts: Counter[str] = Counter()
         ready: list[tuple[Run, File]] = []
-        left = await self._present(runs)
+        open_runs = await self._open(runs)
         for run in runs:
-            if run not in left:
+            if run not in open_runs:
                 self._failed.pop((run.key, run.generation), None)
                 counts["done"] += 1
-        async for run, gathered in self._gather(left):
+        async for run, gathered in self._gather(open_runs):
             if isinstance(gathered, Exception):
                 self._fail(run, gathered)
             elif gathered is None:
@@ -79,12 +79,12 @@ class Archivist(Role):
         return counts + await self._keep(ready)
 
     async def _gather(self, runs: list[Run]) -> AsyncIterator[Result]:
-        """Their evidence. Where reading for all of them fails, one of them is the trouble: each is read for alone."""
+        """The evidence of these runs. Where reading them together fails, each is read alone: only one may be bad."""
         try:
             async for result in gather_whole(self._store, self._keychain, self._clock, runs):
                 yield result
         except (StoreUnavailable, KeyLocked):
-            raise  # this is no trouble of the runs' own
+            raise  # the store or the key is the problem, and not a run
         except Exception as error:
             if len(runs) == 1:
                 yield runs[0], error
@@ -94,18 +94,18 @@ class Archivist(Role):
                     yield result
 
     def _rests(self, run: Run) -> bool:
-        """Whether its evidence could not be made, and it is too early to try again."""
+        """Whether its evidence could not be made, and it is too early for the next try."""
         _, again_at = self._failed.get((run.key, run.generation), ("", 0.0))
         return asyncio.get_running_loop().time() < again_at
 
-    async def _present(self, runs: list[Run]) -> list[Run]:
-        """Those of which no other archivist was faster, and that have not gone on."""
+    async def _open(self, runs: list[Run]) -> list[Run]:
+        """The runs that still need evidence: no other archivist made it, and they have no new generation."""
         rows = {row.key: row for row in await self._store.get([run.key for run in runs])}
         there = [run for run in runs if run.key in rows]
         return [run for run in there if rows[run.key].generation == run.generation and rows[run.key].evidence is None]
 
     async def _keep(self, ready: list[tuple[Run, File]]) -> Counter[str]:
-        """Keep what was made, in one commit; gives how many are done. One that was overtaken waits to be made again."""
+        """Store these files in one commit; gives how many are done. An outdated one waits to be made again."""
         if not ready:
             return Counter()
         try:
@@ -113,7 +113,7 @@ class Archivist(Role):
         except StoreUnavailable:
             raise
         except Exception as error:
-            if len(ready) > 1:  # one of them is the trouble: the others are kept without it
+            if len(ready) > 1:  # only one may be bad: each is stored alone
                 return sum([await self._keep([each]) for each in ready], Counter())
             self._fail(ready[0][0], error)
             return Counter()
@@ -122,15 +122,15 @@ class Archivist(Role):
         return Counter("done" if each else "waiting" for each in kept)
 
     def _fail(self, run: Run, error: Exception) -> None:
-        mark = (run.key, run.generation)
-        trouble, _ = self._failed.get(mark, ("", 0.0))
-        if trouble != str(error):
+        generation = (run.key, run.generation)
+        problem, _ = self._failed.get(generation, ("", 0.0))
+        if problem != str(error):
             log.warning("no evidence of run %s of tenant %s: %s", run.key.run, run.key.tenant, error)
-        self._failed[mark] = (str(error), asyncio.get_running_loop().time() + AGAIN_SECONDS)
+        self._failed[generation] = (str(error), asyncio.get_running_loop().time() + AGAIN_SECONDS)
 
 
 def portions(runs: Sequence[Run], events: int) -> Iterator[list[Run]]:
-    """The runs in order, a few at a time where their journals are long: no more than so many events, or one run."""
+    """The runs in order, in portions of at most so many events. A longer run is a portion alone."""
     portion: list[Run] = []
     count = 0
     for run in runs:

@@ -1,7 +1,7 @@
-"""Files in one zip whose bytes follow from the files alone: sorted by name, stored as they are, without times.
+"""Packs files into one zip whose bytes follow from the files alone: sorted by name, not compressed, without times.
 
-Any zip program opens it. Read back, it must be those bytes exactly: a bundle with anything changed, added or moved,
-even where no zip program would look, is not the bundle that was made.
+Any zip program opens it. A zip is read only if packing its files again gives the same bytes. So a bundle with anything
+changed, added or moved is refused, even where no zip program would look.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.errors import InvalidRequest
 
 LIMIT_BYTES: Final = 0xFFFF0000
-"""Larger ones would need another form of zip."""
+"""Larger files would need another zip format."""
 
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
 _CENTRAL: Final = struct.Struct("<4s6H3I5H2I")
@@ -22,7 +22,7 @@ _END: Final = struct.Struct("<4s4H2IH")
 _VERSION: Final = 20
 _MADE_BY: Final = 3 << 8 | _VERSION
 _FIRST_DAY: Final = 0x21
-"""1980-01-01: the earliest that a zip can say."""
+"""1980-01-01: the earliest date that a zip can have."""
 _MODE: Final = 0o100644 << 16
 
 
@@ -45,7 +45,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
-    """The files of a zip that ``pack`` wrote. Raises InvalidRequest where it is not one, byte for byte."""
+    """The files of a zip that ``pack`` wrote. Raises InvalidRequest where ``pack`` would not give these bytes."""
     files: dict[str, bytes] = {}
     at = 0
     while data[at : at + 4] == b"PK\x03\x04" and len(data) >= at + _LOCAL.size:
@@ -57,5 +57,5 @@ def unpack(data: bytes) -> dict[str, bytes]:
     if not files:
         raise InvalidRequest("it is not a bundle of evidence: it does not begin as one.")
     if not all(name.isascii() for name in files) or pack(files) != data:
-        raise InvalidRequest("its bytes are not those of the files in it: it was altered, cut off, or packed anew.")
+        raise InvalidRequest("its bytes are not those of the files in it: it was altered, cut off, or packed again.")
     return files

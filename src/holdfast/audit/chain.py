@@ -1,23 +1,23 @@
-"""The audit's hash chain: how entries become digests, digests a block's head, and blocks a signed chain.
+"""The audit's hash chain: entries give digests, digests give a block's head, and blocks form a signed chain.
 
-Per tenant, with ``||`` for bytes end to end, ``0`` for one zero byte, texts in UTF-8 (``run`` is empty where there is
-none, ``at`` is decimal), and CBOR in its one canonical form (RFC 8949 §4.2)::
+There is one chain per tenant. ``||`` joins bytes, ``0`` is one zero byte, texts are in UTF-8 (``run`` is empty where
+there is none, ``at`` is decimal), and CBOR is in its canonical form (RFC 8949 §4.2)::
 
     d(i) = sha256("holdfast.audit.entry.1" || 0 || tenant || 0 || run || 0 || kind || 0 || at || 0 || body)
 
 A block covers the entries ``first … first + count - 1``. ``previous`` is the head of the block before it, 32 zero bytes
-for the first, and ``root`` that of the Merkle tree over its entries' digests (see ``merkle``)::
+for the first. ``root`` is the root of the Merkle tree over its entries' digests (see ``merkle``)::
 
     head = sha256(2 || previous || root)
 
-It is signed::
+The signature of a block is over::
 
     CBOR ["holdfast.audit.block.2", tenant, number, first, count, previous, head, sealed_at, signer]
 
-So a few of its entries can be shown to be in it with a few hashes, however many others it holds. Blocks of the first
-form, which earlier versions made, have ``.1`` in the signed text, and their head is that of a chain from ``previous``
-on, ``h(i) = sha256(h(i-1) || d(i))``: to show one of their entries takes the digests of all. Blocks are numbered from 1
-without a gap, positions from 0.
+So a few hashes prove that an entry is in a block, however many other entries it holds. Earlier versions made blocks of
+the first form. These have ``.1`` in the signed text, and their head is the end of a chain that begins with
+``previous``, ``h(i) = sha256(h(i-1) || d(i))``. To prove an entry of such a block takes the digests of all its entries.
+Blocks are numbered from 1 without a gap, positions from 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.store.governance import AuditEntry, Block
 
 GENESIS: Final = b"\0" * 32
-"""What the first block is chained to."""
+"""The head before the first block."""
 
 FIRST_BLOCK: Final = 1
 CHAIN: Final = 1
@@ -47,12 +47,12 @@ TREE: Final = 2
 
 _ENTRY: Final = "holdfast.audit.entry.1"
 FORMS: Final = {CHAIN: "holdfast.audit.block.1", TREE: "holdfast.audit.block.2"}
-"""How a head follows from digests, and the name of each in what is signed."""
+"""The forms of blocks, which differ in how a head follows from digests; each with its tag in the signed text."""
 
 
 class Excerpt(msgspec.Struct, frozen=True, gc=False):
-    """A block as far as it is shown: the digests of some of its entries by position, and the hashes that lead from them
-    to its head. The digests that the block itself may carry do not count."""
+    """A part of a block: the digests of some of its entries by position, and the hashes that lead from them to its
+    head. The digests that the block itself may carry do not count."""
 
     block: Block
     digests: Mapping[int, bytes]
@@ -60,8 +60,8 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
 
 
 def digest(entry: AuditEntry) -> bytes:
-    """An entry's hash: over everything that it says, and nothing of where it is kept."""
-    # No name has a NUL in it, so no two entries are written alike.
+    """An entry's hash: over its content, and not over where it is stored."""
+    # No name has a NUL in it, so two different entries never give the same bytes.
     fields = f"{_ENTRY}\0{entry.tenant}\0{entry.run or ''}\0{entry.kind}\0{entry.at}\0".encode()
     return hashlib.sha256(fields + entry.body).digest()
 
@@ -79,7 +79,7 @@ def grow(head: bytes, root: bytes) -> bytes:
 
 
 def message_of(block: Block) -> bytes:
-    """What a block's signature is over. Raises KeyError where its form is not known."""
+    """The bytes that a block's signature is over. Raises KeyError where its form is not known."""
     return canonical(
         [
             FORMS[block.form],
@@ -121,12 +121,12 @@ def covered(block: Block) -> range:
 
 
 def whole(block: Block) -> Excerpt:
-    """A block with the digests of all its entries, and whatever else stands there."""
+    """A block with all digests that it carries."""
     return Excerpt(block, _digests(block, range(math.ceil(len(block.digests) / DIGEST_BYTES))))
 
 
 def excerpt(block: Block, positions: Sequence[int]) -> Excerpt:
-    """As little of a block as shows that it holds the entries at these positions, which come in order."""
+    """The smallest part of a block that proves that it holds the entries at these positions, which are in order."""
     if block.form == CHAIN:
         return whole(block)
     leaves = [at - block.first for at in positions]
@@ -140,7 +140,7 @@ def _digests(block: Block, leaves: Iterable[int]) -> dict[int, bytes]:
 
 
 def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
-    """What is wrong with a block by itself, if anything: its shape, its hashes and its signature."""
+    """The problem of a block by itself, if there is one: its shape, its hashes and its signature."""
     block = shown.block
     name = f"block {block.number}"
     if block.form not in FORMS:
@@ -157,12 +157,12 @@ def check_block(shown: Excerpt, publics: Mapping[str, bytes]) -> str | None:
     if public is None:
         return f"{name} is signed by key {block.signer}, which is not known."
     if not is_signed(public, block.signature, message_of(block)):
-        return f"{name} was altered: its signature is not one of key {block.signer} over what it says."
+        return f"{name} was altered: its signature is not one of key {block.signer} over its content."
     return None
 
 
 def head_of(shown: Excerpt) -> bytes:
-    """The head that follows from what is shown. Raises ValueError where none does."""
+    """The head that follows from a part of a block. Raises ValueError where none does."""
     block = shown.block
     if block.form == CHAIN:
         return extend(block.previous, shown.digests.values())
@@ -171,7 +171,7 @@ def head_of(shown: Excerpt) -> bytes:
 
 
 def check_entry(shown: Excerpt, entry: AuditEntry) -> str | None:
-    """What is wrong with a sealed entry that its block must hold, if anything."""
+    """The problem of a sealed entry that its block must hold, if there is one."""
     block, at = shown.block, entry.position
     if entry.tenant != block.tenant:
         return f"entry {at} is of tenant {entry.tenant}, and its block of tenant {block.tenant}."
@@ -183,7 +183,7 @@ def check_entry(shown: Excerpt, entry: AuditEntry) -> str | None:
 
 
 class Walk:
-    """Follows one tenant's chain from its beginning, block by block, and says where it breaks."""
+    """Follows one tenant's chain from its beginning, block by block, and finds where it breaks."""
 
     def __init__(self, tenant: str, publics: Mapping[str, bytes], bounds: Mapping[str, KeyBound] | None = None) -> None:
         self.last: Block | None = None
@@ -193,7 +193,7 @@ class Walk:
         self._bounds = bounds or {}
 
     def step(self, block: Block, entries: Sequence[AuditEntry]) -> str | None:
-        """Take the next block and all of its entries; gives what is wrong with them, if anything."""
+        """Take the next block and all of its entries; gives their problem, if there is one."""
         return self._place(block) or self._content(whole(block), entries)
 
     def _place(self, block: Block) -> str | None:
@@ -221,19 +221,19 @@ class Walk:
             if problem := check_entry(shown, entries[offset]):
                 return problem
         if len(entries) > block.count:
-            return f"block {block.number} holds {block.count} entries, and {len(entries)} are said to be in it."
+            return f"block {block.number} holds {block.count} entries, and {len(entries)} claim to be in it."
         self.last = block
         self.position = block.first + block.count
         return None
 
     def end(self) -> str | None:
-        """What is wrong where the chain ends after what was taken: a key says that it had come further."""
+        """The problem of a chain that ends here, if there is one: a key signed that it was longer."""
         reached = 0 if self.last is None else self.last.number
         for bound in self._bounds.values():
             if bound.number > reached:
                 return (
                     f"the chain was cut off: it ends with block {reached}, and key {bound.by.number} ({bound.by.id}) "
-                    f"says that it had come to block {bound.number}."
+                    f"signed that it had reached block {bound.number}."
                 )
         return None
 
@@ -243,7 +243,7 @@ def verify_chain(
 ) -> str | None:
     """Check a tenant's whole chain; gives the first broken entry or block in plain words, or None.
 
-    ``entries`` are the sealed ones by position. Entries behind the last block are broken too: nothing seals them.
+    ``entries`` are the sealed ones by position. Entries after the last block are broken too: no block seals them.
     """
     walk = Walk(tenant, publics)
     rest = iter(entries)
@@ -251,5 +251,5 @@ def verify_chain(
         if problem := walk.step(block, list(islice(rest, max(0, block.count)))):
             return problem
     for entry in rest:
-        return f"entry {entry.position} is said to be sealed, and no block holds it."
+        return f"entry {entry.position} claims to be sealed, and no block holds it."
     return None

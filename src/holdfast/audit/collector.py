@@ -1,4 +1,4 @@
-"""Gathering what a run's evidence is made of: its journals, its entries, and the blocks that hold them."""
+"""Collects the parts of a run's evidence: its journals, its entries, and the blocks that hold them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.audit.chain import FORMS, covered, head_of, whole
+from holdfast.audit.definitions import named_definitions, read_definitions
 from holdfast.audit.evidence import Inputs, Journal, build
 from holdfast.audit.keychain import Keychain
 from holdfast.audit.keys import PublicKey, Signer
@@ -21,6 +22,7 @@ from holdfast.audit.merkle import DIGEST_BYTES
 from holdfast.audit.outline import root_of
 from holdfast.audit.records import UNREADABLE, Asked, decode
 from holdfast.audit.retirement import check_ends, retired_by
+from holdfast.audit.users import user_entries
 from holdfast.errors import InvalidRequest, StoreCorrupt, StoreUnavailable
 from holdfast.journal.blobs import references
 from holdfast.journal.codec import GENESIS, decode_segment
@@ -45,12 +47,12 @@ PAGE: Final = 500
 SPAN_PAGE: Final = 2000
 ASKED: Final = str(Asked.__struct_config__.tag)
 PLACES: Final = 1000
-"""How many entries' blocks to look for at a time: a block may carry the digests of a thousand."""
+"""For how many entries to read the blocks at a time: a block may carry the digests of a thousand entries."""
 
 
 class Gathered(msgspec.Struct, frozen=True, gc=False):
-    """A bundle, the generation it is about, how many entries were left out because nothing seals them yet, and the
-    position of the last one that is in it, -1 where there is none."""
+    """A bundle and the generation it is about. ``unsealed`` is how many entries are not in it because they are not
+    sealed yet. ``through`` is the position of the last entry in it, -1 where there is none."""
 
     data: bytes
     generation: int
@@ -81,43 +83,58 @@ async def gather(
         raise InvalidRequest(f"run {run.key.run} has generations 0 to {run.generation}, and {number} is none of them.")
     entries = (await _entries(store, [run]))[run.key]
     sealed = _sealed(entries)
+    people = (await user_entries(store, {run.key: sealed}))[run.key]
     journals = [Journal(each, await _segments(store, run, each)) for each in range(number + 1)]
-    blocks = _holding(run, sealed, await _blocks(store, [run.key.tenant] * len(sealed), sealed))
-    blobs = await _blobs(store, run, journals) if values else {}
+    shown = _sealed([*sealed, *people])
+    blocks = _holding(run, shown, await _blocks(store, [run.key.tenant] * len(shown), shown))
+    blobs = await _blobs(store, run, journals, sealed) if values else {}
+    definitions = await _definitions(store, run, journals)
     signing = await Signing.of(keychain)
     ends = await _ends(store, blocks, signing)
-    inputs = Inputs(run, number, journals, sealed, blocks, blobs, values, ends)
+    inputs = Inputs(run, number, journals, sealed, blocks, blobs, values, ends, definitions, people)
     return _gathered(inputs, len(entries) - len(sealed), signing, clock)
 
 
 async def gather_whole(store: Store, keychain: Keychain, clock: Clock, runs: Sequence[Run]) -> AsyncIterator[Result]:
     """Make the evidence of several runs, in this order; each is given with its run.
 
-    It is None where entries are not sealed yet, and an error where it cannot be made. What is read is read together:
-    the store is asked as often for many runs as for one. Raises StoreUnavailable and KeyLocked.
+    It is None where entries are not sealed yet, and an error where it cannot be made. The runs are read together: many
+    runs take as many reads as one. Raises StoreUnavailable and KeyLocked.
     """
     entries = await _entries(store, runs)
     whole = [run for run in runs if all(entry.position is not None for entry in entries[run.key])]
     sealed = {run.key: _sealed(entries[run.key]) for run in whole}
-    tenants = [run.key.tenant for run in whole for _ in sealed[run.key]]
-    blocks = await _blocks(store, tenants, [entry for run in whole for entry in sealed[run.key]])
+    people = await user_entries(store, sealed)
+    shown = {key: _sealed([*sealed[key], *people[key]]) for key in sealed}
+    tenants = [run.key.tenant for run in whole for _ in shown[run.key]]
+    blocks = await _blocks(store, tenants, [entry for run in whole for entry in shown[run.key]])
     first = await store.journals([run.key for run in whole if not run.generation])
-    signing = await Signing.of(keychain)  # behind the blocks: whoever signed one of them is among the keys
+    signing = await Signing.of(keychain)  # read after the blocks, so that the signer of each block is among the keys
     for run in runs:
         if run.key not in sealed:
             yield run, None
             continue
         try:
-            held = _holding(run, sealed[run.key], blocks)
+            holding = _holding(run, shown[run.key], blocks)
             journals = await _journals(store, run, first.get(run.key))
-            ends = await _ends(store, held, signing)
-            inputs = Inputs(run, run.generation, journals, sealed[run.key], held, ends=ends)
+            ends = await _ends(store, holding, signing)
+            definitions = await _definitions(store, run, journals)
+            inputs = Inputs(
+                run,
+                run.generation,
+                journals,
+                sealed[run.key],
+                holding,
+                ends=ends,
+                definitions=definitions,
+                people=people[run.key],
+            )
             yield run, _gathered(inputs, 0, signing, clock)
         except StoreUnavailable:
             raise
         except Exception as error:
             yield run, error
-        await asyncio.sleep(0)  # a worker has more to do than to make evidence
+        await asyncio.sleep(0)  # let the worker's other tasks run
 
 
 async def _journals(store: Store, run: Run, first: list[Segment] | None) -> list[Journal]:
@@ -128,14 +145,17 @@ async def _journals(store: Store, run: Run, first: list[Segment] | None) -> list
 
 
 class Signing(NamedTuple):
-    """The keys of one moment: the last of them signs."""
+    """All keys at one moment. The last of them signs."""
 
     keys: list[PublicKey]
     signer: Signer
 
     @classmethod
     async def of(cls, keychain: Keychain) -> Signing:
-        """Read once: a key that came between two readings would sign what does not list it. Raises KeyLocked."""
+        """Read keys and signer together. Raises KeyLocked.
+
+        With two reads, a key that was added between them would sign a bundle that does not list it.
+        """
         return cls(*await keychain.present())
 
 
@@ -149,14 +169,13 @@ def _gathered(inputs: Inputs, unsealed: int, signing: Signing, clock: Clock) -> 
 
 
 def file_of(run: Run, gathered: Gathered, now: int) -> File:
-    """A bundle as the file of its run that is kept."""
+    """A bundle as the file that is stored for its run."""
     kept = KeptFile(run.key, gathered.generation, EVIDENCE, gathered.sha256, len(gathered.data), now)
     return File(kept, gathered.data, gathered.through)
 
 
-async def entries_of(store: Store, query: AuditQuery) -> AsyncIterator[AuditEntry]:
-    """The audit, page by page: sealed entries by position, then the others."""
-    last: AuditEntry | None = None
+async def entries_of(store: Store, query: AuditQuery, last: AuditEntry | None = None) -> AsyncIterator[AuditEntry]:
+    """The audit behind ``last``, page by page: sealed entries by position, then the others."""
     while True:
         page = await store.entries(query, PAGE, last)
         for entry in page:
@@ -178,40 +197,40 @@ async def entries_in(store: Store, spans: Sequence[Span]) -> AsyncIterator[Audit
 
 
 async def asked_of(store: Store, keys: Sequence[Key]) -> dict[str, list[Asked]]:
-    """What the audit says of the tasks of a tenant's runs, by task, in order. What cannot be read tells nothing."""
-    found: dict[str, list[Asked]] = {}
+    """The entries of the tasks of a tenant's runs, by task, in order. Unreadable entries are skipped."""
+    records_by_task: dict[str, list[Asked]] = {}
     async for entry in entries_in(store, [Span(key, kind=ASKED) for key in keys]):
         try:
             record = decode(entry.body)
         except UNREADABLE:
             continue
         if isinstance(record, Asked):
-            found.setdefault(record.task, []).append(record)
-    return found
+            records_by_task.setdefault(record.task, []).append(record)
+    return records_by_task
 
 
 async def _entries(store: Store, runs: Sequence[Run]) -> dict[Key, list[AuditEntry]]:
     """The entries of runs, by sequence."""
-    found: dict[Key, list[AuditEntry]] = {run.key: [] for run in runs}
-    async for entry in entries_in(store, [Span(key) for key in found]):
-        found[Key(entry.tenant, entry.run or "")].append(entry)
-    return found
+    entries_by_run: dict[Key, list[AuditEntry]] = {run.key: [] for run in runs}
+    async for entry in entries_in(store, [Span(key) for key in entries_by_run]):
+        entries_by_run[Key(entry.tenant, entry.run or "")].append(entry)
+    return entries_by_run
 
 
 def _sealed(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
-    """Those that are sealed, by position."""
+    """The sealed entries, by position."""
     return sorted((entry for entry in entries if entry.position is not None), key=lambda entry: entry.position or 0)
 
 
 async def _segments(store: Store, run: Run, generation: int) -> list[Segment]:
-    """A generation's journal, its hash chain checked: evidence of a broken one would be worth nothing."""
-    found: list[Segment] = []
+    """A generation's journal, its hash chain checked: evidence of a broken journal would be worthless."""
+    segments: list[Segment] = []
     while True:
-        at = found[-1].first + found[-1].count if found else 0
+        at = segments[-1].first + segments[-1].count if segments else 0
         page = await store.segments(run.key, generation, at, PAGE)
-        found += page
+        segments += page
         if len(page) < PAGE:
-            return _checked(found)
+            return _checked(segments)
 
 
 def _checked(segments: list[Segment]) -> list[Segment]:
@@ -223,16 +242,29 @@ def _checked(segments: list[Segment]) -> list[Segment]:
     return segments
 
 
-async def _blobs(store: Store, run: Run, journals: Sequence[Journal]) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
+async def _definitions(store: Store, run: Run, journals: Sequence[Journal]) -> dict[str, bytes]:
+    return await read_definitions(store, run, named_definitions(run, [journal.segments for journal in journals]))
+
+
+async def _blobs(
+    store: Store, run: Run, journals: Sequence[Journal], entries: Sequence[AuditEntry]
+) -> dict[bytes, bytes]:
+    """The large payloads of the journals, and the files that came with answers."""
+    blobs = {digest: await _blob(store, run, digest) for digest in _files(entries)}
     for journal in journals:
         root = root_of(journal.segments)
         for segment in journal.segments:
             for entry in decode_segment(segment.events, root, segment.first):
                 for digest in references(entry.event):
-                    if digest not in found:
-                        found[digest] = await _blob(store, run, digest)
-    return found
+                    if digest not in blobs:
+                        blobs[digest] = await _blob(store, run, digest)
+    return blobs
+
+
+def _files(entries: Sequence[AuditEntry]) -> set[bytes]:
+    """The digests of the files that came with answers, by their entries."""
+    asked = [decode(entry.body) for entry in entries if entry.kind == ASKED]
+    return {bytes.fromhex(file.sha256 or "") for each in asked if isinstance(each, Asked) for file in each.files}
 
 
 async def _blob(store: Store, run: Run, digest: bytes) -> bytes:
@@ -244,23 +276,23 @@ async def _blob(store: Store, run: Run, digest: bytes) -> bytes:
 
 
 async def _blocks(store: Store, tenants: Sequence[str], entries: Sequence[AuditEntry]) -> dict[str, list[Block]]:
-    """The blocks that hold these entries, each of which is of the tenant at its place; by tenant, in their order."""
-    found: defaultdict[str, dict[int, Block]] = defaultdict(dict)
+    """The blocks that hold these entries, by tenant, in order. The tenant of each entry is at the same index."""
+    by_number: defaultdict[str, dict[int, Block]] = defaultdict(dict)
     places = [(tenant, entry.position or 0) for tenant, entry in zip(tenants, entries, strict=True)]
     for at in range(0, len(places), PLACES):
         for block in await store.holders(places[at : at + PLACES]):
-            found[block.tenant][block.number] = block
-    return {tenant: [blocks[number] for number in sorted(blocks)] for tenant, blocks in found.items()}
+            by_number[block.tenant][block.number] = block
+    return {tenant: [blocks[number] for number in sorted(blocks)] for tenant, blocks in by_number.items()}
 
 
 def _holding(run: Run, entries: Sequence[AuditEntry], blocks: Mapping[str, Sequence[Block]]) -> list[Block]:
-    """Those of the blocks that hold these entries, which come by position. Raises StoreCorrupt where one is missing."""
-    tenant, found = run.key.tenant, list[Block]()
+    """The blocks that hold these entries, which are ordered by position. Raises StoreCorrupt where one is missing."""
+    tenant, holding = run.key.tenant, list[Block]()
     here = blocks.get(tenant, ())
     starts = [block.first for block in here]
     for entry in entries:
         at = entry.position or 0
-        if found and at in covered(found[-1]):
+        if holding and at in covered(holding[-1]):
             continue
         index = bisect_right(starts, at) - 1
         if index < 0 or at not in covered(here[index]):
@@ -270,23 +302,23 @@ def _holding(run: Run, entries: Sequence[AuditEntry], blocks: Mapping[str, Seque
             raise StoreCorrupt(
                 f"block {holder.number} of tenant {tenant} was altered: restore the database from a backup."
             )
-        found.append(holder)
-    return found
+        holding.append(holder)
+    return holding
 
 
 async def _ends(store: Store, blocks: Sequence[Block], signing: Signing) -> dict[int, list[ChainEnd]]:
-    """The ends that came with the keys that retired a signer of these blocks.
+    """The ends of chains that came with the keys that retired a signer of these blocks. Raises StoreCorrupt.
 
-    Whoever signs the evidence vouches for such blocks. So each must lead to its end by its hashes: with an old key
-    another could be signed and put in its place. Raises StoreCorrupt.
+    The signer of the evidence vouches for such blocks. So the hashes of each must lead to its chain's end: a stolen old
+    key could sign another block in its place.
     """
-    found: dict[int, list[ChainEnd]] = {}
+    ends_by_key: dict[int, list[ChainEnd]] = {}
     old = [(by, block) for block in blocks if (by := retired_by(signing.keys, block.signer)) is not None]
-    for by, held in itertools.groupby(old, key=itemgetter(0)):
-        ends = found[by.number] = await store.chain_ends(by.number)
-        if problem := check_ends([by], found):
+    for by, signed in itertools.groupby(old, key=itemgetter(0)):
+        ends = ends_by_key[by.number] = await store.chain_ends(by.number)
+        if problem := check_ends([by], ends_by_key):
             raise StoreCorrupt(f"{problem} Restore the database from a backup.")
-        shown = {block.number: block for _, block in held}
+        shown = {block.number: block for _, block in signed}
         first = shown[min(shown)]
         end = next((end for end in ends if end.tenant == first.tenant), None)
         if end is None or not await _leads(store, shown, end):
@@ -294,7 +326,7 @@ async def _ends(store: Store, blocks: Sequence[Block], signing: Signing) -> dict
                 f"block {first.number} of tenant {first.tenant} does not lead to the end of the chain that key {by.id} "
                 "signed for: it was put there later. Restore the database from a backup."
             )
-    return found
+    return ends_by_key
 
 
 async def _leads(store: Store, shown: Mapping[int, Block], end: ChainEnd) -> bool:

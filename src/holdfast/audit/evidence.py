@@ -1,20 +1,23 @@
-"""Evidence: everything that proves what a governed run did, in one file that needs nothing else to be checked.
+"""Evidence: one file that proves what a governed run did, and that can be checked without anything else.
 
 The bundle is a zip (see ``bundles``) of:
 
-- ``manifest.json``: what it is about, who made it when, and every other file with its size and hash;
+- ``manifest.json``: the run, who made the bundle and when, and every other file with its size and hash;
 - ``manifest.sig``: the Ed25519 signature of ``format || 0 || manifest.json``, 64 bytes;
 - ``journal.json``: the journals in outline, without values;
 - ``entries.jsonl``: the run's audit entries as they were written, with their positions in the tenant's chain;
-- ``blocks.json``: the signed blocks that hold them, as far as that shows it;
+- ``blocks.json``: the signed blocks that hold them, with the hashes that prove it;
+- ``people.jsonl``: where the tenant has users, the entries that show who the people in the run's entries were;
 - ``keys.json``: the public keys, each endorsed by the one before it;
-- ``costs.json``: what it cost, summed from the receipts;
-- ``summary.html``: all that for people;
-- with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads.
+- ``costs.json``: the costs, summed from the receipts;
+- ``summary.html``: a page with all that, for people;
+- ``definitions/DIGEST.cbor``: the canonical definitions that the journals name: the run's own, and those that it runs;
+- with values: ``journal/N.cbor``, the segments of generation N end to end, and ``blobs/HASH``, its large payloads and
+  the files of answers.
 
-The same inputs give the same bytes. A bundle is of the third format where one of its keys says how far those before it
-count, and else of the second, which knows no such thing. Bundles of the first, which earlier versions made, differ only
-in that their blocks carry the digests of all their entries, and say nothing of their form.
+The same inputs give the same bytes. A bundle is of the fourth format where it shows users, of the third where one of
+its keys retires those before it, and else of the second, which has neither. Earlier versions made bundles of the first
+format: their blocks carry the digests of all their entries, and do not name their form.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ from holdfast.store.values import ENDED, Segment
 FIRST_FORMAT: Final = "holdfast.evidence.1"
 SECOND_FORMAT: Final = "holdfast.evidence.2"
 FORMAT: Final = "holdfast.evidence.3"
-READABLE: Final = (FIRST_FORMAT, SECOND_FORMAT, FORMAT)
+USERS_FORMAT: Final = "holdfast.evidence.4"
+READABLE: Final = (FIRST_FORMAT, SECOND_FORMAT, FORMAT, USERS_FORMAT)
+PEOPLE: Final = "people.jsonl"
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "manifest.sig"
 
@@ -58,7 +63,7 @@ class FileLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class Manifest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What the bundle is about, and what is in it."""
+    """The run that the bundle is about, and the list of its files."""
 
     format: str
     made_at: int
@@ -83,7 +88,7 @@ class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     """A block; hashes and signature are hexadecimal.
 
     ``digests`` are those of the entries at these ``positions``, and ``hashes`` lead from them to the head. A block of
-    the first form has the digests of all its entries, and neither.
+    the first form has the digests of all its entries, and neither positions nor hashes.
     """
 
     tenant: str
@@ -102,8 +107,8 @@ class BlockLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
 
 
 class EndLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The last block of the tenant's chain when a key was made, its place among all ends, and the hashes that lead from
-    it to their root, hexadecimal."""
+    """The last block of the tenant's chain when a key was made, its index among the ends of all chains, and the hashes
+    that lead from it to their root, hexadecimal."""
 
     number: int
     head: str
@@ -112,9 +117,9 @@ class EndLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
 
 
 class KeyLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A public key; its bytes, its endorsement and its word on the keys before it are hexadecimal.
+    """A public key; its bytes, its endorsement and its retirement of the keys before it are hexadecimal.
 
-    ``end`` is given where a block was signed by one of those.
+    ``end`` is given where one of those keys signed a block.
     """
 
     number: int
@@ -136,9 +141,9 @@ class Journal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Inputs(msgspec.Struct, frozen=True, gc=False):
-    """What a bundle is made of. ``entries`` are sealed, by position; ``blocks`` hold them all.
+    """The inputs of a bundle. ``entries`` are sealed, by position; ``blocks`` hold them all.
 
-    ``ends`` are those that came with the keys that retired a signer of these blocks, by the key's number.
+    ``ends`` are the ends of chains that came with the keys that retired a signer of these blocks, by the key's number.
     """
 
     run: Run
@@ -149,6 +154,8 @@ class Inputs(msgspec.Struct, frozen=True, gc=False):
     blobs: Mapping[bytes, bytes] = {}
     values: bool = False
     ends: Mapping[int, Sequence[ChainEnd]] = {}
+    definitions: Mapping[str, bytes] = {}
+    people: list[AuditEntry] = []
 
 
 def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: int) -> bytes:
@@ -160,21 +167,33 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
     spent = costs(record for _, record in recorded)
     files = {
         "journal.json": _json(journals),
-        "entries.jsonl": b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in inputs.entries),
+        "entries.jsonl": _lines(inputs.entries),
+        **({PEOPLE: _lines(inputs.people)} if inputs.people else {}),
         "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
         "keys.json": _json([_key_line(key, inputs) for key in keys]),
         "costs.json": _json(spent),
         "summary.html": summary.page(facts, recorded, journals, spent).encode(),
+        **{definition_file(digest): data for digest, data in inputs.definitions.items()},
         **_values(inputs),
     }
     lines = [FileLine(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())]
-    format = FORMAT if any(key.retirement for key in keys) else SECOND_FORMAT
+    format = _format(inputs, keys)
     manifest = _json(Manifest(format, made_at, signer.id, inputs.values, facts, lines))
     return pack({**files, MANIFEST: manifest, SIGNATURE: signer.sign(signed_message(manifest, format))})
 
 
+def _format(inputs: Inputs, keys: Sequence[PublicKey]) -> str:
+    if inputs.people:
+        return USERS_FORMAT
+    return FORMAT if any(key.retirement for key in keys) else SECOND_FORMAT
+
+
+def _lines(entries: Sequence[AuditEntry]) -> bytes:
+    return b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in entries)
+
+
 def signed_message(manifest: bytes, format: str) -> bytes:
-    """What the signature of a manifest is over."""
+    """The bytes that the signature of a manifest is over."""
     return format.encode() + b"\0" + manifest
 
 
@@ -187,6 +206,14 @@ def _values(inputs: Inputs) -> dict[str, bytes]:
         return {}
     raw = {journal_name(j.generation): b"".join(segment.events for segment in j.segments) for j in inputs.journals}
     return {**raw, **{f"blobs/{digest.hex()}": data for digest, data in inputs.blobs.items()}}
+
+
+DEFINITIONS: Final = "definitions/"
+
+
+def definition_file(digest: str) -> str:
+    """The file of a definition, by its digest in hexadecimal."""
+    return f"{DEFINITIONS}{digest}.cbor"
 
 
 def journal_name(generation: int) -> str:
@@ -214,6 +241,7 @@ def _facts(inputs: Inputs, recorded: Sequence[tuple[int, records.Record]]) -> Ru
         forked_from=run.attributes.get("forked_from"),
         created_at=run.created_at,
         ended_at=run.ended_at if present else ends[-1].at if ends else None,
+        program_kind=run.program_kind,
     )
 
 
@@ -223,7 +251,7 @@ def _record(entry: AuditEntry) -> records.Record:
     except records.UNREADABLE as error:
         raise StoreCorrupt(
             f"entry {entry.position} of the audit of tenant {entry.tenant} cannot be read ({error}): it was altered. "
-            "`holdfast audit verify` tells what else was; restore the database from a backup."
+            "`holdfast audit verify` shows what else was; restore the database from a backup."
         ) from error
 
 
@@ -237,9 +265,9 @@ def secretive(recorded: Iterable[records.Record]) -> set[str]:
 
 
 def costs(recorded: Iterable[records.Record]) -> list[CostLine]:
-    """What the receipts cost: numbers are added up for each provider, model and whatever else is a word.
+    """The costs of the receipts: numbers are added up for each provider, model and other text.
 
-    An attempt counts once, as it was last receipted; a receipt that was used again costs nothing.
+    An attempt counts once, by its last receipt. A reused result costs nothing.
     """
     attempts: dict[tuple[str, int], Mapping[str, float | str]] = {}
     for record in recorded:
@@ -261,13 +289,14 @@ def _entry_line(entry: AuditEntry) -> EntryLine:
 
 
 def entry_of(line: EntryLine) -> AuditEntry:
-    """The entry that a line tells."""
+    """The entry of a line."""
     return AuditEntry(0, line.tenant, line.run, line.kind, line.at, line.body.encode(), line.position)
 
 
 def _excerpts(inputs: Inputs) -> list[Excerpt]:
-    """Of each block what shows that it holds the entries."""
-    positions = sorted(entry.position for entry in inputs.entries if entry.position is not None)
+    """The part of each block that proves that it holds the entries."""
+    shown = (*inputs.entries, *inputs.people)
+    positions = sorted(entry.position for entry in shown if entry.position is not None)
     ends = [(block, covered(block)) for block in inputs.blocks]
     return [
         excerpt(block, positions[bisect_left(positions, at.start) : bisect_left(positions, at.stop)])
@@ -295,11 +324,11 @@ def _block_line(shown: Excerpt) -> BlockLine:
 
 
 def excerpt_of(line: BlockLine) -> Excerpt:
-    """What a line shows of a block. Raises ValueError, also where the same could be shown with another line."""
+    """The part of a block that a line has. Raises ValueError where a line is not in its one canonical form."""
     digests = [bytes.fromhex(digest) for digest in line.digests]
     hashes = [bytes.fromhex(each) for each in line.hashes]
     if any(len(each) != DIGEST_BYTES for each in (*digests, *hashes)):
-        raise ValueError(f"a digest of block {line.number} has not {DIGEST_BYTES} bytes")
+        raise ValueError(f"a digest of block {line.number} does not have {DIGEST_BYTES} bytes")
     if line.form == CHAIN and (line.positions or line.hashes):
         raise ValueError(f"block {line.number} is of the first form, and shows more than its digests")
     if any(after <= before for before, after in pairwise(line.positions)):
@@ -342,7 +371,7 @@ def _end_line(shown: ShownEnd) -> EndLine:
 
 
 def key_of(line: KeyLine) -> PublicKey:
-    """The key that a line tells. Raises ValueError."""
+    """The key of a line. Raises ValueError."""
     return PublicKey(
         line.number,
         line.id,
@@ -356,7 +385,7 @@ def key_of(line: KeyLine) -> PublicKey:
 
 
 def end_of(line: KeyLine, tenant: str) -> ShownEnd | None:
-    """The end that a line of keys shows. Raises ValueError."""
+    """The end of the tenant's chain that a key's line has. Raises ValueError."""
     if line.end is None:
         return None
     end = ChainEnd(tenant, line.end.number, bytes.fromhex(line.end.head))

@@ -1,4 +1,4 @@
-"""What evidence says of a run as a whole, and of what it cost."""
+"""The facts about a run as a whole, and its costs, as evidence has them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 
-class RunLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """The run that a bundle is about, in the generation that it is about. Times are microseconds since 1970, UTC."""
+class RunLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The run that a bundle is about, in the generation that it is about. Times are microseconds since 1970, UTC.
+
+    ``program_kind`` is not said of a function.
+    """
 
     id: str
     tenant: str
@@ -25,10 +28,11 @@ class RunLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknow
     forked_from: str | None
     created_at: int
     ended_at: int | None
+    program_kind: str = "function"
 
 
 class CostLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What was spent: ``of`` names the provider, the model and the currency, ``sums`` has the numbers."""
+    """A sum of costs: ``of`` names the provider, the model and the currency, ``sums`` has the numbers."""
 
     of: Mapping[str, str]
     sums: Mapping[str, float]

@@ -1,6 +1,6 @@
-"""The heads of chains as they are kept elsewhere: what was cut off behind one, or rewritten before it, is found by it.
+"""The heads of chains, to be kept outside the store: a kept head shows whether its chain was cut off or rewritten.
 
-A file of them has a line of JSON for each tenant: its last block without its digests, with hashes and signature in
+A file of heads has a line of JSON for each tenant: its last block without its digests, with hashes and signature in
 hexadecimal.
 """
 
@@ -42,14 +42,14 @@ def read(data: bytes) -> list[Block]:
     """The heads in a file. Raises InvalidRequest."""
     try:
         lines = [msgspec.json.decode(line, type=HeadLine) for line in data.splitlines() if line.strip()]
-        found = [_block(line) for line in lines]
+        blocks = [_block(line) for line in lines]
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"a head cannot be read: {error}. `holdfast audit head` writes them.") from error
-    strange = next((line.format for line in lines if line.format != FORMAT), None)
-    if strange is not None or not found:
-        problem = "there is no head in it" if strange is None else f"a head is of format {strange!r}, not {FORMAT}"
+    other = next((line.format for line in lines if line.format != FORMAT), None)
+    if other is not None or not blocks:
+        problem = "there is no head in it" if other is None else f"a head is of format {other!r}, not {FORMAT}"
         raise InvalidRequest(f"{problem}. `holdfast audit head` writes them.")
-    return found
+    return blocks
 
 
 def _line(block: Block) -> HeadLine:
@@ -75,33 +75,33 @@ def _block(line: HeadLine) -> Block:
 
 
 class KeptHeads:
-    """Heads of one tenant that were kept elsewhere, held against its chain as it is followed."""
+    """Heads of one tenant that were kept outside the store, compared with its chain block by block."""
 
     def __init__(self, kept: Sequence[Block]) -> None:
         self.problem: str | None = None
-        self._left = {block.number: block for block in kept}
-        self._last = max(self._left, default=0)
-        self._behind = 0
+        self._unseen = {block.number: block for block in kept}
+        self._last = max(self._unseen, default=0)
+        self._after = 0
 
     def __bool__(self) -> bool:
         return bool(self._last)
 
     def step(self, block: Block) -> None:
         """Take the next block of the chain."""
-        kept = self._left.pop(block.number, None)
+        kept = self._unseen.pop(block.number, None)
         if kept is not None and msgspec.structs.replace(block, digests=b"") != kept and self.problem is None:
             self.problem = f"block {block.number} is not the one whose head was kept: the chain was rewritten since."
-        self._behind += block.number > self._last
+        self._after += block.number > self._last
 
     def end(self, reached: int) -> None:
-        """The chain ends with the block of this number."""
-        if self.problem is None and self._left:
+        """Take the end of the chain: the number of its last block."""
+        if self.problem is None and self._unseen:
             self.problem = (
                 f"the chain ends with block {reached}, and the head of block {self._last} was kept: its end was cut "
-                "off, or the store was set back to what it was before."
+                "off, or the store was reset to an earlier state."
             )
 
     @property
     def text(self) -> str:
-        """What is so where there is no problem."""
-        return f"the chain holds block {self._last}, whose head was kept, and {self._behind} blocks follow it."
+        """The claim where there is no problem."""
+        return f"the chain holds block {self._last}, whose head was kept, and {self._after} blocks follow it."

@@ -1,9 +1,8 @@
 """The keys that sign the audit: Ed25519, numbered from 1, each endorsed by the one before it.
 
-A key's id is the first half of the hash of its public bytes. Who knows any one public key can follow the endorsements
-from it to all later ones, and to no earlier one. How far a key counts that a later one has retired is in
-``retirement``. The private half is PKCS8 PEM, encrypted where there was a passphrase
-when the key was made.
+A key's id is the first half of the hash of its public bytes. A reader who has one public key can follow the
+endorsements from it to all later keys, and to no earlier one. ``retirement`` says up to which block a retired key
+counts. The private half is PKCS8 PEM, encrypted where there was a passphrase when the key was made.
 
 ``cryptography`` is imported where it is used: it takes longer to load than all of this package.
 """
@@ -33,7 +32,7 @@ _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY----
 
 
 class PublicKey(msgspec.Struct, frozen=True, gc=False):
-    """What others may know of a key."""
+    """The part of a key that may be published."""
 
     number: int
     id: str
@@ -86,7 +85,7 @@ def unlock(key: SigningKey, passphrase: str | None) -> Signer:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if key.private is None:
-        raise KeyLocked(f"the private half of signing key {key.id} is not kept in this store: seal where it is.")
+        raise KeyLocked(f"the private half of signing key {key.id} is not in this store: seal where it is stored.")
     is_encrypted = b"ENCRYPTED" in key.private.partition(b"\n")[0]
     if is_encrypted and not passphrase:
         raise KeyLocked(f"signing key {key.id} is encrypted: set {PASSPHRASE_VARIABLE} to its passphrase.")
@@ -115,12 +114,12 @@ def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:
 
 def published(key: SigningKey) -> PublicKey:
     """The key without its private half."""
-    said = (key.chains, key.heads, key.retirement)
-    return PublicKey(key.number, key.id, key.public, key.created_at, key.endorsement, *said)
+    retirement = (key.chains, key.heads, key.retirement)
+    return PublicKey(key.number, key.id, key.public, key.created_at, key.endorsement, *retirement)
 
 
 def check_line(line: Sequence[PublicKey]) -> str | None:
-    """What is wrong with a line of keys, if anything: numbers, ids and endorsements must follow from each other."""
+    """The problem of a line of keys, if there is one: numbers, ids and endorsements must follow from each other."""
     if not line:
         return "there is no key."
     before: PublicKey | None = None
@@ -129,20 +128,20 @@ def check_line(line: Sequence[PublicKey]) -> str | None:
         if key.number != expected:
             return f"key {expected} is missing: key {key.number} stands in its place."
         if key.id != key_id(key.public):
-            return f"key {key.number} is called {key.id}, and its public bytes say {key_id(key.public)}."
+            return f"key {key.number} is called {key.id}, and its public bytes give {key_id(key.public)}."
         if before is not None and not _is_endorsed(key, before):
             return f"key {key.number} ({key.id}) is not endorsed by key {before.number} ({before.id})."
         before = key
     return None
 
 
-def follow(line: Sequence[PublicKey], given: Collection[bytes]) -> dict[str, bytes]:
-    """The keys that can be trusted, by id: those whose public bytes were given, and all that they endorse onwards."""
+def follow(line: Sequence[PublicKey], publics: Collection[bytes]) -> dict[str, bytes]:
+    """The trusted keys, by id: those whose public bytes were given, and all later keys that follow by endorsement."""
     trusted: dict[str, bytes] = {}
     before: PublicKey | None = None
     for key in line:
         follows = before is not None and before.id in trusted and _is_endorsed(key, before)
-        if key.public in given or follows:
+        if key.public in publics or follows:
             trusted[key.id] = key.public
         before = key
     return trusted
@@ -157,7 +156,7 @@ def _endorsement(by: str, number: int, public: bytes) -> bytes:
 
 
 def to_pem(public: bytes) -> bytes:
-    """A public key as others read it."""
+    """A public key as PEM."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -166,7 +165,7 @@ def to_pem(public: bytes) -> bytes:
 
 
 def key_file(line: Sequence[tuple[PublicKey, bool]]) -> bytes:
-    """The public keys as others keep them, each with whether it is retired: PEM, with a line of text before each."""
+    """The file of the public keys: PEM, with a line of text before each that says whether it is retired."""
     parts = [
         f"key {key.number}: {key.id}{' (retired)' if is_retired else ''}\n".encode() + to_pem(key.public)
         for key, is_retired in line
@@ -175,18 +174,18 @@ def key_file(line: Sequence[tuple[PublicKey, bool]]) -> bytes:
 
 
 def read_retired(text: bytes) -> set[bytes]:
-    """Those of the public keys in a PEM file that it says are retired. Raises InvalidRequest."""
+    """The public keys that a PEM file marks as retired. Raises InvalidRequest."""
     ids = {id.decode() for id in _RETIRED.findall(text)}
     return {public for public in read_pem(text) if key_id(public) in ids}
 
 
 def read_pem(text: bytes) -> list[bytes]:
-    """The public keys in a PEM file, in order; text between them is passed over. Raises InvalidRequest."""
+    """The public keys in a PEM file, in order; text between them is ignored. Raises InvalidRequest."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    found: list[bytes] = []
+    publics: list[bytes] = []
     for pem in _PEM.findall(text):
         try:
             key = serialization.load_pem_public_key(pem)
@@ -196,7 +195,7 @@ def read_pem(text: bytes) -> list[bytes]:
             ) from error
         if not isinstance(key, Ed25519PublicKey):
             raise InvalidRequest("a public key is not an Ed25519 key. `holdfast keys export` writes the right ones.")
-        found.append(key.public_bytes_raw())
-    if not found:
+        publics.append(key.public_bytes_raw())
+    if not publics:
         raise InvalidRequest("there is no PEM public key in it. `holdfast keys export` writes them.")
-    return found
+    return publics

@@ -1,8 +1,8 @@
-"""Merkle trees over digests: a few leaves can be shown to be in a tree with the hashes of what stands beside them.
+"""Merkle trees over digests: the hashes of the neighbouring subtrees prove that some leaves are in a tree.
 
-The shape is that of RFC 9162 §2.1: a node of n leaves has on its left as many as the greatest power of two below n. The
-digests are the leaves themselves, and ``node = sha256(1 || left || right)``. An entry's digest is a hash over text that
-never begins with that byte, so no leaf can pass for a node.
+The shape is that of RFC 9162 §2.1: of the n leaves under a node, the left child has as many as the greatest power of
+two below n. The digests are the leaves themselves, and ``node = sha256(1 || left || right)``. An entry's digest is a
+hash over text that never begins with that byte, so no leaf can be taken for a node.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Final
 
 DIGEST_BYTES: Final = 32
 MOST_LEAVES: Final = 2**32
-"""No tree is as large; a forged proof may say that one is."""
+"""Trees are far smaller. The limit is for a forged proof that claims more."""
 
 
 def root(digests: bytes) -> bytes:
-    """The root over digests that stand end to end; at least one."""
+    """The root over digests, at least one, that are joined end to end."""
     return _rows(digests)[-1][0]
 
 
 def proof(digests: bytes, shown: Collection[int]) -> list[bytes]:
-    """The hashes that lead from some of the leaves to the root: every largest subtree without one, left to right."""
+    """The hashes that lead from some leaves to the root: those of the largest subtrees without them, left to right."""
     rows = _rows(digests)
     leaves = sorted(set(shown))
-    found: list[bytes] = []
+    hashes: list[bytes] = []
 
     def walk(row: int, at: int, low: int, high: int) -> None:
         if low == high:
-            found.append(rows[row][at])
+            hashes.append(rows[row][at])
         elif row:
             split = bisect_left(leaves, 2 * at + 1 << row - 1, low, high)
             walk(row - 1, 2 * at, low, split)
@@ -39,14 +39,14 @@ def proof(digests: bytes, shown: Collection[int]) -> list[bytes]:
                 walk(row - 1, 2 * at + 1, split, high)
 
     walk(len(rows) - 1, 0, 0, len(leaves))
-    return found
+    return hashes
 
 
 def root_of(count: int, shown: Mapping[int, bytes], hashes: Iterable[bytes]) -> bytes:
-    """The root of a tree of ``count`` leaves, from some of them and the proof. Raises ValueError where none follows."""
+    """The root of a tree of ``count`` leaves, from some of them and the proof. Raises ValueError if they do not fit."""
     leaves = sorted(shown)
     if not 1 <= count <= MOST_LEAVES or (leaves and not 0 <= leaves[0] <= leaves[-1] < count):
-        raise ValueError(f"a tree of {count} leaves cannot be, or has no such leaf")
+        raise ValueError(f"there is no tree of {count} leaves, or it has no such leaf")
     rest = iter(hashes)
 
     def walk(row: int, at: int, low: int, high: int) -> bytes:
@@ -71,9 +71,9 @@ def _next(hashes: Iterator[bytes]) -> bytes:
     raise ValueError("there are fewer hashes than lead to the root")
 
 
-@lru_cache(maxsize=16)  # the runs that ended together have their entries in the same few trees
+@lru_cache(maxsize=16)  # runs that end at about the same time have their entries in the same few trees
 def _rows(digests: bytes) -> list[list[bytes]]:
-    """All nodes, from the leaves to the root. A node without a sibling goes up as it is."""
+    """All nodes, row by row, from the leaves to the root. A node without a sibling is in the next row unchanged."""
     row = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
     rows = [row]
     while len(row) > 1:

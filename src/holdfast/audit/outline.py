@@ -1,4 +1,4 @@
-"""A journal without its values: what happened, when, to which promise, and each payload by type, size and hash."""
+"""A journal without its values: each event with its time and promise, each payload by its type, size and hash."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import msgspec
 
 from holdfast.audit.records import Metadata, of_bytes
 from holdfast.journal import events as e
+from holdfast.journal.attribution import decider_of, giver_of, is_given
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.payload import CBOR, CONTINUED, Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.revisions import code_of
 from holdfast.journal.secrecy import is_call
 from holdfast.store.values import Segment
 
@@ -19,8 +21,15 @@ _TYPES: Final = ("number", "number", "bytes", "text", "list", "object", "tagged"
 _SIMPLE: Final = {0xF4: "boolean", 0xF5: "boolean", 0xF6: "null"}
 
 
+PRESENT: Final = 2
+EDITIONS: Final = (PRESENT, 1, 0)
+"""The outlines that this and earlier versions write. Edition 1 named neither code nor people; edition 0 hid only the
+inputs of calls."""
+
+
 class EventLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """One event. ``name`` is a function's or a signal's, ``error`` the type of a failure."""
+    """One event. ``name`` is that of a function or a signal, ``error`` the type of a failure. ``code`` is the digest of
+    the code that a run was started with or is to go on with, ``by`` the person who gave a value or decided an error."""
 
     sequence: int
     at: int
@@ -32,10 +41,12 @@ class EventLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbi
     ok: bool | None = None
     payload: Metadata | None = None
     error: str | None = None
+    code: str | None = None
+    by: str | None = None
 
 
 class SegmentLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One turn: ``head`` is the hash of its bytes chained to all before, ``size`` how many bytes."""
+    """One turn. ``head`` is the hash of its bytes, chained to the turns before it; ``size`` is its number of bytes."""
 
     first: int
     count: int
@@ -59,19 +70,19 @@ class JournalLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 
 
 def outline(
-    generation: int, segments: Sequence[Segment], hidden: Collection[str] = (), *, calls_alone: bool = False
+    generation: int, segments: Sequence[Segment], hidden: Collection[str] = (), *, edition: int = PRESENT
 ) -> JournalLine:
-    """A whole journal. The inputs of ``hidden`` promises hold secrets: they have no hash, it could be guessed from.
+    """A whole journal. Raises StoreCorrupt where a segment cannot be read.
 
-    Where there are any, the run's own input has none either: secrets mostly come with it. The journal's last hash binds
-    it all the same. With ``calls_alone`` it is as earlier versions wrote it: they hid only the calls' inputs.
-    Raises StoreCorrupt where a segment cannot be read.
+    The inputs of ``hidden`` promises hold secrets. They have no hash here, because a secret could be guessed from it.
+    Where there are such promises, the run's own input has no hash either, because secrets mostly come with it. The
+    journal's last hash still binds it. Of an earlier ``edition`` the outline is as earlier versions wrote it.
     """
     root = root_of(segments)
     lines = []
     for segment in segments:
         entries = decode_segment(segment.events, root, segment.first)
-        events = [_line(entry, hidden, calls_alone=calls_alone) for entry in entries]
+        events = [_line(entry, hidden, edition) for entry in entries]
         lines.append(SegmentLine(segment.first, segment.count, len(segment.events), segment.head.hex(), events))
     last = segments[-1] if segments else Segment(0, 0, b"", b"", 0)
     return JournalLine(generation, root.root.hex(), last.first + last.count, last.head.hex(), lines)
@@ -86,7 +97,7 @@ def root_of(segments: Sequence[Segment]) -> PromiseId:
     return PromiseId(b"")
 
 
-def _line(entry: e.Entry, hidden: Collection[str], *, calls_alone: bool) -> EventLine:
+def _line(entry: e.Entry, hidden: Collection[str], edition: int) -> EventLine:
     event = entry.event
     promise = getattr(event, "promise_id", None) or getattr(event, "join_set_id", None)
     name = getattr(event, "function_name", None) or getattr(event, "signal_name", None)
@@ -102,14 +113,20 @@ def _line(entry: e.Entry, hidden: Collection[str], *, calls_alone: bool) -> Even
         ok=isinstance(result, Ok) if isinstance(result, (Ok, Err)) else None,
         payload=_payload(event),
         error=_error(event),
+        code=_code(event) if edition >= PRESENT else None,
+        by=_person(event) if edition >= PRESENT else None,
     )
-    if line.payload is not None and _is_hidden(event, line.promise, hidden, calls_alone=calls_alone):
+    if line.payload is not None and _is_hidden(event, line.promise, hidden, calls_alone=not edition):
         return msgspec.structs.replace(line, payload=Metadata(line.payload.type))
     return line
 
 
+def _code(event: e.Event) -> str | None:
+    return event.component_digest if isinstance(event, e.ExecutionStarted) else code_of(event)
+
+
 def _is_hidden(event: e.Event, promise: str | None, hidden: Collection[str], *, calls_alone: bool) -> bool:
-    """Whether its payload may hold a secret: a call's input, the run's, or what a generation gives to the next."""
+    """Whether its payload may hold a secret: the input of a call, of the run, or of the next generation."""
     match event:
         case e.InvokeScheduled():
             return promise in hidden
@@ -139,14 +156,25 @@ def _payload(event: e.Event) -> Metadata | None:
 def _metadata(payload: Payload) -> Metadata:
     if payload.blob is not None:
         return Metadata("large", None, payload.blob.hex())
-    plain = payload.codec == CBOR or is_call(payload.codec)
+    plain = payload.codec == CBOR or is_call(payload.codec) or is_given(payload.codec)
     return of_bytes(_type(payload.data) if plain else payload.codec, payload.data)
 
 
 def _type(data: bytes) -> str:
-    """What a value is, from the first byte of its CBOR."""
+    """The type of a value, from the first byte of its CBOR."""
     first = data[0] if data else 0xF6
     return _SIMPLE.get(first, "number") if first >> 5 == 7 else _TYPES[first >> 5]
+
+
+def _person(event: e.Event) -> str | None:
+    """The person who gave the value of a call or a signal, or decided its error."""
+    match event:
+        case e.InvokeCompleted(result=result):
+            return decider_of(result)
+        case e.SignalDelivered(payload=payload) | e.SignalReceived(payload=payload):
+            return giver_of(payload)
+        case _:
+            return None
 
 
 def _error(event: e.Event) -> str | None:

@@ -1,4 +1,4 @@
-"""What the audit says: one record per decision, answer, receipt and operator's act, as JSON that never changes shape.
+"""The records of the audit: one per decision, answer, receipt and operator's act, as JSON that never changes shape.
 
 A record has only the type, size and hash of values, because evidence is shared with outsiders. Its bytes are hashed and
 signed, so they are kept as they were written.
@@ -65,15 +65,18 @@ class Asked(msgspec.Struct, frozen=True, gc=False, tag="approval", tag_field="ki
     reason: str = ""
     delegated_to: str | None = None
     expires_at: int | None = None
-    terms: str = ""  # where it was made: the hash of what is asked, of whom, and by which rule
-    answer: Metadata | None = None  # what a person said that the act gave, or filled a form in with
+    terms: str = ""  # when it was made: the hash of the question, of the people asked, and of the rule that asks
+    answer: Metadata | None = None  # the result of the act that a person gave, or the answer to a form
     owner: str | None = None  # who has claimed it, or was assigned it
-    form: Metadata | None = None  # of a form: what was asked, and what was shown to whoever answered
-    shown: Metadata | None = None
+    form: Metadata | None = None  # of a form task: the form
+    shown: Metadata | None = None  # of a form task: the values that were shown
+    files: tuple[Metadata, ...] = ()  # of the answer to a form: the files that came with it, by media type
+    candidates: tuple[str, ...] = ()  # when it was made or escalated: the people who are asked from then on, by name
+    groups: tuple[str, ...] = ()  # and by group
 
 
 class Receipted(msgspec.Struct, frozen=True, gc=False, tag="receipt", tag_field="kind", omit_defaults=True):
-    """An act, what came of it, and how it can be taken back."""
+    """An act, its outcome, and the action that can reverse it."""
 
     at: int
     run: str
@@ -118,7 +121,8 @@ class Ended(msgspec.Struct, frozen=True, gc=False, tag="ended", tag_field="kind"
 
 
 class Operated(msgspec.Struct, frozen=True, gc=False, tag="operator", tag_field="kind", omit_defaults=True):
-    """A person steered: start, signal, cancel, pause, resume, retry, fork, reverse, policy, key."""
+    """An operator's act: start, signal, cancel, pause, resume, retry, fork, reverse, policy, key, publish, create_user,
+    change_user, mint_token, revoke_token, refuse and the like. Where it is about a user, ``run`` is their subject."""
 
     at: int
     act: str
@@ -128,7 +132,29 @@ class Operated(msgspec.Struct, frozen=True, gc=False, tag="operator", tag_field=
     details: Mapping[str, str] = {}
 
 
-Record = Decided | Asked | Receipted | Ended | Operated
+class StoryAction(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One action of a template's instance, and when. ``attempt`` is of a step, ``reason`` of a cancellation."""
+
+    action: str
+    at: int
+    step: str = ""
+    attempt: int = 0
+    reason: str = ""
+    generation: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, gc=False, tag="story", tag_field="kind", omit_defaults=True):
+    """What an instance of a template did, kept when its journal is deleted. A long story has several parts."""
+
+    at: int
+    run: str
+    template: str
+    begun_at: int | None
+    actions: tuple[StoryAction, ...]
+    part: int = 0
+
+
+Record = Decided | Asked | Receipted | Ended | Operated | Told
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
@@ -140,17 +166,17 @@ def encode(record: Record) -> bytes:
 
 
 UNREADABLE: Final = (ValueError, RecursionError)
-"""What bytes that are no record do to whoever reads them."""
+"""The errors that ``decode`` raises for bytes that are no record."""
 
 
 def decode(body: bytes) -> Record:
-    """A record from its bytes. Raises what is ``UNREADABLE``."""
+    """A record from its bytes. Raises one of ``UNREADABLE``."""
     record: Record = _decoder.decode(body)
     return record
 
 
 def kind_of(record: Record) -> str:
-    """The word by which entries are filtered."""
+    """The kind of a record, by which entries are filtered."""
     return str(record.__struct_config__.tag)
 
 
@@ -160,7 +186,7 @@ def of_bytes(type: str, data: bytes) -> Metadata:
 
 
 def type_of(value: Any) -> str:
-    """The plain word for a value's type."""
+    """A value's type in a plain word."""
     return _TYPES.get(type(value), "object")
 
 

@@ -1,19 +1,19 @@
-"""How far a key counts: what it signs after the next one was made is not trusted.
+"""Retired keys: a signature that a key makes after the next key was made is not trusted.
 
-A new key signs, itself, how far the chains of all tenants had come when it was made: whoever has an old key can forge
-what that one signed, but not this. With ``||`` for bytes end to end, ``0`` for one zero byte, texts in UTF-8 and
-numbers in decimal::
+A new key signs for the last block of each tenant's chain when it is made. A thief of an old key can forge signatures of
+the old key, but not this one. ``||`` joins bytes, ``0`` is one zero byte, texts are in UTF-8 and numbers in decimal.
+For each tenant's last block there is a digest::
 
     e = sha256("holdfast.audit.end.1" || 0 || tenant || 0 || number || 0 || head)
 
-is told of each tenant's last block, and ``heads`` is the root of the Merkle tree (see ``merkle``) over them in the
-order of the tenants' bytes, empty where there is none. The new key signs::
+``heads`` is the root of the Merkle tree (see ``merkle``) over these digests in the order of the tenants' bytes, empty
+where there is none. The new key signs::
 
     CBOR ["holdfast.audit.retirement.1", id, number, chains, heads]
 
-with its own ``id`` and ``number``, and how many ``chains`` there were. From then on all keys before it are retired: a
-block that one of them signed counts only up to its tenant's end. Keys that earlier versions made say nothing of it, and
-those before them count until a later key does.
+``id`` and ``number`` are its own, and ``chains`` is how many chains there were. From then on all keys before it are
+retired: a block that one of them signed counts only up to its tenant's end. Keys that earlier versions made retire no
+keys; the keys before them count until a later key retires them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RETIREMENT: Final = "holdfast.audit.retirement.1"
 
 
 class KeyBound(msgspec.Struct, frozen=True, gc=False):
-    """How far a key counts in a tenant's chain: up to the block of this number, which has this head. 0 is nowhere."""
+    """The last block of a tenant's chain up to which a retired key counts, by number and head. 0 is no block at all."""
 
     by: PublicKey
     number: int
@@ -43,7 +43,7 @@ class KeyBound(msgspec.Struct, frozen=True, gc=False):
 
 
 class ShownEnd(msgspec.Struct, frozen=True, gc=False):
-    """A tenant's end, its place among all, and the hashes that lead from there to the root."""
+    """The end of a tenant's chain, its index among the ends of all, and the hashes that lead from it to the root."""
 
     end: ChainEnd
     place: int
@@ -51,9 +51,9 @@ class ShownEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 def retire(key: SigningKey, signer: Signer, ends: Sequence[ChainEnd]) -> SigningKey:
-    """The key with its word on the ones before it; ``signer`` is itself, opened."""
-    said = replace(key, chains=len(ends), heads=_root(ends))
-    return replace(said, retirement=signer.sign(_statement(said)))
+    """The key with its signature that retires the keys before it; ``signer`` is the same key, opened."""
+    unsigned = replace(key, chains=len(ends), heads=_root(ends))
+    return replace(unsigned, retirement=signer.sign(_statement(unsigned)))
 
 
 def end_of(head: Block) -> ChainEnd:
@@ -61,33 +61,33 @@ def end_of(head: Block) -> ChainEnd:
     return ChainEnd(head.tenant, head.number, head.head)
 
 
-def check_word(key: PublicKey) -> str | None:
-    """What is wrong with a key's word on the ones before it, if anything; it need not have given one."""
+def check_retirement(key: PublicKey) -> str | None:
+    """The problem of a key's signature that retires the keys before it, if there is one. It may have no signature."""
     if not key.retirement:
         return f"key {key.number} ({key.id}) names ends without its signature." if key.chains or key.heads else None
     if is_signed(key.public, key.retirement, _statement(key)):
         return None
-    return f"how far the keys before key {key.number} ({key.id}) count was altered: its signature is not over that."
+    return f"the retirement of the keys before key {key.number} ({key.id}) was altered: its signature is not over it."
 
 
 def check_ends(line: Sequence[PublicKey], ends: Mapping[int, Sequence[ChainEnd]]) -> str | None:
-    """What is wrong with the ends that came with keys, if anything: each key signed for all of its own."""
+    """The problem of the ends of chains that came with keys, if there is one: each key signed for all of its ends."""
     for key in line:
-        given = ends.get(key.number, ())
-        if key.retirement and (len(given), _root(given)) != (key.chains, key.heads):
+        signed = ends.get(key.number, ())
+        if key.retirement and (len(signed), _root(signed)) != (key.chains, key.heads):
             return f"the ends of chains that key {key.number} ({key.id}) signed for were altered."
     return None
 
 
 def bounds(line: Sequence[PublicKey], ends: Mapping[int, Sequence[ChainEnd]], tenant: str) -> dict[str, KeyBound]:
-    """How far each retired key counts in a tenant's chain, by id. ``ends`` have been checked."""
-    found: dict[str, KeyBound] = {}
+    """The bound of each retired key in a tenant's chain, by the key's id. ``ends`` have been checked."""
+    key_bounds: dict[str, KeyBound] = {}
     for key in line:
         by = retired_by(line, key.id)
         if by is not None:
             here = next((end for end in ends.get(by.number, ()) if end.tenant == tenant), None)
-            found[key.id] = KeyBound(by, 0, b"") if here is None else KeyBound(by, here.number, here.head)
-    return found
+            key_bounds[key.id] = KeyBound(by, 0, b"") if here is None else KeyBound(by, here.number, here.head)
+    return key_bounds
 
 
 def retired_by(line: Sequence[PublicKey], id: str) -> PublicKey | None:
@@ -99,7 +99,7 @@ def retired_by(line: Sequence[PublicKey], id: str) -> PublicKey | None:
 
 
 def prove(ends: Sequence[ChainEnd], tenant: str) -> ShownEnd | None:
-    """What shows a tenant's end to be among those that a key signed for; None where it has none."""
+    """The proof that a tenant's end is among those that a key signed for; None where the tenant has no end there."""
     ordered = _ordered(ends)
     for place, end in enumerate(ordered):
         if end.tenant == tenant:
@@ -108,7 +108,7 @@ def prove(ends: Sequence[ChainEnd], tenant: str) -> ShownEnd | None:
 
 
 def shown_bound(by: PublicKey, shown: ShownEnd | None) -> KeyBound | None:
-    """How far the keys before this one count, by what is shown of it; None where that does not lead to its word."""
+    """The bound of the keys before this one, by a shown end; None where that end is not one that the key signed for."""
     if shown is None:
         return KeyBound(by, 0, b"")
     try:
@@ -119,7 +119,10 @@ def shown_bound(by: PublicKey, shown: ShownEnd | None) -> KeyBound | None:
 
 
 def beyond(block: Block, bound: KeyBound | None) -> str | None:
-    """Why a block does not count though its key signed it, if so: it is behind the end of that key, or not its end."""
+    """Why a block that a retired key signed does not count; None where it does.
+
+    It does not where it comes after the key's last block, or has that block's number and another head.
+    """
     if bound is None or block.number < bound.number:
         return None
     where = f"block {block.number} is signed by key {block.signer}, which key {bound.by.number} ({bound.by.id}) retired"

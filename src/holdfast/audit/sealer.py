@@ -1,7 +1,7 @@
-"""The sealer: it chains the audit's new entries, tenant by tenant, and signs them in blocks.
+"""The sealer chains the audit's new entries, tenant by tenant, and signs them in blocks.
 
-Any number of sealers may work at once: of two that seal the same entries the store takes one, and the other looks
-again. An entry that cannot be sealed now, because the key is locked or the store away, waits and is not lost.
+Any number of sealers may work at once. Where two seal the same entries, the store takes the blocks of one, and the
+other reads again. While the key is locked or the store is down, entries wait unsealed; none is lost.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ log = logging.getLogger("holdfast.sealer")
 BLOCK_LIMIT: Final = 1000
 LOOK_LIMIT: Final = 5000
 YIELD_EVERY: Final = 50
-"""After so many blocks others on this loop have their turn."""
+"""After so many blocks other tasks on this loop may run."""
 SPACING_SECONDS: Final = 0.25
-"""Entries gather for so long: a block per entry would cost a commit for each."""
+"""How long entries gather before they are sealed: a block for each entry would cost a commit for each."""
 IDLE_SECONDS: Final = 3.0
 
 
 class Sealer(Role):
-    """Seals within a second of a wake, and looks by itself every few seconds for what other processes wrote.
+    """Seals within a second of a wake, and looks every few seconds for entries that other processes wrote.
 
-    ``ended`` are woken when the end of a run was sealed.
+    It wakes the roles in ``ended`` when it has sealed the end of a run.
     """
 
     name = "sealer"
@@ -56,65 +56,65 @@ class Sealer(Role):
 
     async def round(self) -> float | None:
         time = asyncio.get_running_loop().time
-        if (left := self._rests_until - time()) > 0:
-            return left
+        if (rest := self._rests_until - time()) > 0:
+            return rest
         try:
-            found = await self.seal()
+            count = await self.seal()
         except TROUBLE as error:
             self._complain(str(error))
             raise
         if self._complaint:
             log.warning("the audit is sealed again")
             self._complaint = ""
-        if found == LOOK_LIMIT:
+        if count == LOOK_LIMIT:
             return 0.0
         self._rests_until = time() + SPACING_SECONDS
-        return SPACING_SECONDS if found else IDLE_SECONDS
+        return SPACING_SECONDS if count else IDLE_SECONDS
 
     async def seal(self) -> int:
-        """Seal what is there now; gives how many entries were found. Makes the first key. Raises KeyLocked.
+        """Seal the entries that wait now; gives how many were found. Makes the first key. Raises KeyLocked.
 
-        It asks the store as often for a thousand tenants as for one.
+        A thousand tenants take as many calls to the store as one.
         """
         if not self._has_key:
             self._has_key = bool(await self._keychain.line())
-        found = await self._store.unsealed(LOOK_LIMIT)
-        if not found:
+        entries = await self._store.unsealed(LOOK_LIMIT)
+        if not entries:
             return 0
-        sealings = await self._blocks(found)
-        # What is refused, because another sealer was faster or the key is not the last one any more, is looked at in
-        # the next round.
+        sealings = await self._blocks(entries)
+        # The store refuses a block where another sealer was faster, or where a newer key signs by now. Its entries
+        # are still unsealed then, and the next round reads them again.
         sealed = await self._store.seal(sealings)
         done = {
             sequence for each, is_done in zip(sealings, sealed, strict=True) if is_done for sequence in each.sequences
         }
-        if any(entry.kind == _END and entry.sequence in done for entry in found):
+        if any(entry.kind == _END and entry.sequence in done for entry in entries):
             for role in self._ended:
                 role.wake()
-        return len(found)
+        return len(entries)
 
-    async def _blocks(self, found: Sequence[AuditEntry]) -> list[Sealing]:
+    async def _blocks(self, entries: Sequence[AuditEntry]) -> list[Sealing]:
         """The blocks that seal these entries, each chained to the one before it."""
         signer = await self._keychain.signer()
         tenants: dict[str, list[AuditEntry]] = {}
-        for entry in found:
+        for entry in entries:
             tenants.setdefault(entry.tenant, []).append(entry)
         heads = {head.tenant: head for head in await self._store.heads(list(tenants))}
         sealings: list[Sealing] = []
-        for tenant, entries in tenants.items():
+        for tenant, own in tenants.items():
             last = heads.get(tenant)
-            for at in range(0, len(entries), BLOCK_LIMIT):
-                held = entries[at : at + BLOCK_LIMIT]
-                last = make_block(last, held, self._clock.now(), signer)
-                sealings.append(Sealing(last, tuple(entry.sequence for entry in held)))
+            for at in range(0, len(own), BLOCK_LIMIT):
+                content = own[at : at + BLOCK_LIMIT]
+                last = make_block(last, content, self._clock.now(), signer)
+                sealings.append(Sealing(last, tuple(entry.sequence for entry in content)))
                 if len(sealings) % YIELD_EVERY == 0:
-                    await asyncio.sleep(0)  # a worker has more to do than to sign
+                    await asyncio.sleep(0)  # let the worker's other tasks run
         return sealings
 
-    def _complain(self, trouble: str) -> None:
-        if trouble != self._complaint:
-            log.warning("the audit cannot be sealed: %s (its entries wait, nothing is lost)", trouble)
-        self._complaint = trouble
+    def _complain(self, problem: str) -> None:
+        if problem != self._complaint:
+            log.warning("the audit cannot be sealed: %s (its entries wait, nothing is lost)", problem)
+        self._complaint = problem
 
 
 _END: Final = str(records.Ended.__struct_config__.tag)

@@ -1,4 +1,7 @@
-"""The page of a bundle that people read: decisions, approvals, receipts, costs, and what is proved and what not."""
+"""The page of a bundle for people: decisions, approvals, receipts, costs, and what is proved and what is not.
+
+Bundles are checked by rendering this page again. So its texts must not change: an old bundle's page would differ.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,7 @@ def _list(sentences: Iterable[str]) -> str:
 
 
 def clock(microseconds: int) -> str:
-    """A time as people read it; a number where no calendar has it."""
+    """A time for people; a number where it is outside of the calendar."""
     try:
         moment = datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.UTC)
     except (ValueError, OverflowError, OSError):

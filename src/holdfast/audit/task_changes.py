@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.audit import records as r
-from holdfast.audit.check.task_accounts import REQUESTED, form_of, shown_of, terms
+from holdfast.audit.check.task_accounts import REQUESTED, attached_files, form_of, shown_of, terms
 from holdfast.audit.notes import note
 from holdfast.journal.promise import PromiseId
 from holdfast.store import protocol as p
 from holdfast.tasks import answers as tasks
+from holdfast.tasks.eligibility import candidates_of, groups_of
 
 
 def put(task: p.TaskRow, verdict: str, now: int, who: str | None = None, reason: str = "") -> p.PutTask:
@@ -18,21 +19,22 @@ def put(task: p.TaskRow, verdict: str, now: int, who: str | None = None, reason:
 
 
 def expired(task: p.TaskRow, now: int, *refused: p.Note) -> p.PutTask:
-    """A task whose time is over, closed from the version that is known here: an answer at the last moment wins.
+    """A task whose time is over, closed from this version: an answer that came before the commit wins.
 
-    Only where it is closed is the action ``refused``.
+    The notes in ``refused`` are written only if the task is closed.
     """
     closed = put(tasks.close(task, "expired", now), "expired", now)
-    return msgspec.structs.replace(closed, also=(*closed.also, *refused))
+    return msgspec.structs.replace(closed, attached=(*closed.attached, *refused))
 
 
 def cancelled(task: p.TaskRow, now: int) -> p.CancelTask:
-    """A task that nobody needs to answer any more, closed whatever was said to it meanwhile without deciding it."""
+    """A task that is no longer needed, closed unless an answer has decided it. Other changes do not prevent that."""
     return p.CancelTask(task.tenant, task.id, now, (_note(tasks.close(task, "cancelled", now), "cancelled", now),))
 
 
 def _note(task: p.TaskRow, verdict: str, now: int, who: str | None = None, reason: str = "") -> p.Note:
-    seen = task.kind == "form" and verdict in (REQUESTED, tasks.COMPLETED)
+    names_form = task.kind == "form" and verdict in (REQUESTED, tasks.COMPLETED)
+    is_asking = verdict in (REQUESTED, tasks.ESCALATED)
     record = r.Asked(
         now,
         task.run,
@@ -49,15 +51,18 @@ def _note(task: p.TaskRow, verdict: str, now: int, who: str | None = None, reaso
         task.delegated_to,
         task.expires_at,
         terms(task) if verdict == REQUESTED else "",
-        _given(task) if verdict in (tasks.HAPPENED, tasks.COMPLETED) else None,
+        _last_value(task) if verdict in (tasks.HAPPENED, tasks.COMPLETED) else None,
         task.owner,
-        form_of(task) if seen else None,
-        shown_of(task) if seen else None,
+        form_of(task) if names_form else None,
+        shown_of(task) if names_form else None,
+        attached_files(task) if verdict == tasks.COMPLETED else (),
+        candidates_of(task) if is_asking else (),
+        groups_of(task) if is_asking else (),
     )
     return note(task.tenant, task.run, record)
 
 
-def _given(task: p.TaskRow) -> r.Metadata | None:
-    """What the last answer says that the act gave, or fills the form in with."""
+def _last_value(task: p.TaskRow) -> r.Metadata | None:
+    """The metadata of the value in the last answer: the result of the act, or the answer to the form."""
     value = task.answers[-1].value
     return None if value is None else r.of_bytes("result", value)

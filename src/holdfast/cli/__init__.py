@@ -1,1 +1,1 @@
-"""The command line ``holdfast …``: words in, words or JSON out. It decides nothing; the client does."""
+"""The command line ``holdfast …``: arguments in, text or JSON out. It decides nothing; the client does."""

@@ -1,7 +1,7 @@
 """Loading APP: ``module:attribute`` or ``path/to/file.py:attribute``; the attribute is ``app`` where none is given.
 
-Importing the module is what makes its workflows known. A ``Holdfast`` instance in it says which store and options to
-use; a module without one serves every workflow that it imported.
+The import of the module makes its workflows known. A ``Holdfast`` instance in it has the store and the options to use;
+a module without one serves every workflow that it imported.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import click
 
 from holdfast.client.engine import Holdfast
 from holdfast.errors import HoldfastError, WorkflowUnknown
+from holdfast.programs.function.decorators import STEPS
 from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.reversal import REVERSE
 
@@ -34,14 +35,14 @@ def load_app(spec: str) -> Holdfast | None:
         sys.path.insert(0, str(Path.cwd()))
     place, _, attribute = spec.partition(":") if not spec.endswith(".py") else (spec, "", "")
     module = _load_file(place) if place.endswith(".py") else _load_module(place)
-    found = getattr(module, attribute or DEFAULT_ATTRIBUTE, None)
-    if isinstance(found, Holdfast):
-        return found
+    engine = getattr(module, attribute or DEFAULT_ATTRIBUTE, None)
+    if isinstance(engine, Holdfast):
+        return engine
     if attribute:
-        what = "has no attribute" if found is None else "has something else than a Holdfast instance as"
+        what = "has no attribute" if engine is None else "has something else than a Holdfast instance as"
         raise BadApp(f"{place} {what} {attribute!r}: name one, as in `{attribute} = Holdfast(url)`.")
-    if not own_workflows():
-        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a @workflow: is it the right module?")
+    if not own_workflows() and not STEPS:
+        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a @workflow or @step: is it the right module?")
     return None
 
 
@@ -69,7 +70,7 @@ def _load_file(place: str) -> ModuleType:
         raise BadApp(f"there is no file {place!r}.")
     if str(path.parent.resolve()) not in sys.path:
         sys.path.insert(0, str(path.parent.resolve()))
-    # Under its own name, so that what is imported from it elsewhere is the same module and not a second one.
+    # Under its own name: other modules that import it get this module, and not a second one.
     name = path.stem
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) not in (None, str(path), str(path.resolve())):
@@ -89,7 +90,7 @@ def _load_file(place: str) -> ModuleType:
 
 
 def _trouble(place: str, error: Exception) -> str:
-    """What went wrong, and where in the author's code: the engine's own frames would not help."""
+    """The error, and its line in the author's code: frames of the engine would not help."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     where = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     if isinstance(error, SyntaxError):
@@ -102,7 +103,15 @@ def _is_ours(filename: str) -> bool:
 
 
 def check_workflow(name: str) -> None:
-    """Raises WorkflowUnknown where no workflow of that name is loaded, and names those that are."""
+    """Raises WorkflowUnknown, which names the loaded workflows, where there is none of that name."""
     if name not in Functions().names():
         known = ", ".join(own_workflows()) or "none"
         raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {known}.")
+
+
+async def check_startable(engine: Holdfast, name: str, tenant: str) -> None:
+    """Raises WorkflowUnknown, which names what is loaded, where no workflow or definition has that name."""
+    is_function = name in Functions().names()
+    if not is_function and await engine.definitions.to_start(name, tenant, is_function=False) is None:
+        loaded = [*own_workflows(), *(each.reference for each in engine.definitions)]
+        raise WorkflowUnknown(f"the app has no workflow {name!r}; it has: {', '.join(loaded) or 'none'}.")

@@ -1,4 +1,4 @@
-"""One thing that ``doctor`` looked at, and what it found."""
+"""One check of ``doctor``, and its result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Check(msgspec.Struct):
-    """``good`` says that nothing is broken; with a ``warning`` something could still go wrong."""
+    """``good`` means that nothing is broken; with a ``warning`` something could still go wrong."""
 
     name: str
     good: bool

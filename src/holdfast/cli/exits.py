@@ -1,4 +1,4 @@
-"""Exit codes: what a script may rely on.
+"""Exit codes, which scripts rely on.
 
 An error's code follows from who must act, so a new error class needs no line here unless its code differs.
 """
@@ -21,8 +21,8 @@ TABLE: Final = (
     (GOOD, "good"),
     (NO, "the answer is no: the run failed, a difference or a problem was found, or you may not"),
     (USAGE, "wrong usage or bad input"),
-    (NOT_FOUND, "not found: no such run, workflow, task or receipt"),
-    (CONFLICT, "conflict: the id is taken, the run has ended, or the task is closed"),
+    (NOT_FOUND, "not found: no such run, workflow, task, receipt, template or schedule"),
+    (CONFLICT, "conflict: the id is taken, the run has ended, the task is closed, or the template's status forbids it"),
     (STORE, "the store is unavailable, or an operator must act"),
     (INTERRUPTED, "interrupted"),
 )
@@ -34,14 +34,27 @@ _BY_ERROR: Final = (
     (errors.RunParked, NO),
     (errors.Nondeterminism, NO),
     (errors.TaskForbidden, NO),
+    (errors.NotPermitted, NO),
+    (errors.InvalidToken, NO),
     (errors.RunNotFound, NOT_FOUND),
     (errors.TaskNotFound, NOT_FOUND),
     (errors.ReceiptNotFound, NOT_FOUND),
     (errors.WorkflowUnknown, NOT_FOUND),
+    (errors.TemplateNotFound, NOT_FOUND),
+    (errors.ScheduleNotFound, NOT_FOUND),
+    (errors.TenantNotFound, NOT_FOUND),
+    (errors.UserNotFound, NOT_FOUND),
+    (errors.TokenNotFound, NOT_FOUND),
+    (errors.WorkspaceNotFound, NOT_FOUND),
     (errors.RunConflict, CONFLICT),
     (errors.RunEnded, CONFLICT),
     (errors.TaskClosed, CONFLICT),
+    (errors.NameTaken, CONFLICT),
+    (errors.LastRuler, CONFLICT),
     (errors.NotReversible, CONFLICT),
+    (errors.TemplateConflict, CONFLICT),
+    (errors.EventConflict, CONFLICT),
+    (errors.ScheduleConflict, CONFLICT),
     (errors.CallerError, USAGE),
     (errors.AuthorError, USAGE),
     (errors.OperatorError, STORE),

@@ -1,18 +1,18 @@
-"""Which runs are meant: the filters of ``list``, shared by the commands that steer many runs at once."""
+"""The filters of ``list``, shared by the commands that steer many runs at once."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
 
 from holdfast.cli import options
-from holdfast.client.engine import Holdfast
-from holdfast.client.views.states import RUN_STATES, RunState
-from holdfast.store.protocol import Run, Status
+from holdfast.client.filters import RunFilters
+from holdfast.client.views.states import STATES
+from holdfast.store.protocol import Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,12 +32,13 @@ _OPTIONS = (
     click.option("--ended-until", type=options.Moment(), metavar="TIME", help="Only ended before."),
     click.option("--workspace", metavar="NAME", help="Only of this workspace."),
     click.option("--actor", metavar="NAME", help="Only asked for by this person."),
-    click.option("--state", type=click.Choice(tuple(RUN_STATES)), help="Only runs in this state of an execution."),
+    click.option("--reference", metavar="REFERENCE", help="Only with this business reference."),
+    click.option("--state", type=click.Choice(tuple(STATES)), help="Only runs in this state."),
 )
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs that are meant have in common."""
+    """What the wanted runs have in common."""
 
     tenant: str | None = None
     status: Status | None = None
@@ -51,16 +52,17 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     ended_until: datetime.datetime | None = None
     workspace: str | None = None
     actor: str | None = None
-    state: RunState | None = None
+    reference: str | None = None
+    state: str | None = None
 
     @property
     def narrow(self) -> bool:
-        """Whether they leave any run out, the tenant apart."""
+        """Whether they leave any run of the tenant out."""
         return msgspec.structs.replace(self, tenant=None) != Filters()
 
-    def find(self, app: Holdfast, limit: int | None = None, after: str | None = None) -> AsyncIterator[Run]:
-        """The runs that match, newest first."""
-        return app.list(
+    def by_name(self) -> RunFilters:
+        """The same filters as the client takes them."""
+        return RunFilters(
             tenant=self.tenant,
             status=self.status,
             state=self.state,
@@ -73,9 +75,8 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             ended_before=self.ended_until,
             workspace=self.workspace,
             actor=self.actor,
+            reference=self.reference,
             parked=True if self.parked else None,
-            limit=limit,
-            after=after,
         )
 
 

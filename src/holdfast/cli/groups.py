@@ -1,4 +1,4 @@
-"""Groups of commands of which one is meant where none is named."""
+"""Groups of commands with a default command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 class ListingGroup(click.Group):
-    """A group whose command ``list`` is meant where no other is named."""
+    """A group whose default command is ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):

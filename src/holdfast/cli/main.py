@@ -1,4 +1,4 @@
-"""The entry point: which command lives in which module, and how any error ends.
+"""The entry point: the module of each command, and the exit code of each error.
 
 A command's module is imported when the command is used, so ``holdfast --help`` is quick. An error that Holdfast raises
 on purpose is one line on stderr (or, with ``--json``, one object on stdout) and an exit code; never a traceback.
@@ -18,7 +18,9 @@ from holdfast.cli import exits
 from holdfast.errors import HoldfastError
 
 COMMANDS: Final = {
+    "init": ("people.first:init", "Make a store, a tenant and its first user, with a token."),
     "worker": ("runs.worker:worker", "Run a worker that serves the workflows of APP."),
+    "serve": ("server.serve:serve", "Serve the HTTP API, with a worker in the same process."),
     "start": ("runs.start:start", "Start a run."),
     "list": ("runs.listing:list_runs", "List runs, newest first."),
     "show": ("runs.show:show", "Show a run: what it did, what it waits for, how it ended."),
@@ -27,11 +29,11 @@ COMMANDS: Final = {
     "explain": ("runs.show:explain", "Say in one sentence why a run is not moving."),
     "signal": ("runs.steer:signal", "Send a signal to a run."),
     "cancel": ("runs.steer:cancel", "Ask a run to stop; its cleanup runs first."),
-    "pause": ("runs.steer:pause", "Keep a run from going on."),
-    "resume": ("runs.steer:resume", "Let a paused or parked run go on."),
-    "retry": ("runs.repair:retry", "Let a failed run go on from its failed step."),
+    "pause": ("runs.steer:pause", "Stop a run until it is resumed."),
+    "resume": ("runs.steer:resume", "Let a paused or parked run continue."),
+    "retry": ("runs.repair:retry", "Let a failed run continue from its failed step."),
     "fork": ("runs.repair:fork", "Start a new run from a prefix of another's journal."),
-    "tasks": ("governance.ownership:tasks", "List what people are asked, show one task, answer a form."),
+    "tasks": ("governance.ownership:tasks", "List the tasks of people, show one task, answer a form."),
     "approve": ("governance.answers:approve", "Approve a proposed action."),
     "reject": ("governance.answers:reject", "Reject a proposed action."),
     "delegate": ("governance.ownership:delegate", "Let another person answer a task."),
@@ -41,31 +43,42 @@ COMMANDS: Final = {
     "replay": ("runs.replay:replay", "Replay runs against the current code, without writing."),
     "verify": ("governance.verify:verify", "Check journals, or a file of evidence without any store."),
     "audit": ("governance.audit:audit", "List a tenant's audit, or check its chain."),
-    "evidence": ("governance.evidence:evidence", "Write what proves what a run did into one file."),
+    "evidence": ("governance.evidence:evidence", "Write the file that proves what a run did."),
     "keys": ("governance.keys:keys", "List, export or rotate the keys that sign the audit."),
-    "lint": ("runs.lint:lint", "Find what would not replay in workflow code."),
+    "lint": ("runs.lint:lint", "Find places in workflow code that would not replay."),
+    "def": ("definitions.group:definitions", "Check, show, test, draw and change definitions."),
+    "templates": ("templates.group:templates", "Offer programs to be started: make, activate, start templates."),
+    "emit": ("templates.instances:emit", "Tell templates that something happened: they start instances."),
+    "schedules": ("schedules.group:schedules", "Make, steer and explain what starts by itself."),
+    "tenants": ("people.tenants:tenants", "Make, list and change tenants."),
+    "workspaces": ("people.workspaces:workspaces", "Make, list and archive workspaces of a tenant."),
+    "users": ("people.users:users", "Make, list and change the users of a tenant."),
+    "tokens": ("people.tokens:tokens", "Make, list and revoke tokens of users."),
+    "whoami": ("people.whoami:whoami", "Say for whom a command would act."),
     "policy": ("governance.policies:policy", "Check a policy's file, test it, and see why it decides as it does."),
-    "backup": ("store.backup:backup", "Write a SQLite store into one file, while workers go on."),
+    "backup": ("store.backup:backup", "Write a SQLite store into one file, while workers run."),
     "prune": ("store.upkeep:prune", "Delete runs that ended long ago."),
     "migrate": ("store.upkeep:migrate", "Bring the store's schema up to date."),
     "doctor": ("store.doctor:doctor", "Check the installation and the store."),
 }
-"""Each command with where it lives and its line in ``holdfast --help``."""
+"""Each command with its module and its line in ``holdfast --help``."""
 
 EPILOG: Final = (
     "\b\nExit codes:\n"
     + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in exits.TABLE)
-    + "\n\n\b\nEnvironment:\n  HOLDFAST_STORE   the store's URL (default sqlite:///holdfast.db)"
-    + "\n  HOLDFAST_TENANT  the tenant (default: default)"
-    + "\n  HOLDFAST_POLICY  the file of the policy that judges actions"
+    + "\n\n\b\nEnvironment:\n  HOLDFAST_STORE    the store's URL (default sqlite:///holdfast.db)"
+    + "\n  HOLDFAST_TENANT   the tenant (default: default)"
+    + "\n  HOLDFAST_POLICY   the file of the policy that judges actions"
+    + "\n  HOLDFAST_TOKEN    act for the user of this token"
+    + "\n  HOLDFAST_WAKEUPS  hints between processes, beside the store's own (redis://…)"
 )
 
 
-VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY")
+VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY", "HOLDFAST_TOKEN", "HOLDFAST_WAKEUPS")
 
 
 class Commands(click.Group):
-    """A group that imports its commands when they are used, and turns every error into words and an exit code."""
+    """A group that imports its commands when they are used, and turns every error into a message and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -73,9 +86,11 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        from holdfast.cli.binding import bindable
+
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute)
-        return command
+        return bindable(command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -85,14 +100,14 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader has seen enough. Nothing more can be written, not even at the interpreter's end.
+            # The reader has closed the pipe. Nothing more can be written, not even when the interpreter ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return exits.GOOD
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
-        given = list(sys.argv[1:] if args is None else args)
+        arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
-        sys.exit(self._run(given, rest, extra))
+        sys.exit(self._run(arguments, rest, extra))
 
     def _run(self, args: list[str], rest: tuple[Any, ...], extra: dict[str, Any]) -> int:
         as_json = "--json" in args
@@ -112,16 +127,16 @@ class Commands(click.Group):
 
 
 def _garbled(args: Sequence[str]) -> str | None:
-    """The first argument, or variable of ours, whose bytes are no text. What may hold a password is not shown."""
-    for given in args:
-        if not _is_text(given):
-            return "the store's URL" if "://" in given else repr(os.fsencode(given)).removeprefix("b")
+    """The first argument or variable whose bytes are no text. A URL may hold a password, so it is not shown."""
+    for argument in args:
+        if not _is_text(argument):
+            return "the store's URL" if "://" in argument else repr(os.fsencode(argument)).removeprefix("b")
     return next((name for name, text in os.environ.items() if name in VARIABLES and not _is_text(text)), None)
 
 
-def _is_text(given: str) -> bool:
+def _is_text(text: str) -> bool:
     try:
-        given.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True
@@ -134,7 +149,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def complain(code: str, message: str, exit_code: int, as_json: bool) -> int:
-    """Tell an error, and give the exit code back."""
+    """Write an error, and give the exit code back."""
     if as_json:
         import json
 
@@ -153,7 +168,7 @@ def complain(code: str, message: str, exit_code: int, as_json: bool) -> int:
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Durable workflows from the command line: start runs, look at them, steer and mend them."""
+    """Durable workflows from the command line: start runs, look at them, steer and repair them."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(exits.USAGE)

@@ -7,6 +7,7 @@ import getpass
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -14,15 +15,17 @@ import click
 DEFAULT_STORE: Final = "sqlite:///holdfast.db"
 
 UNNAMED: Final = "unnamed"
+WAKEUPS: Final = "holdfast.wakeups"
+"""Where a command's context keeps ``--wakeups``."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def operator() -> str:
-    """Who sits at this terminal, as the operating system calls them."""
+    """The name of the user, as the operating system has it."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # nobody is logged in under this number, as in some containers
+    except (OSError, KeyError, ImportError):  # the user id has no name, as in some containers
         return UNNAMED
 
 
@@ -32,6 +35,14 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _store = click.option(
     "--store", envvar="HOLDFAST_STORE", metavar="URL", help=f"The store. [HOLDFAST_STORE; default {DEFAULT_STORE}]"
 )
+_wakeups = click.option(
+    "--wakeups",
+    envvar="HOLDFAST_WAKEUPS",
+    metavar="URL",
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.__setitem__(WAKEUPS, value),
+    help="Hints between processes, beside the store's own: redis://HOST:6379/0. [HOLDFAST_WAKEUPS]",
+)
 _tenant = click.option(
     "--tenant", envvar="HOLDFAST_TENANT", default="default", metavar="NAME", help="The tenant. [HOLDFAST_TENANT]"
 )
@@ -40,9 +51,19 @@ any_tenant = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 app = click.option("--app", metavar="APP", help="The code: module:attribute or file.py:attribute.")
+definitions = click.option(
+    "--definitions",
+    type=click.Path(exists=True, path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="Accept the definitions in this file or folder, too.",
+)
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 limit = click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0 for all."
+)
+after = click.option(
+    "--after", metavar="CURSOR", help="Continue where an earlier list ended: that list names the cursor."
 )
 policy = click.option(
     "--policy", envvar="HOLDFAST_POLICY", metavar="FILE", help="The policy that judges actions. [HOLDFAST_POLICY]"
@@ -54,13 +75,18 @@ why = click.option("--reason", default="", metavar="TEXT", help="Why: kept in th
 _answered_by = click.option("--as", "who", required=True, metavar="NAME", help="Who answers: kept in the audit.")
 
 
+in_group = click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="A group that you are in; may be repeated."
+)
+
+
 def store(function: F) -> F:
-    """``--store`` and ``--json``."""
-    return _store(as_json(function))
+    """``--store``, ``--wakeups`` and ``--json``. The session reads the second one by itself."""
+    return _store(_wakeups(as_json(function)))
 
 
 def one_run(function: F) -> F:
-    """A run's id, and which store and tenant it is in."""
+    """A run's id, and its store and tenant."""
     return click.argument("run")(_tenant(store(function)))
 
 
@@ -69,12 +95,12 @@ def tenant(function: F) -> F:
 
 
 def answer(function: F) -> F:
-    """What a person's answer always has: who gives it, why, and which store and tenant it is for."""
+    """The options of every answer: who gives it, why, and the store and tenant of the task."""
     return _answered_by(why(_tenant(store(function))))
 
 
 def done_by(function: F) -> F:
-    """As ``answer``, for what is done to a task of any subject: ``--by`` is what the client calls it."""
+    """As ``answer``, for commands on a task of any kind: ``--by`` is the client's name for it."""
     who = click.option("--as", "--by", "who", required=True, metavar="NAME", help="Who does it: kept in the audit.")
     return who(why(_tenant(store(function))))
 
@@ -142,10 +168,19 @@ class TypedReference(click.ParamType):  # type: ignore[type-arg]  # generic in n
         return kind, reference
 
 
+settle = click.option(
+    "--settle",
+    type=Duration(),
+    metavar="TIME",
+    help="Wait until the run waits again or has ended, at most so long, and write how it stands: status, state, tasks.",
+)
+
+
 def value_of(text: str) -> Any:
     """JSON where it is JSON, else plain text: ``3``, ``true``, ``{"a": 1}``, ``hello``.
 
-    What begins like an object, a list or a quoted text must be JSON: a slip there is no text. Raises BadParameter.
+    A text that begins like an object, a list or a quoted text must be JSON: else a typing error would pass as text.
+    Raises BadParameter.
     """
     try:
         return json.loads(text)

@@ -1,7 +1,7 @@
-"""How things are written: rich on a terminal, plain aligned text elsewhere, one JSON object per line on request.
+"""How answers are written: rich on a terminal, plain aligned text elsewhere, one JSON object per line on request.
 
-Answers go to stdout, remarks and progress to stderr. Text from runs may hold anything, so what a terminal would obey is
-made visible before it is written.
+Answers go to stdout, remarks and progress to stderr. Text from runs may hold anything, so control characters are made
+visible: a terminal must not obey them.
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ def say(*parts: Part) -> None:
     if _terminal():
         from rich.text import Text
 
-        _console().print(Text.assemble(*((_visible(cell.text), cell.style) for cell in cells)), soft_wrap=True)
+        _console().print(Text.assemble(*((visible(cell.text), cell.style) for cell in cells)), soft_wrap=True)
     else:
-        click.echo("".join(_visible(cell.text) for cell in cells))
+        click.echo("".join(visible(cell.text) for cell in cells))
 
 
 def note(text: str) -> None:
     """A remark beside the answer."""
-    click.echo(_visible(text), err=True)
+    click.echo(visible(text), err=True)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Part]], *, indent: int = 0) -> None:
     """Columns. Without headers they are aligned and nothing else; the last column takes what is left."""
     cells = [[part if isinstance(part, Cell) else Cell(part) for part in row] for row in rows]
+    headers = [header.upper() for header in headers]
     if _terminal():
         _rich_table(headers, cells, indent)
         return
-    lines = [[_visible(cell.text) for cell in row] for row in cells]
+    lines = [[visible(cell.text) for cell in row] for row in cells]
     if headers:
-        lines.insert(0, [header.upper() for header in headers])
+        lines.insert(0, headers)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))
@@ -89,13 +90,13 @@ def _rich_table(headers: Sequence[str], rows: list[list[Cell]], indent: int) -> 
         last = index == len(rows[0]) - 1
         grid.add_column(headers[index] if headers else "", no_wrap=not last, overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(_visible(cell.text), style=cell.style) for cell in row))
+        grid.add_row(*(Text(visible(cell.text), style=cell.style) for cell in row))
     _console().print(Padding(grid, (0, 0, 0, indent)))
 
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """A count on stderr while something long goes on; only on a terminal. Gives a function that adds to the count."""
+    """A count on stderr during long work; only on a terminal. Gives a function that adds to the count."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -119,7 +120,7 @@ def _console() -> Any:
     return Console(highlight=False, emoji=False, markup=False)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """The text with control characters shown instead of obeyed; line breaks stay."""
     if text.isprintable():
         return text

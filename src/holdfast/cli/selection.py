@@ -1,7 +1,7 @@
-"""One command for one run or for many: those that the filters of ``list`` choose are steered one by one, and counted.
+"""One command for one run or for many: the runs that the filters of ``list`` choose are steered one by one.
 
-Each goes through the same call as one run alone, so it is audited, and refused, as that would be. The runs are chosen
-before the first is touched: what steering changes does not change the choice.
+Each run is steered by the same call as one run alone, so it is audited, and refused, in the same way. The runs are
+chosen before the first is changed, so the changes do not affect the choice.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import msgspec
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.filters import Filters, filtered
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.views import records
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.errors import CallerError
-from holdfast.store.protocol import ENDED, Run, Status
+from holdfast.store.protocol import ENDED, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Steered(NamedTuple):
-    """What to say of a run that was steered: a sentence, and what JSON has beside its row."""
+    """The answer for a run that was steered: a sentence, and what JSON has beside the run."""
 
     sentence: str
     more: Mapping[str, Any] = {}
 
 
-Deed = Callable[[RunHandle[Any]], Awaitable[Steered]]
-"""Steers one run, or in a dry run only looks whether it could be."""
+Steer = Callable[[RunHandle[Any]], Awaitable[Steered]]
+"""Steers one run, or in a dry run only checks whether it could."""
 
 DEFAULT_TENANT: Final = "default"
 PARTICIPLES: Final = {"cancel": "asked to stop", "resume": "resumed", "retry": "retried"}
@@ -57,17 +57,17 @@ class Choice(msgspec.Struct, frozen=True):
         """The tenant of the one run."""
         return self.filters.tenant or DEFAULT_TENANT
 
-    async def rows(self, app: Holdfast, status: Status | None) -> list[Run]:
-        """The chosen runs, newest first. Where no status is asked for, ``status`` is meant; None for all not ended."""
-        asked = self.filters.status is not None or self.filters.state is not None or self.filters.parked
-        filters = self.filters if asked else msgspec.structs.replace(self.filters, status=status)
-        found = filters.find(app)
-        rows = [row async for row in found if asked or row.standing not in ENDED or status is not None]
-        return rows[: self.limit]
+    async def runs(self, app: Holdfast, status: Status | None) -> list[RunInfo]:
+        """The chosen runs, newest first. ``status`` is the default filter; None is for all runs that have not ended."""
+        is_filtered = self.filters.status is not None or self.filters.state is not None or self.filters.parked
+        filters = self.filters if is_filtered else msgspec.structs.replace(self.filters, status=status)
+        runs = app.list(**filters.by_name())
+        wanted = [run async for run in runs if is_filtered or run.status not in ENDED or status is not None]
+        return wanted[: self.limit]
 
 
 def choice(run: str | None, everything: bool, limit: int | None, **filters: Any) -> Choice:
-    """What is meant. Raises UsageError where both one and many are, or neither."""
+    """One run or many. Raises UsageError where both are named, or neither."""
     chosen = Filters(**filters)
     if run is not None and (everything or chosen.narrow or limit is not None):
         raise click.UsageError("give a RUN, or filters, not both")
@@ -77,29 +77,29 @@ def choice(run: str | None, everything: bool, limit: int | None, **filters: Any)
 
 
 def steer(
-    url: str, choice: Choice, status: Status | None, deed: Deed, action: str, dry_run: bool, as_json: bool
+    url: str, choice: Choice, status: Status | None, act: Steer, action: str, dry_run: bool, as_json: bool
 ) -> int:
-    """Steer the one run, or each that is chosen. Of many, one that refuses does not keep the others, and it exits 1."""
+    """Steer the one run, or each chosen run. A run that refuses does not stop the others, and the exit code is 1."""
 
     async def one(app: Holdfast, handle: RunHandle[Any]) -> None:
-        said = await session.patiently(app, deed(handle))
+        steered = await session.patiently(app, act(handle))
         if as_json:
-            more = {"action": action, "dry_run": dry_run, **said.more}
-            output.emit({**records.run_record(await handle.info()), **more})
+            more = {"action": action, "dry_run": dry_run, **steered.more}
+            output.emit({**run_record(await handle.info()), **more})
         else:
-            output.say(said.sentence)
+            output.say(steered.sentence)
 
     async def work(app: Holdfast) -> int:
         if choice.run is not None:
             await one(app, app.run(choice.run, tenant=choice.tenant))
             return exits.GOOD
         done = refused = 0
-        for row in await choice.rows(app, status):
+        for run in await choice.runs(app, status):
             try:
-                await one(app, app.run(row.key.run, tenant=row.key.tenant))
+                await one(app, app.run(run.id, tenant=run.tenant))
                 done += 1
             except CallerError as error:
-                _refuse(row, action, error, dry_run, as_json)
+                _refuse(run, action, error, dry_run, as_json)
                 refused += 1
         _count(action, done, refused, dry_run, as_json)
         return exits.NO if refused else exits.GOOD
@@ -107,10 +107,10 @@ def steer(
     return session.on_store(url, work)
 
 
-def _refuse(row: Run, action: str, error: CallerError, dry_run: bool, as_json: bool) -> None:
+def _refuse(run: RunInfo, action: str, error: CallerError, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        told = {"code": error.code, "message": str(error)}
-        output.emit({**records.run_record(row), "action": action, "dry_run": dry_run, "error": told})
+        problem = {"code": error.code, "message": str(error)}
+        output.emit({**run_record(run), "action": action, "dry_run": dry_run, "error": problem})
     else:
         output.note(f"error: {error}")
 
@@ -123,5 +123,5 @@ def _count(action: str, done: int, refused: int, dry_run: bool, as_json: bool) -
         output.note("no runs match.")
         return
     runs = f"{done} {'run' if done == 1 else 'runs'}"
-    told = f"{runs} would be {PARTICIPLES[action]}" if dry_run else f"{runs} {PARTICIPLES[action]}"
-    output.say(f"{told}, {refused} refused" if refused else told)
+    sentence = f"{runs} would be {PARTICIPLES[action]}" if dry_run else f"{runs} {PARTICIPLES[action]}"
+    output.say(f"{sentence}, {refused} refused" if refused else sentence)

@@ -1,6 +1,6 @@
 """Opening the store for one command, and running the command's coroutine on it.
 
-Commands never create a database unless that is what they are for: a wrong path is told, not filled.
+Only commands that exist for it create a database: for all others a wrong path is an error.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from holdfast.cli.options import DEFAULT_STORE
+from holdfast.cli.binding import acting
+from holdfast.cli.options import DEFAULT_STORE, WAKEUPS
 from holdfast.client.engine import Holdfast
 from holdfast.errors import StoreUnavailable, UnsupportedStore
+from holdfast.wakeups.driver import Wakeups
 
 T = TypeVar("T")
 
@@ -22,7 +24,7 @@ PATIENCE_SECONDS: Final = 20.0
 
 
 def url_of(store: str | None, app: Holdfast | None = None) -> str:
-    """The store's URL: from the command line, else the app's own, else from the environment, else the default."""
+    """The store's URL: from the command line, else that of the app, else from the environment, else the default."""
     context = click.get_current_context(silent=True)
     source = None if context is None else context.get_parameter_source("store")
     if app is not None and app.url and source is not click.core.ParameterSource.COMMANDLINE:
@@ -30,19 +32,36 @@ def url_of(store: str | None, app: Holdfast | None = None) -> str:
     return store or DEFAULT_STORE
 
 
+def wakeups_of(app: Holdfast | None = None) -> str | Wakeups | None:
+    """The wake-ups: from the command line, else those of the app, else from the environment, else none."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return None if app is None else app.neighbours.wakeups
+    is_typed = context.get_parameter_source("wakeups") is click.core.ParameterSource.COMMANDLINE
+    if app is not None and app.neighbours.wakeups is not None and not is_typed:
+        return app.neighbours.wakeups
+    given: str | None = context.meta.get(WAKEUPS)
+    return given
+
+
 @asynccontextmanager
-async def opened(url: str, *, create: bool = False) -> AsyncIterator[Holdfast]:
-    """An engine without a worker on the store. Unless ``create``, the database must be there. Raises OperatorError."""
+async def opened(
+    url: str, *, create: bool = False, wakeups: str | Wakeups | None = None, is_bound: bool = True
+) -> AsyncIterator[Holdfast]:
+    """An engine without a worker on the store, for whom the command acts. Raises OperatorError.
+
+    Unless ``create``, the database must be there.
+    """
     if url.startswith("memory:"):
         raise UnsupportedStore("a memory store lives inside one process: there is nothing to find in it from here.")
-    app = Holdfast(url, worker=False)
+    engine = Holdfast(url, worker=False, wakeups=wakeups)
     if not create:
         await _check_schema(url)
-    await app.open(migrate=create)
+    await engine.open(migrate=create)
     try:
-        yield app
+        yield acting(engine) if is_bound else engine
     finally:
-        await app.close()
+        await engine.close()
 
 
 async def _check_schema(url: str) -> None:
@@ -54,12 +73,14 @@ async def _check_schema(url: str) -> None:
             raise UnsupportedStore(f"{url} has schema {present} and needs {newest}: run `holdfast migrate` first.")
 
 
-def on_store(url: str, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False) -> T:
-    """Open the store, do the work, close the store."""
+def on_store(
+    url: str, work: Callable[[Holdfast], Awaitable[T]], *, create: bool = False, app: Holdfast | None = None
+) -> T:
+    """Open the store, do the work, close the store. ``app`` is an app's engine, if it has one: it may have wake-ups."""
 
     async def whole() -> T:
-        async with opened(url, create=create) as app:
-            return await work(app)
+        async with opened(url, create=create, wakeups=wakeups_of(app)) as engine:
+            return await work(engine)
 
     return run(whole())
 
@@ -69,7 +90,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def patiently(app: Holdfast, change: Awaitable[T]) -> T:
-    """Make a change; the engine would try for ever while the store refuses, a person is told after a while."""
+    """Make a change. The engine would try for ever while the store refuses; a command gives up after a while."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await change

@@ -21,13 +21,12 @@ LOST: Final = "the worker that had it before was lost, and may have begun it"
 
 
 def item_rows(items: list[Item]) -> list[list[Part]]:
-    """The items as rows: offset, symbol, name, attempts, duration, detail; troubles and marks on rows of their own."""
+    """The items as rows: offset, symbol, name, attempts, duration, detail; failed attempts and marks on more rows."""
     rows: list[list[Part]] = []
-    start = items[0].at if items else 0
     for item in items:
         symbol, style = SYMBOLS[item.state]
         duration = "" if item.duration is None else span(item.duration)
-        offset = Cell(f"+{span(item.at - start)}", "dim")
+        offset = Cell(f"+{span(item.at - items[0].at)}", "dim")
         rows.append([offset, Cell(symbol, style), item.label or item.name, _tries(item), duration, item.detail])
         rows += [
             ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]

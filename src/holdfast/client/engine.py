@@ -1,47 +1,51 @@
-"""``Holdfast``: one engine, on one store. Several may live in one process; there is no global one."""
+"""``Holdfast``: one engine on one store. A process may have several; there is no global one."""
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-import msgspec
-
-from holdfast.audit.notes import note
-from holdfast.audit.records import Operated
-from holdfast.client.audit import Audit
-from holdfast.client.filters import PAGE, RUNS, RunFilters, query_of
-from holdfast.client.handle import RunHandle
-from holdfast.client.receipts import Receipts
-from holdfast.client.repair import Repairs
-from holdfast.client.starter import NotedOptions, Options, Starter
-from holdfast.client.tasks import Tasks
-from holdfast.client.views.cursors import Page, read_cursor, write_cursor
+from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
+from holdfast.client.filters import RUNS, RunFilters, finder, run_rows
+from holdfast.client.neighbours import Neighbours
+from holdfast.client.observation import EngineObservation
+from holdfast.client.pages import PAGE, page_of
+from holdfast.client.parts import Parts
+from holdfast.client.people.permission import operation
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.repair import Repairs
+from holdfast.client.runs.starter import NotedOptions, Options, Starter
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.runs import RunInfo, run_info
 from holdfast.client.waiters import EndedHere, Waiters
-from holdfast.errors import InvalidRequest, UnsupportedStore
+from holdfast.errors import InvalidRequest
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import Policy
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.kernel.program import Program
-from holdfast.people.names import NAME, is_name
 from holdfast.programs.catalogue import Catalogue
+from holdfast.programs.definition.compiler.batch import DefinitionSource
+from holdfast.programs.definition.engine_tools import EngineTools
+from holdfast.programs.definition.kind import Definitions
 from holdfast.programs.function.decorators import STEPS, WORKFLOWS, Bound, Step, Workflow
 from holdfast.programs.function.durable_call import ChildCall
 from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.reversal import reverse
-from holdfast.runs.birth import DEFAULT_TENANT, Trigger, check_text
+from holdfast.runs.birth import Trigger, check_text
 from holdfast.runs.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
-from holdfast.store.opening import store_at
-from holdfast.worker.heart import ThreadPulse
-from holdfast.worker.worker import PulseFactory, Worker, WorkerOptions
+from holdfast.store.urls import store_of
+from holdfast.wakeups.driver import Wakeups
+from holdfast.worker.options import WorkerOptions
+
+if TYPE_CHECKING:
+    from holdfast.worker.worker import PulseFactory, Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,16 +57,18 @@ E = TypeVar("E")
 
 CLOSED: Final = "the engine is not open: use it inside `async with Holdfast(url) as app`, or call open() first."
 
-UNNAMED: Final = "unnamed"
-"""Who steers, where nobody said."""
 
-
-class Holdfast:
+class Holdfast(Parts):
     """An engine: ``async with Holdfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
 
-    ``workflows`` narrows what the worker serves; by default it is every decorated workflow that has been imported.
+    ``workflows`` are the ones that the worker serves; by default all decorated workflows that have been imported.
     ``policy`` judges actions: a file, which is read again when it changes, or a Policy. Without one every action is
     denied. Raises InvalidPolicy where the file cannot be used.
+    ``definitions`` are files, folders of files, texts or documents. They are accepted when the engine opens. In the
+    mode ``strict`` an invalid one keeps it from opening, with all faults of all of them. In the mode ``warn`` an
+    invalid one is logged and unavailable, and the others can be started.
+    ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
+    object of yours, see ``Wakeups``. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis``.
     """
 
     def __init__(
@@ -73,28 +79,30 @@ class Holdfast:
         workflows: Iterable[Workflow[..., Any]] | None = None,
         options: WorkerOptions | None = None,
         policy: str | Path | Policy | None = None,
+        definitions: Iterable[DefinitionSource] | DefinitionSource = (),
+        definitions_mode: DefinitionsMode = "strict",
+        wakeups: str | Wakeups | None = None,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
-        pulse: PulseFactory = ThreadPulse,
+        pulse: PulseFactory | None = None,
         threads: Executor | None = None,
     ) -> None:
         if options is not None and not isinstance(options, WorkerOptions):
             raise InvalidRequest(f"options are WorkerOptions(…), not {options!r:.60}")
         self.url = url if isinstance(url, str) else ""
-        self._store: p.Store = _store(url)
+        self._store: p.Store = store_of(url)
         self._is_open = False
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
         self.policy = PolicyKeeper(policy)
-        self.committer = Committer(self._store)
+        self.neighbours = Neighbours(self._store, wakeups, self.hint)
+        self.observation = EngineObservation(clock, self.neighbours.committed)
+        self.committer = Committer(self._store, self.observation.committed)
         self.committer.refuse(CLOSED)
-        self.waiters = Waiters(self._store, self._is_here)
+        self.waiters = Waiters(self._store, clock, self._is_here, self.neighbours.listen)
         self.starter = Starter(self)
         self.repairs = Repairs(self)
-        self.tasks = Tasks(self)
-        self.receipts = Receipts(self)
-        self.audit = Audit(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
         self._pulse = pulse
@@ -102,10 +110,11 @@ class Holdfast:
         self._workflows: Mapping[str, Workflow[..., Any]] = (
             WORKFLOWS if workflows is None else Registry("workflow", [*workflows, reverse])
         )
-        self.catalogue = Catalogue([Functions(self._workflows)])
         self._steps: Mapping[str, Step[..., Any]] = STEPS
-        self._unwatch: Any = None
-        self._change = asyncio.Event()
+        kind = Definitions(EngineTools(self._steps))
+        self.catalogue = Catalogue([Functions(self._workflows, kind), kind])
+        self.definitions = AppDefinitions(self, kind, definitions, definitions_mode)
+        self.token_uses: dict[str, int] = {}
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -119,58 +128,74 @@ class Holdfast:
     async def open(self, *, migrate: bool = True, worker: bool | None = None) -> None:
         """Open the store, bring its schema up to date, and start the worker; ``worker`` overrides the constructor's.
 
-        Safe to call twice: an engine that is open stays as it is.
+        Safe to call twice: an engine that is open stays as it is. Raises InvalidDefinition, see ``definitions``.
         """
         if self._is_open:
             return
+        self.definitions.accept_sources()
         await self._store.open(migrate=migrate)
         self._is_open = True
         self.committer.start()
-        self._unwatch = self._store.watch(self.hint)
+        self.neighbours.open()
         self.waiters.start()
         if self._wants_worker if worker is None else worker:
-            self.worker = Worker(
-                self._store,
-                self.committer,
-                self.clock,
-                self.entropy,
-                self.catalogue,
-                self._steps,
-                self._on_end,
-                self.options,
-                self.policy,
-                pulse=self._pulse,
-                threads=self._threads,
-            )
+            self.worker = self._new_worker()
             try:
                 await self.worker.start()
             except BaseException:
                 self._is_open = False
                 raise
+            self.neighbours.listen()
+
+    def _new_worker(self) -> Worker:
+        from holdfast.client.schedules.launcher import ScheduleLauncher
+        from holdfast.worker.heart import ThreadPulse
+        from holdfast.worker.worker import Worker
+
+        return Worker(
+            self._store,
+            self.committer,
+            self.clock,
+            self.entropy,
+            self.catalogue,
+            self._steps,
+            self._on_end,
+            self.options,
+            self.policy,
+            pulse=self._pulse or ThreadPulse,
+            threads=self._threads,
+            rested=self.waiters.rested,
+            launcher=ScheduleLauncher(self),
+            announce=self.neighbours.announce,
+            observer=self.observation.observer,
+        )
 
     async def close(self, grace_seconds: float | None = None) -> None:
-        """Stop the worker, handing back what it holds, and let go of the store. Safe to call twice.
+        """Stop the worker, which gives its runs back, and close the store. Safe to call twice.
 
-        While steps finish the engine can be used; then whoever still waits for something is told that it is closed.
+        The engine can be used while steps finish. After that, calls that still wait fail with InvalidRequest.
         """
         if self.worker is not None:
             await self.worker.stop(grace_seconds)
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
         self._is_open = False
         await self.waiters.stop()
         await self.committer.stop(CLOSED)
+        await self.neighbours.close()
         await self._store.close()
 
     @property
     def store(self) -> p.Store:
-        """The store. Raises InvalidRequest where the engine is not open: nothing could be kept, and nothing found."""
+        """The store. Raises InvalidRequest where the engine is not open."""
         self.check_open()
         return self._store
 
+    @property
+    def whole_store(self) -> p.Store:
+        """The store with all its tenants, for parts that serve all of them: sealing, keys, and who is who."""
+        return self.store
+
     def check_open(self) -> None:
-        """Raises InvalidRequest where the engine is not open, or not any more."""
+        """Raises InvalidRequest where the engine is not open."""
         if not self._is_open:
             raise InvalidRequest(CLOSED)
 
@@ -217,7 +242,7 @@ class Holdfast:
         /,
         *args: Any,
         id: str | None = None,
-        tenant: str = DEFAULT_TENANT,
+        tenant: str | None = None,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         workspace: str = "",
@@ -226,13 +251,14 @@ class Holdfast:
         **kwargs: Any,
     ) -> RunHandle[Any]: ...
 
-    async def start(  # type: ignore[misc]  # an argument of the workflow may have the name of an option: see bind()
+    @operation("runs.start")  # type: ignore[misc]  # an argument of the workflow may have the name of an option: bind()
+    async def start(
         self,
         workflow: Any,
         /,
         *args: Any,
         id: str | None = None,
-        tenant: str = DEFAULT_TENANT,
+        tenant: str | None = None,
         priority: int = 0,
         attributes: Mapping[str, str] | None = None,
         workspace: str = "",
@@ -242,13 +268,13 @@ class Holdfast:
     ) -> RunHandle[Any]:
         """Start a run; durable when this returns. The id is the idempotency key: the same id finds the same run.
 
-        ``workflow`` is a workflow, its name, or ``workflow.bind(…)`` with its arguments. Bind them where one has a name
-        that is an option here, or where a type checker shall check named arguments beside options.
-        ``actor`` is who asks for it, ``workspace`` where; policy may judge by both. With a ``trigger`` and without an
-        id, the trigger is the key: started again by the same one, it finds the first run, whatever the arguments.
-        Raises InvalidArguments where the workflow is known here and cannot be called like this, and RunConflict where
-        the id belongs to a run of another workflow or with other arguments, or to one that was deleted and whose
-        evidence is kept.
+        ``workflow`` is a workflow, its name, or ``workflow.bind(…)`` with its arguments. Bind the arguments where one
+        has the name of an option, or where a type checker should check named arguments beside options.
+        ``actor`` is the person who asks for the run, ``workspace`` the part of the tenant that it belongs to; policy
+        may judge by both. With a ``trigger`` and without an id, the trigger is the key: the same trigger finds the same
+        run, whatever the arguments. Raises InvalidArguments where the workflow is known here and cannot be called like
+        this, and RunConflict where the id belongs to a run of another workflow or with other arguments, or to a deleted
+        run whose evidence is kept.
         """
         self.check_open()
         options = NotedOptions(
@@ -262,69 +288,40 @@ class Holdfast:
         )
         return await self.starter.start(workflow, args, kwargs, options)
 
-    def run(self, id: str, *, tenant: str = DEFAULT_TENANT) -> RunHandle[Any]:
-        """A handle on a run by its id; whether there is one shows when it is used."""
+    def run(self, id: str, *, tenant: str | None = None) -> RunHandle[Any]:
+        """A handle on a run by its id. Its methods raise RunNotFound where there is no such run."""
+        if tenant is None:
+            return RunHandle.of_caller(self, check_text(id, "the id"))
         return RunHandle(self, p.Key(check_text(tenant, "the tenant"), check_text(id, "the id")))
 
+    @operation("runs.see")
     async def list(
         self, *, limit: int | None = None, after: str | None = None, **filters: Unpack[RunFilters]
-    ) -> AsyncIterator[p.Run]:
-        """The runs that match, newest first; behind ``after``, which is the ``next`` of a page, where it is given."""
-        query, place = query_of(filters), read_cursor(RUNS, after)
-        left = limit
-        while left is None or left > 0:
-            size = min(PAGE, PAGE if left is None else left)
-            found = await self.store.find(query, size, place)
-            for row in found:
-                yield row
-            if len(found) < size:
-                return
-            place = found[-1].cursor
-            left = None if left is None else left - len(found)
+    ) -> AsyncIterator[RunInfo]:
+        """The runs that match, newest first. ``after`` is the ``next`` of a page: the list begins behind that page."""
+        async for row in run_rows(self.store, limit=limit, after=after, **filters):
+            yield run_info(row)
 
-    async def page(self, *, limit: int = PAGE, after: str | None = None, **filters: Unpack[RunFilters]) -> Page[p.Run]:
-        """So many runs that match, newest first, and a cursor for the rest."""
-        found = await self.store.find(query_of(filters), limit, read_cursor(RUNS, after))
-        more = found and len(found) == limit
-        return Page(found, write_cursor(RUNS, found[-1].cursor) if more else None)
-
-    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
-        """How many runs there are by tenant and status; fast, however many there are."""
-        return await self.store.counts(tenant)
-
-    def told(
-        self,
-        tenant: str,
-        act: str,
-        by: str | None,
-        run: str | None,
-        reason: str = "",
-        details: Mapping[str, str] | None = None,
-    ) -> p.Note:
-        """What the audit says of a person who steers. Raises InvalidRequest where who or why cannot be told.
-
-        Its id is this act's own: committed again it is known, and the same act a moment later is another.
-        """
-        if by is not None and not is_name(by):
-            raise InvalidRequest(f"say who steers: {NAME}, not {by!a:.60}")
-        self.check_reason(reason)
-        record = Operated(self.clock.now(), act, by or UNNAMED, run, reason, details or {})
-        return msgspec.structs.replace(note(tenant, run, record), id=self.token())
-
-    def check_reason(self, reason: object) -> None:
-        """Raises InvalidRequest where the engine is not open, or the reason is no text."""
-        self.check_open()
-        if not isinstance(reason, str):
-            raise InvalidRequest(f"the reason is a text, not {reason!r:.60}")
+    @operation("runs.see")
+    async def page(
+        self, *, limit: int = PAGE, after: str | None = None, **filters: Unpack[RunFilters]
+    ) -> Page[RunInfo]:
+        """One page of the runs that match, newest first, with a cursor for the rest."""
+        return await page_of(RUNS, finder(self.store, filters), limit, after, run_info)
 
     # -- between the parts -----------------------------------------------------------------------------------------
 
     def token(self) -> str:
-        """A new id: a UUID of version 7. Such ids sort by time, so what is new stands together in a store's indexes."""
+        """A new id: a UUID of version 7. Such ids sort by time, so new rows are neighbours in a store's indexes."""
         milliseconds = (self.clock.now() // 1000).to_bytes(6)
         chance = self.entropy.randbytes(16)
         version, variant = chance[6] & 0x0F | 0x70, chance[8] & 0x3F | 0x80
         return str(uuid.UUID(bytes=milliseconds + bytes((version, chance[7], variant)) + chance[9:]))
+
+    def adopt(self, other: Holdfast) -> None:
+        """Serve and start what another engine serves: its functions by name, and the definitions that it was given."""
+        self.catalogue = other.catalogue
+        self.definitions = AppDefinitions.sharing(self, other.definitions)
 
     def workflow_named(self, name: str) -> Workflow[..., Any] | None:
         """The workflow of that name, if it is known here."""
@@ -349,7 +346,8 @@ class Holdfast:
 
     def hint(self) -> None:
         """Something may have changed in the store."""
-        self._change.set()
+        self.neighbours.tell()
+        self.neighbours.change()
         self.waiters.hint()
         if self.worker is not None:
             self.worker.hint()
@@ -362,28 +360,13 @@ class Holdfast:
             self.hint()
 
     async def changed(self, seconds: float) -> None:
-        """Wait for a hint, or so long."""
-        self._change.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._change.wait()
-        except TimeoutError:
-            return
+        """Wait for a hint, at most so many seconds."""
+        await self.neighbours.changed(seconds)
 
     def _is_here(self, key: p.Key) -> bool:
         return self.worker is not None and self.worker.running and key in self.worker.advancer.held
 
-    def _on_end(self, key: p.Key, workflow: str, event: e.Event) -> None:
-        self._change.set()
+    def _on_end(self, key: p.Key, workflow: str, event: e.Event, created_at: int) -> None:
+        self.neighbours.change()
+        self.observation.ended(workflow, event, created_at)
         self.waiters.ended(key, EndedHere(workflow, event))
-
-
-def _store(url: str | p.Store) -> p.Store:
-    """The store that is meant. Raises UnsupportedStore, where None came from a setting that is missing, for one."""
-    if isinstance(url, str):
-        return store_at(url)
-    if not callable(getattr(url, "commit", None)):
-        raise UnsupportedStore(
-            f"{url!r:.60} names no store: give a URL, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or a store."
-        )
-    return url

@@ -1,25 +1,27 @@
-"""By what runs are listed: the filters of ``list`` and ``page`` as the store's query. All of them hold."""
+"""The filters of ``list`` and ``page``, and the rows of the runs that they choose. All of them hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, TypedDict
+from typing import Final, TypedDict, Unpack
 
-from holdfast.client.views.states import RUN_STATES, RunState, narrowed
+from holdfast.client.pages import Find, rows_of
+from holdfast.client.views.cursors import read_cursor
+from holdfast.client.views.states import STATES, narrowed
+from holdfast.client.views.times import microseconds
 from holdfast.errors import InvalidRequest
-from holdfast.store.protocol import Query, Status
+from holdfast.store.protocol import Cursor, Query, Run, Status, Store
 
 RUNS: Final = "runs"
-PAGE: Final = 100
 
 
 class RunFilters(TypedDict, total=False):
-    """What the runs that are meant have in common."""
+    """What the wanted runs have in common."""
 
     tenant: str | None
     status: Status | None
-    state: RunState | None
+    state: str | None
     workflow: str | None
     attributes: Mapping[str, str] | None
     parent: str | None
@@ -29,30 +31,49 @@ class RunFilters(TypedDict, total=False):
     ended_before: datetime | None
     workspace: str | None
     actor: str | None
+    reference: str | None
     parked: bool | None
 
 
 def query_of(filters: RunFilters) -> Query:
-    """The store's query. Raises InvalidRequest for a state that there is not."""
+    """The store's query. Raises InvalidRequest for an unknown state."""
     state = filters.get("state")
-    if state is not None and state not in RUN_STATES:
-        raise InvalidRequest(f"a run's state is one of {', '.join(RUN_STATES)}, not {state!r:.60}")
+    if state is not None and state not in STATES:
+        raise InvalidRequest(f"a run's state is one of {', '.join(STATES)}, not {state!r:.60}")
     query = Query(
         tenant=filters.get("tenant"),
         status=filters.get("status"),
         workflow=filters.get("workflow"),
         attributes=filters.get("attributes") or {},
         parent=filters.get("parent"),
-        created_after=_microseconds(filters.get("created_after")),
-        created_before=_microseconds(filters.get("created_before")),
-        ended_after=_microseconds(filters.get("ended_after")),
-        ended_before=_microseconds(filters.get("ended_before")),
+        created_after=_time(filters.get("created_after")),
+        created_before=_time(filters.get("created_before")),
+        ended_after=_time(filters.get("ended_after")),
+        ended_before=_time(filters.get("ended_before")),
         workspace=filters.get("workspace"),
         actor=filters.get("actor"),
+        reference=filters.get("reference"),
         parked=filters.get("parked"),
     )
     return narrowed(query, state)
 
 
-def _microseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1e6)
+def _time(time: datetime | None) -> int | None:
+    return None if time is None else microseconds(time.astimezone())
+
+
+def finder(store: Store, filters: RunFilters) -> Find[Run]:
+    """Reads the rows that match, newest first. Raises InvalidRequest for an unknown state."""
+    query = query_of(filters)
+
+    async def find(limit: int, place: Cursor | None) -> Sequence[Run]:
+        return await store.find(query, limit, place)
+
+    return find
+
+
+def run_rows(
+    store: Store, *, limit: int | None = None, after: str | None = None, **filters: Unpack[RunFilters]
+) -> AsyncIterator[Run]:
+    """The rows of the runs that match, newest first; behind ``after``, which is the ``next`` of a page."""
+    return rows_of(finder(store, filters), limit, read_cursor(RUNS, after))

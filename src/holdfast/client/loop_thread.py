@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for code that has none."""
+"""An event loop in another thread, for code that has no loop."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._entry = threading.Lock()  # nothing may slip in behind the last task: nobody would ever run it
+        self._entry = threading.Lock()  # a task that came after the last one would never run
         self._stopped = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-sync", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine over there and wait here. An interrupted wait cancels it."""
+        """Run the coroutine on the loop's thread and wait for it here. An interrupted wait cancels it."""
         if threading.current_thread() is self._thread:
             work.close()
             raise InvalidRequest("this thread runs the engine, and would wait for itself: await the async client here.")
@@ -39,7 +39,7 @@ class LoopThread:
             raise
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Walk an asynchronous iterator from here."""
+        """The items of an asynchronous iterator, fetched one by one."""
 
         async def step() -> tuple[T] | None:
             try:
@@ -53,14 +53,14 @@ class LoopThread:
                 await close()
 
         try:
-            while (found := self.call(step())) is not None:
-                yield found[0]
+            while (item := self.call(step())) is not None:
+                yield item[0]
         finally:
             if not self._stopped:
                 self.call(finish())
 
     def stop(self) -> None:
-        """End the thread. Whoever still waits in another one gets a CancelledError instead of waiting for ever."""
+        """End the thread. A call that another thread still waits for gets a CancelledError."""
         with self._entry:
             self._stopped = True
         asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result()

@@ -1,8 +1,8 @@
 """The CEL engine: the only module that imports the library.
 
-It holds the interpreter while it evaluates, and cannot be interrupted. Three limits make it safe to call. Loops run at
-most 9,999 times in one evaluation, all together; an expression nests at most 32 levels deep; both are the library's. A
-value nests at most 64 levels deep: the library crashes the process on one that nests thousands.
+It keeps Python's interpreter lock while it evaluates, and cannot be interrupted. Three limits make it safe to call. The
+library allows 9,999 rounds of all loops together in one evaluation, and expressions of at most 32 levels. Values have
+at most 64 levels: the library would crash the process on a value of thousands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 
 
 class Fault(NamedTuple):
-    """What is wrong with an expression, and where in it, from 1."""
+    """A fault of an expression, and its line and column, from 1."""
 
     line: int
     column: int
@@ -40,7 +40,7 @@ class Fault(NamedTuple):
 
 
 class InvalidExpression(ValueError):
-    """A text is no expression, or its types do not fit. ``faults`` has all that is wrong."""
+    """A text is not an expression, or its types do not fit. ``faults`` lists every fault."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__("; ".join(f"{line}:{column}: {what}" for line, column, what in faults))
@@ -48,10 +48,19 @@ class InvalidExpression(ValueError):
 
 
 class CannotEvaluate(Exception):
-    """An expression has no value over these variables. What stands behind ``QUOTING`` in the message may quote them."""
+    """An expression has no value over these variables. The message after ``QUOTING`` may quote their values."""
 
     def __init__(self, summary: str, quoted: str = "") -> None:
         super().__init__(f"{summary}{QUOTING}{quoted}" if quoted else summary)
+
+
+class MissingMember(CannotEvaluate):
+    """A map lacks a member that is read. ``place`` is the map, where that is known."""
+
+    def __init__(self, name: str, place: str = "") -> None:
+        where = f" in {place}" if place else ""
+        super().__init__(f"there is no {name!r}{where} (guard it with has(…) or `in`)")
+        self.name = name
 
 
 class CompiledExpression:
@@ -86,8 +95,9 @@ class CompiledExpression:
 def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> CompiledExpression:
     """A program over variables of these types. Raises InvalidExpression.
 
-    ``check`` also refuses what can never fit: other variables, or a number compared with a text. A variable that holds
-    a time or a duration must be declared as one; any other may be ``dyn``, or without ``check`` be left out.
+    ``check`` also refuses expressions that can never be evaluated: with other variables, or a number compared with a
+    text. A variable with a time or a duration must be declared as one. Any other may be ``dyn``, or left out if
+    ``check`` is off.
     """
     environment = _environment(tuple(sorted(types.items())), optionals=check)
     try:
@@ -104,7 +114,7 @@ def compiled(text: str, types: Mapping[str, str], *, check: bool = True) -> Comp
 @functools.lru_cache(maxsize=64)
 def _environment(types: tuple[tuple[str, str], ...], *, optionals: bool) -> cel.Env:
     """``optionals`` are ``a.?b`` and ``orValue()``."""
-    from cel_expr_python import cel  # only who evaluates something pays for loading it
+    from cel_expr_python import cel  # loaded at the first evaluation: it is large
     from cel_expr_python.ext import ext_optional
 
     variables = {name: getattr(cel.Type, kind.upper()) for name, kind in types}
@@ -117,7 +127,7 @@ def _faults(text: str, message: str) -> Iterator[Fault]:
     elif _RECURSION.search(message):
         yield Fault(1, 1, f"it nests more than {DEEPEST_EXPRESSION} levels deep: split it")
     else:
-        # The message repeats the expression behind a bar, so no line of it begins as a complaint does.
+        # The message repeats the expression after a bar, so no line of the expression looks like a complaint.
         found = _COMPLAINT.findall(message)
         for line, column, what in found:
             yield Fault(max(int(line), 1), max(int(column), 1), _CODE.sub("", what))
@@ -126,31 +136,40 @@ def _faults(text: str, message: str) -> Iterator[Fault]:
 
 
 def _explained(message: str) -> CannotEvaluate:
-    """The library's message in words that stay the same, with what it quotes apart."""
-    said = _CODE.sub("", _CODE.sub("", message.partition("\n")[0]))
-    _, found, name = said.partition("Key not found in map : ")
+    """The library's message in a stable wording, with the quoted values kept apart."""
+    text = _CODE.sub("", _CODE.sub("", message.partition("\n")[0]))
+    _, found, name = text.partition("Key not found in map : ")
     if found:
-        return CannotEvaluate(f"there is no {name.strip(chr(34))!r} (guard it with has(…) or `in`)")
-    if _OVERLOAD in said:
-        return CannotEvaluate(f"No such overload: {said.partition(_OVERLOAD)[2].replace('int64', 'int')}")
-    for sign, words in (
+        return MissingMember(name.strip(chr(34)))
+    _, found, name = text.partition("No value with name ")
+    if found:
+        return CannotEvaluate(f"there is no value of {name.split(chr(34))[1]!r} here")
+    for sign, summary in (
         ("Iteration budget exceeded", "it loops too often for one evaluation"),
         ("divide by zero", "division by zero"),
         ("modulus by zero", "division by zero"),
         ("Index error", "index out of bounds"),
+        ("Applying SELECT to non-message type", "a member is selected of a value that is no map"),
+        ("<jump_condition>", "the condition before `?` is not true or false"),
+        ("<iter_range>", "a macro runs over a value that is no list or map"),
     ):
-        if sign in said:
-            return CannotEvaluate(words)
-    if "invalid regular expression" in said:
-        return CannotEvaluate("the pattern of matches() is invalid", said.partition("invalid regular expression: ")[2])
-    return CannotEvaluate(said)
+        if sign in text:
+            return CannotEvaluate(summary)
+    if _OVERLOAD in text:
+        overload = text.partition(_OVERLOAD)[2].replace("int64", "int")
+        meets = any(pair in overload for pair in ("(double, int)", "(int, double)"))
+        hint = ": a double meets an int, write double(…) around the int, or give it a schema" if meets else ""
+        return CannotEvaluate(f"No such overload: {overload}{hint}")
+    if "invalid regular expression" in text:
+        return CannotEvaluate("the pattern of matches() is invalid", text.partition("invalid regular expression: ")[2])
+    return CannotEvaluate(text)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A value as the library takes it. Raises CannotEvaluate for any other.
+    """A value in the form that the library takes. Raises CannotEvaluate for other types.
 
-    The library itself would refuse one only where it is used, so that an expression's meaning would depend on whether
-    the value is handed over alone or within another.
+    The library itself would refuse a value only where it is used. Then the result would depend on whether the value is
+    passed alone or inside another.
     """
     kind = type(value)
     if kind is str:

@@ -1,82 +1,127 @@
 """An expression over declared variables: checked when it is made, evaluated any number of times.
 
-It is deterministic. There is no clock, nothing is read but the variables that are given, and the limits on loops are
-counts, not times. Times and durations are ``datetime`` and ``timedelta``, cut off below the microsecond.
+It is deterministic. There is no clock, it reads nothing but its variables, and the limits on loops are counts, not
+times. Times and durations are ``datetime`` and ``timedelta``, cut off below the microsecond.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 
-from holdfast.expressions.engine import CannotEvaluate, compiled
-from holdfast.expressions.tokens import TOKEN
-
-Type = Literal[
-    "bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null", "string", "timestamp", "type", "uint"
-]
+from holdfast.expressions.checker import Checker
+from holdfast.expressions.engine import (
+    CannotEvaluate,
+    CompiledExpression,
+    Fault,
+    InvalidExpression,
+    MissingMember,
+    compiled,
+)
+from holdfast.expressions.parser import parse, within_depth
+from holdfast.expressions.printer import unparse
+from holdfast.expressions.reads import Read, cut, cutting_of, place_of, uses_of
+from holdfast.expressions.shapes import ValueShape
+from holdfast.expressions.shortcut import NotSimple, shortcut_of
+from holdfast.expressions.syntax import Tree
 
 LONGEST_LIST: Final = 2_000
-"""How many items a list or map has at most: `map` and `filter` cost the square of it, 60 ms for this many."""
+"""How many items a list or map has at most that a macro reads: `map` and `filter` cost the square, 60 ms for these."""
 
-Read = tuple[str, ...]
+_BRANCHES: Final = re.compile(r"found no matching overload for '_\?_:_' applied to '\(.*?, (.*), (.*)\)'")
 
 
 class Expression:
-    """An expression in CEL over ``roots``: each variable with its type. Raises InvalidExpression with every fault."""
+    """An expression in CEL over ``roots``: each variable with its shape. Raises InvalidExpression with every fault.
 
-    def __init__(self, text: str, roots: Mapping[str, Type], *, longest_list: int = LONGEST_LIST) -> None:
-        self.text: Final = text
-        self._longest_list = longest_list
-        self._program = compiled(text, roots)
-        self.reads: Final[frozenset[Read]] = frozenset(_reads(text, roots))
-        """What it reads: each root with the members that its text selects, as ``("state", "total")``."""
+    It is made of a text or a tree. ``wanted`` is the shape that its value must have. With ``lazily`` the engine sees it
+    when it is first needed, for texts that have been accepted before.
+    """
+
+    def __init__(
+        self,
+        source: str | Tree,
+        roots: Mapping[str, ValueShape],
+        wanted: ValueShape | None = None,
+        *,
+        longest_list: int = LONGEST_LIST,
+        lazily: bool = False,
+    ) -> None:
+        given = parse(source) if isinstance(source, str) else within_depth(source)
+        checker = Checker(roots)
+        self.tree, self.shape = checker.check(given, wanted)
+        """Its tree with numbers widened, and what is known of its value."""
+        self.text: Final = unparse(self.tree)
+        """The normal text: what is kept. An expression made of it is the same."""
+        if checker.faults:
+            raise InvalidExpression(tuple(sorted(checker.faults)))
+        # The engine must know what is a time; of all else it finds out more by itself.
+        self._types: dict[str, str] = {
+            name: shape.kind if shape.kind in ("timestamp", "duration") else "dyn" for name, shape in roots.items()
+        }
+        uses = self._uses = uses_of(self.tree, roots)
+        self.reads: Final[frozenset[Read]] = frozenset(use.read for use in uses)
+        """What it reads: each root with the members that it selects, as ``("state", "total")``."""
+        self.roots: Final = frozenset(read[0] for read in self.reads)
+        """The variables that it reads."""
+        self._parts = [(str(root), part) for root, part in cutting_of(uses, roots, longest_list).items()]
+        self._shortcut = shortcut_of(self.tree, roots)
+        self._program: CompiledExpression | None = None
+        if not lazily:
+            self._program = self._compiled(source if isinstance(source, str) else self.text)
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
-    @property
-    def roots(self) -> frozenset[str]:
-        """The variables that it reads."""
-        return frozenset(read[0] for read in self.reads)
-
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         """The value over these variables; those that it does not read may be missing. Raises CannotEvaluate."""
-        given = {name: variables[name] for name in self.roots if name in variables}
-        for value in given.values():
-            self._measure(value)
+        try:
+            if self._shortcut is not None:
+                try:
+                    return self._shortcut(variables)
+                except NotSimple:
+                    pass
+            return self.evaluate_by_engine(variables)
+        except MissingMember as error:
+            raise MissingMember(error.name, place_of(error.name, self._uses, variables)) from None
+
+    def holds(self, variables: Mapping[str, Any]) -> bool:
+        """Whether a condition is true: it is true or false, and nothing else. Raises CannotEvaluate."""
+        found = self.evaluate(variables)
+        if found is not True and found is not False:
+            raise CannotEvaluate(f"the condition `{self.text}` is {found!r:.60}, and neither true nor false")
+        return found
+
+    def evaluate_by_engine(self, variables: Mapping[str, Any]) -> Any:
+        """The same without the shortcut that simple expressions have."""
+        if self._program is None:
+            self._program = self._compiled(self.text)
+        given = {name: cut(variables[name], part) for name, part in self._parts if name in variables}
         return self._program.execute(given)
 
-    def _measure(self, value: Any) -> None:
-        waiting = [value]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, Mapping | list | tuple):
-                if len(item) > self._longest_list:
-                    raise CannotEvaluate(f"a list or map has {len(item)} items, and the limit is {self._longest_list}")
-                waiting.extend(item.values() if isinstance(item, Mapping) else item)
+    def _compiled(self, original: str) -> CompiledExpression:
+        try:
+            return compiled(self.text, self._types)
+        except InvalidExpression as error:
+            raise InvalidExpression(tuple(_placed(original, self._types, error.faults))) from None
 
 
-def _reads(text: str, roots: Mapping[str, Type]) -> Iterator[Read]:
-    """From the text alone, so a variable that a loop binds under the name of a root counts as that root."""
-    tokens = [(match.lastgroup, match[0]) for match in TOKEN.finditer(text) if match.lastgroup != "skip"]
-    for index, (kind, word) in enumerate(tokens):
-        called = tokens[index + 1 : index + 2] == [("mark", "(")]
-        selected = index > 0 and tokens[index - 1] == ("mark", ".") and _is_value(tokens[: index - 1])
-        if kind == "word" and word in roots and not called and not selected:
-            yield (word, *_members(tokens[index + 1 :]))
+def _placed(original: str, types: Mapping[str, str], faults: tuple[Fault, ...]) -> list[Fault]:
+    """Faults of the normal text at the places where they stand in the author's."""
+    try:
+        compiled(original, types)
+        written: tuple[Fault, ...] = ()
+    except InvalidExpression as error:
+        written = error.faults
+    found = {fault.what for fault in faults}
+    placed = [fault for fault in written if fault.what in found]
+    unplaced = [fault._replace(line=1, column=1) for fault in faults]
+    return [fault._replace(what=_explained(fault.what)) for fault in placed or unplaced]
 
 
-def _is_value(before: Sequence[tuple[str | None, str]]) -> bool:
-    """Whether what stands before a dot is a value, so that the name behind it is one of its members."""
-    return bool(before) and (before[-1][0] != "mark" or before[-1][1] in (")", "]", "}", "?"))
-
-
-def _members(after: Sequence[tuple[str | None, str]]) -> Iterator[str]:
-    index = 0
-    while after[index : index + 1] == [("mark", ".")] and after[index + 1 : index + 2]:
-        kind, word = after[index + 1]
-        if kind != "word" or after[index + 2 : index + 3] == [("mark", "(")]:
-            return
-        yield word
-        index += 2
+def _explained(what: str) -> str:
+    branches = _BRANCHES.search(what)
+    if branches is None:
+        return what
+    return f"one branch of `?` is {branches[1]}, the other {branches[2]}: write `dyn(…)` around one if that is meant"

@@ -1,4 +1,4 @@
-"""The tokens of an expression, for what must be known of its text without evaluating it."""
+"""The tokens of an expression, for facts about its text that need no evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def tokens_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def without_double_parentheses(text: str) -> str:
-    """The same expression with one pair where several stand directly around one thing; the text itself if none do."""
+    """The same expression with one pair of parentheses in place of several around one thing. Unchanged where there are
+    none."""
     tokens = list(tokens_of(text))
     partners: dict[int, int] = {}
     open_at: list[int] = []

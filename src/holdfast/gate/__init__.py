@@ -1,4 +1,4 @@
-"""The gate: what an action proposes, how it is judged, and what its receipt says.
+"""The gate: proposals of actions, their judgement, and their receipts.
 
-It writes nothing, and waits for nothing but the process that evaluates slow rules.
+It writes nothing, and waits only for the process that evaluates slow rules.
 """

@@ -1,20 +1,20 @@
 """A call at the gate: one effect that one run asks for, from the first judgement to the outcome.
 
 Everything that changes the state of a call is in this table: state, event, next state. An event that a state does not
-have is an error of the engine. The words of the events:
+have is an error of the engine. The events:
 
 - ``news``: something about the call became known: a person answered, a task expired, a receipt was closed elsewhere
-- ``unasked``: when it came to be judged, its run did not ask for it any more, or not yet again
+- ``unasked``: the call was to be judged, but its run no longer asks for it, or not yet again
 - ``doubted``: something must be looked up before the call can be judged; ``checked``: it was looked up
 - ``asked``: a person must answer first
-- ``decided``: what was decided is being committed, and the commit's answer says how the call goes on
+- ``decided``: the decision is being committed, and the commit's answer determines the next step
 - ``opened``, ``probed``: the commit was answered, and the act, or its probe, may begin
-- ``key_taken``: another call has the key; ``key_freed``: its outcome is known
-- ``found``: what came of the act is known, and is being read or recorded
+- ``key_taken``: another call has the key; ``key_freed``: the outcome of that call is known
+- ``found``: the outcome of the act is known, and is being read or recorded
 - ``missed``: a probe found that the act was not done
-- ``failed``: this attempt failed, and the run may ask for another; ``settled``: the run is told the outcome
+- ``failed``: this attempt failed, and the run may ask for another; ``settled``: the run gets the outcome
 - ``abandoned``: nobody waits for the call any more
-- ``called_off``: nobody waits for it, and its act does not begin; ``ended``: the act that nobody waits for has ended
+- ``called_off``: nobody waits for it, and its act does not begin; ``ended``: the act of an abandoned call has ended
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke
 from holdfast.store.governance import ReceiptRow, TaskRow
-from holdfast.tasks.answers import is_about
+from holdfast.tasks.answers import DID_NOT_HAPPEN, is_about, verdict_of
 
 CallState = Literal[
-    "idle",  # nothing is under way here: it was not judged yet, or is between two attempts
+    "idle",  # nothing is under way: it was not judged yet, or is between two attempts
     "due",  # the next turn of its run judges it
-    "checking",  # the store, the audit or a slow policy is being asked
+    "checking",  # the store or the audit is being read, or a slow policy evaluated
     "waiting",  # a person is being asked
-    "committing",  # what was decided is being committed
+    "committing",  # the decision is being committed
     "blocked",  # another call has its key
     "acting",  # its receipt is open, and its act is to begin or has begun
     "probing",  # its probe is to begin or has begun
     "concluding",  # its outcome is being read or recorded
-    "abandoned",  # nobody waits for it, and its act or probe goes on to the end
-    "over",  # its run knows the outcome, or does not want it
+    "abandoned",  # nobody waits for it, but its act or probe is still under way
+    "over",  # its run has the outcome, or does not want it
 ]
 CallEvent = Literal[
     "news",
@@ -140,12 +140,12 @@ TRANSITIONS: Final[Mapping[CallState, Mapping[CallEvent, CallState]]] = {
 }
 
 JUDGED: Final[frozenset[CallState]] = frozenset({"idle", "due"})
-"""The states in which a call may be judged: judged in another, it could be done twice."""
+"""The states in which a call may be judged. If it were judged in another state, its act could be done twice."""
 
 MOVING: Final[frozenset[CallState]] = frozenset(
     {"due", "checking", "committing", "blocked", "acting", "probing", "concluding", "abandoned"}
 )
-"""The states that end by themselves in the worker that holds the run."""
+"""The states that the worker that holds the run will end without a further event from outside."""
 
 
 def next_state(state: CallState, event: CallEvent) -> CallState:
@@ -157,27 +157,27 @@ def next_state(state: CallState, event: CallEvent) -> CallState:
 
 
 class RunningAttempt(Protocol):
-    """What a call knows of its act while the performer has it."""
+    """The part of an attempt that its call can see while the performer has it."""
 
     @property
     def begun(self) -> bool: ...
     @property
     def done(self) -> bool:
-        """Whether it returned, whatever came of its result."""
+        """Whether it has returned, with any result."""
         ...
 
     @property
     def unknown(self) -> bool:
-        """Whether it failed, and nobody can tell whether its act was done."""
+        """Whether it failed, and it is not known whether its act was done."""
         ...
 
     def cancel(self) -> None:
-        """Let it not begin."""
+        """Keep it from beginning."""
         ...
 
 
 class SlowRuling(msgspec.Struct, frozen=True, gc=False):
-    """What a policy that took its time said of a proposal, and of what was known then."""
+    """The ruling of a slow policy, with the proposal and the facts that it is about."""
 
     policy: Policy
     proposal: Proposal
@@ -185,29 +185,29 @@ class SlowRuling(msgspec.Struct, frozen=True, gc=False):
     ruling: Ruling
 
     def is_about(self, policy: Policy, proposal: Proposal, facts: RunFacts) -> bool:
-        """Whether it is still the same policy, and the same question."""
+        """Whether it is the ruling of this policy on this proposal and these facts."""
         return self.policy is policy and (self.proposal, self.facts) == (proposal, facts)
 
 
 class Call:
-    """One call, and all that is known of it here. ``state`` changes by ``TRANSITIONS`` alone: see ``RunCalls.move``.
+    """One call, and all that is known of it here. ``state`` changes only by ``TRANSITIONS``: see ``RunCalls.move``.
 
-    What it asks for (``request`` to ``reverses``) is known as soon as ``ask`` was called, so in every state that a
-    judgement leads to.
+    ``ask`` sets the fields ``request`` to ``reverses``. It is called before a judgement, so they are set in every state
+    that a judgement leads to.
     """
 
     __slots__ = (
         "approval",
         "arguments",
         "attempt",
-        "counted",
+        "attempt_arguments",
         "counts",
         "digest",
         "digest_hex",
         "earlier",
         "effect",
         "examined",
-        "given",
+        "failed_keys",
         "key",
         "name",
         "outcome",
@@ -222,6 +222,7 @@ class Call:
         "ruling",
         "stale",
         "state",
+        "waits",
         "witnessed",
     )
 
@@ -229,11 +230,11 @@ class Call:
     effect: Effect
     proposal: Proposal
     arguments: Mapping[str, Any]
-    given: Arguments
+    attempt_arguments: Arguments
     reverses: str | None
     digest: bytes
     digest_hex: str
-    receipt: ReceiptRow  # of the act that is being done, or looked for
+    receipt: ReceiptRow  # of the act that is being done or probed
 
     def __init__(self, promise: PromiseId) -> None:
         self.promise = promise
@@ -243,93 +244,126 @@ class Call:
         self.outcome: TaskRow | None = None
         self.approval: TaskRow | None = None
         self.probed = False
-        self.counted = False  # an attempt failed before this worker had the run: it is counted as a write
-        self.stale = False  # its receipt was closed elsewhere: what is known here is old
-        self.key: str | None = None  # the one of two that it has, where an older version gave it another
+        # The keys of attempts that failed at its place: they are counted as writes.
+        self.failed_keys: frozenset[str] = frozenset()
+        self.stale = False  # its receipt was closed elsewhere, and must be read again
+        self.key: str | None = None  # its key, where an older version gave it another than the proposal's
         self.ruling: SlowRuling | None = None  # for the next turn
         self.examined: str | None = None  # the outcome task whose receipt was looked for
         self.witnessed: tuple[tuple[str, int], ...] = ()  # answered tasks, by id and version, that the audit records
-        self.problem: str | None = None  # what is wrong with an answer that it does not record
-        self.counts = False  # whether its act is counted as one write more
+        self.problem: str | None = None  # the problem of an answer that the audit does not record
+        self.counts = False  # whether its act counts as another write
         self.repeats = False  # whether its act repeats an attempt of unknown outcome
         self.attempt: RunningAttempt | None = None
+        self.waits: dict[str, tuple[int, int | None]] = {}  # its tasks: when they were asked, and when closed
 
     def ask(self, request: Invoke, effect: Effect, intent: Intent) -> None:
-        """Take in what it asks for."""
+        """Take in the request and its intent."""
         self.request = request
         self.effect = effect
         self.proposal = intent.proposal
         self.arguments = intent.arguments
-        self.given = intent.given
+        self.attempt_arguments = intent.attempt_arguments
         self.reverses = intent.reverses
         self.digest = intent.proposal.digest()
         self.digest_hex = self.digest.hex()
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- facts -----------------------------------------------------------------------------------------------------
 
     def learn_receipt(self, receipt: ReceiptRow) -> None:
-        """Take in what the store has of an attempt."""
+        """Take in the stored receipt of an attempt."""
         if receipt.state == "failed":
-            self.counted = True
-        elif self.earlier is None or self.earlier.token != receipt.token:  # of the same attempt more may be known here
+            self.failed_keys |= {receipt.key}
+        elif self.earlier is None or self.earlier.token != receipt.token:  # the receipt here may be newer
             self.earlier = receipt
 
     def learn_task(self, task: TaskRow) -> None:
-        """Take in a task. The youngest counts, in its newest version."""
+        """Take in a task. The newest task counts, in its newest version."""
+        self.note_wait(task)
         if task.kind == "approval":
             if self.approval is None or self._rank(task) > self._rank(self.approval):
                 self.approval = task
         elif self.outcome is None or self._rank(task) > self._rank(self.outcome):
             self.outcome = task
 
+    def note_wait(self, task: TaskRow) -> None:
+        """A person is asked, or no longer."""
+        began, ended = self.waits.get(task.id, (task.created_at, None))
+        self.waits[task.id] = began, ended if task.closed_at is None else task.closed_at
+
+    def waited(self) -> tuple[int, bool]:
+        """How long it has waited for people, in microseconds, and whether it still does."""
+        total, until = 0, 0
+        for began, ended in sorted(self.waits.values(), key=lambda wait: wait[0]):
+            if ended is not None and ended > until:
+                total += ended - max(began, until)
+                until = ended
+        return total, bool(self.open_tasks)
+
     def _rank(self, task: TaskRow) -> tuple[bool, int, int]:
-        """Which of two tasks of a call counts. The clocks of workers differ: the attempt is the better witness."""
+        """The task of the higher rank counts. The clocks of workers differ, so the attempt comes before the time."""
         about = task.kind == "outcome" and self.earlier is not None and is_about(task, self.earlier)
         return (about, task.created_at, task.version)
 
     @property
     def known(self) -> Known:
-        """What is known before it is judged."""
-        own = self.counted or (self.earlier is not None and is_of(self.earlier, self.promise))
+        """The facts for its judgement. In a retried run another call may have failed at its place before."""
+        own = self.proposal.key in self.failed_keys or (self.earlier is not None and is_of(self.earlier, self.promise))
         return Known(self.earlier, self.outcome, self.approval, self.probed, own)
 
     @property
     def unwitnessed(self) -> list[TaskRow]:
-        """The answered tasks of which it is not known that the audit records the answer."""
+        """The answered tasks whose answer was not found in the audit yet."""
         answered = [task for task in (self.outcome, self.approval) if task is not None and is_answered(task)]
         return [task for task in answered if (task.id, task.version) not in self.witnessed]
 
     @property
+    def decider(self) -> str | None:
+        """The person whose answer let its act be done, gave its outcome, or refused it; None where nobody was asked."""
+        answered = [task for task in (self.outcome, self.approval) if task is not None and is_answered(task)]
+        return answered[0].answers[-1].who if answered and answered[0].answers else None
+
+    @property
     def open_tasks(self) -> list[TaskRow]:
-        """All that people are asked about it, of either kind."""
+        """The open tasks about it, of either kind."""
         return [task for task in (self.outcome, self.approval) if task is not None and task.status == "requested"]
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody must still account for it: for an attempt, or for a question to people."""
+        """Whether it has an attempt whose outcome is open, or an open task."""
         return is_unaccounted(self.earlier, self.promise) or bool(self.open_tasks)
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether something is known that its next attempt must know."""
-        return any(known is not None for known in (self.earlier, self.outcome, self.approval, self.key))
+        """Whether it has a fact that its next attempt needs."""
+        return any(fact is not None for fact in (self.earlier, self.outcome, self.approval, self.key))
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether an attempt of its own was begun whose end its run does not know."""
+        return self.earlier is not None and is_of(self.earlier, self.promise) and self.earlier.state != "failed"
+
+    @property
+    def was_not_done(self) -> bool:
+        """Whether a person has said that the attempt of unknown outcome was not done."""
+        earlier, task = self.earlier, self.outcome
+        about = earlier is not None and task is not None and is_about(task, earlier)
+        return about and task is not None and verdict_of(task) == DID_NOT_HAPPEN
 
     @property
     def begun(self) -> bool:
         """Whether its act, or its probe, has begun."""
         return self.attempt is not None and self.attempt.begun
 
-    # -- what is forgotten -----------------------------------------------------------------------------------------
-
     def forget(self) -> None:
-        """It is settled: what is known of it is of no use any more."""
+        """Drop the facts of a settled call: nothing needs them any more."""
         self.earlier = self.approval = self.outcome = None
         self.ruling = None
         self.problem = None
 
 
 def is_answered(task: TaskRow) -> bool:
-    """Whether people have said what it asks."""
+    """Whether people have answered it."""
     return task.status in ("approved", "rejected")
 
 
@@ -339,7 +373,7 @@ def is_of(receipt: ReceiptRow, promise: PromiseId) -> bool:
 
 
 def is_unaccounted(receipt: ReceiptRow | None, promise: PromiseId) -> TypeGuard[ReceiptRow]:
-    """Whether this is the call's own attempt, of which nobody knows or has said that it is left at that."""
+    """Whether this is the call's own attempt, and its outcome is still open: neither known nor given up."""
     if receipt is None or not is_of(receipt, promise):
         return False
     return receipt.state == "pending" or (receipt.state == "unknown" and not receipt.abandoned)

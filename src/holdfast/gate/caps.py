@@ -1,7 +1,7 @@
-"""What a policy file says of caps, and what follows for a tenant and a workflow.
+"""The caps of a policy file, and the limits that follow for a tenant and a workflow.
 
-The most specific setting wins, cap by cap: the tenant's for a workflow, the default's for it, the tenant's, the
-default's. Where nothing is set there is no limit.
+The most specific setting wins, cap by cap. The order is: the tenant's setting for the workflow, the default's setting
+for the workflow, the tenant's, the default's. Where nothing is set there is no limit.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ class WorkflowCaps(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     max_concurrency: Annotated[Count, Meta(description="how many runs may be under way at once")] | UnsetType = UNSET
     max_runs_per_min: Annotated[Count, Meta(description="how many runs may begin in any minute")] | UnsetType = UNSET
     max_writes_per_run: (
-        Annotated[Count, Meta(description="how many actions that write a run may take, with its children")] | UnsetType
+        Annotated[Count, Meta(description="how many writing actions a run and its children may take")] | UnsetType
     ) = UNSET
 
 
 class TenantCaps(WorkflowCaps, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Caps on all runs of a tenant, and those of its workflows."""
+    """Caps on all runs of a tenant, and on the runs of its workflows."""
 
     weight: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="its share beside other tenants; 1 unless it is given")]
+        Annotated[int, Meta(ge=1, le=1_000_000, description="its share where tenants compete; 1 unless it is given")]
         | UnsetType
     ) = UNSET
-    workflows: Annotated[dict[str, WorkflowCaps], Meta(description="caps of its own for a workflow, by name")] = {}
+    workflows: Annotated[dict[str, WorkflowCaps], Meta(description="caps for single workflows, by name")] = {}
 
 
 class Caps(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Caps: for every tenant, and for some of them."""
+    """Caps for all tenants, and for single tenants."""
 
-    default: Annotated[TenantCaps, Meta(description="what holds for a tenant that says nothing else")] = TenantCaps()
-    tenants: Annotated[dict[str, TenantCaps], Meta(description="what holds for one tenant, by name")] = {}
+    default: Annotated[TenantCaps, Meta(description="caps of each tenant that sets no others")] = TenantCaps()
+    tenants: Annotated[dict[str, TenantCaps], Meta(description="caps of single tenants, by name")] = {}
 
     def write_limits(self, tenant: str) -> WriteLimits:
-        """How many actions that write the runs of a tenant may take."""
-        own, general = self.tenants.get(tenant, _SILENT), self.default
-        words = {
-            name: (own.workflows.get(name, _SILENT), general.workflows.get(name, _SILENT), own, general)
+        """How many writing actions the runs of a tenant may take."""
+        own, general = self.tenants.get(tenant, _NO_CAPS), self.default
+        settings = {
+            name: (own.workflows.get(name, _NO_CAPS), general.workflows.get(name, _NO_CAPS), own, general)
             for name in {**general.workflows, **own.workflows}
         }
         return WriteLimits(
             _first(own.max_writes_per_run, general.max_writes_per_run),
-            {name: _first(*(word.max_writes_per_run for word in each)) for name, each in words.items()},
+            {name: _first(*(caps.max_writes_per_run for caps in each)) for name, each in settings.items()},
         )
 
     def limits(self) -> Limits | None:
-        """What admission needs to know; None where the file speaks of neither concurrency, rate nor weight."""
+        """The limits for admission; None where the file sets neither concurrency, rate nor weight."""
         tenants = [self.default, *self.tenants.values()]
-        spoken = [word for tenant in tenants for word in (tenant, *tenant.workflows.values())]
-        if all(word.max_concurrency is UNSET and word.max_runs_per_min is UNSET for word in spoken) and all(
+        settings = [caps for tenant in tenants for caps in (tenant, *tenant.workflows.values())]
+        if all(caps.max_concurrency is UNSET and caps.max_runs_per_min is UNSET for caps in settings) and all(
             tenant.weight is UNSET for tenant in tenants
         ):
             return None
@@ -67,22 +67,22 @@ class Caps(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def _tenant(self, own: TenantCaps) -> TenantLimits:
         general = self.default
         workflows = {
-            name: _cap(own.workflows.get(name, _SILENT), general.workflows.get(name, _SILENT))
+            name: _cap(own.workflows.get(name, _NO_CAPS), general.workflows.get(name, _NO_CAPS))
             for name in {**general.workflows, **own.workflows}
         }
-        spoken = {name: cap for name, cap in workflows.items() if cap != Cap()}
-        return TenantLimits(_cap(own, general), _first(own.weight, general.weight) or 1, spoken)
+        limited = {name: cap for name, cap in workflows.items() if cap != Cap()}
+        return TenantLimits(_cap(own, general), _first(own.weight, general.weight) or 1, limited)
 
 
-_SILENT = TenantCaps()
+_NO_CAPS = TenantCaps()
 
 
-def _cap(*words: WorkflowCaps) -> Cap:
+def _cap(*settings: WorkflowCaps) -> Cap:
     return Cap(
-        _first(*(word.max_concurrency for word in words)),
-        _first(*(word.max_runs_per_min for word in words)),
+        _first(*(caps.max_concurrency for caps in settings)),
+        _first(*(caps.max_runs_per_min for caps in settings)),
     )
 
 
-def _first(*words: int | UnsetType) -> int | None:
-    return next((word for word in words if not isinstance(word, UnsetType)), None)
+def _first(*numbers: int | UnsetType) -> int | None:
+    return next((number for number in numbers if not isinstance(number, UnsetType)), None)

@@ -1,7 +1,7 @@
-"""Effects: what the gate and the performer need of anything that acts on the outside world.
+"""Effects: the interface of everything that acts on the outside world, for the gate and the performer.
 
-An action (``programs/function/actions.py``) is one kind of effect. The gate knows only what is said here, so that a
-transport call or a machine's effect passes it in the same way: it proposes, is judged, is attempted and is receipted.
+An action (``programs/function/actions.py``) is one kind of effect. The gate knows only this interface. So the effect of
+another kind of program passes it in the same way: it is proposed, judged, attempted and gets a receipt.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from holdfast.journal.payload import Failure, Payload
 from holdfast.journal.secrecy import ACTION
 
 Arguments = tuple[list[Any], dict[str, Any]]
-"""What an attempt is called with: positional and named arguments."""
+"""The arguments of an attempt: positional and named."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What an act cost, as its provider bills it."""
+    """The cost of an act, as its provider bills it."""
 
     provider: str
     amount: float
@@ -29,7 +29,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Happened(msgspec.Struct, frozen=True, tag=True):
-    """A probe's answer: the act was done, and gave this."""
+    """A probe's answer: the act was done, and gave this value."""
 
     value: Any = None
 
@@ -39,24 +39,24 @@ class DidNotHappen(msgspec.Struct, frozen=True, tag=True):
 
 
 class Intent(msgspec.Struct, frozen=True, gc=False):
-    """What one call of an effect would do.
+    """The intent of one call of an effect.
 
-    ``arguments`` are its arguments by name as plain data, secrets included; ``given`` is what its attempt is called
-    with. The two share nothing: an attempt may change what it is given. ``reverses`` is the id of the receipt whose act
-    it takes back.
+    ``arguments`` are its arguments by name as plain data, secrets included; ``attempt_arguments`` are
+    the arguments for its attempt. The two share no objects, because an attempt may change its arguments. ``reverses``
+    is the id of the receipt whose act it reverses.
     """
 
     proposal: Proposal
     arguments: Mapping[str, Any]
-    given: Arguments
+    attempt_arguments: Arguments
     reverses: str | None = None
 
 
 class Performable(Protocol):
     """Something that the performer can attempt: a step, an effect, or an effect's probe.
 
-    ``function`` is called with what ``read`` gives. It is awaited where it ``is_async``, and called in a thread
-    otherwise. It ``is_plain`` where it is awaited and has no timeout of either kind.
+    ``function`` is called with the arguments that ``read`` gives. It is awaited where it ``is_async``, and called in a
+    thread otherwise. It ``is_plain`` where it is awaited and has no timeout of either kind.
     """
 
     @property
@@ -68,7 +68,7 @@ class Performable(Protocol):
     def name(self) -> str: ...
     @property
     def queue(self) -> str | None:
-        """The queue whose workers run it; None where it runs beside its run."""
+        """The queue whose workers run it; None where the worker of its run does."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Performable(Protocol):
     def is_plain(self) -> bool: ...
     @property
     def writes(self) -> bool:
-        """Whether an attempt does something outside that must not be done twice."""
+        """Whether an attempt changes something outside, so that it must not be done twice."""
         ...
 
     @property
@@ -94,12 +94,12 @@ class Performable(Protocol):
 
     @property
     def read(self) -> Callable[[Payload], Arguments]:
-        """A call's recorded input, as what the function is called with. Raises where it does not fit."""
+        """A call's recorded input as arguments of the function. Raises where it does not fit."""
         ...
 
     @property
     def write_result(self) -> Callable[[Any], Payload]:
-        """What the function returned, as it is recorded. Raises where it cannot be."""
+        """The function's result as it is recorded. Raises where it cannot be recorded."""
         ...
 
 
@@ -114,12 +114,12 @@ class Effect(Performable, Protocol):
     def risk(self) -> Risk: ...
     @property
     def safe_to_retry(self) -> bool:
-        """Whether an attempt of unknown outcome may be repeated without asking."""
+        """Whether an attempt of unknown outcome may be repeated without asking a person."""
         ...
 
     @property
     def probe(self) -> Performable | None:
-        """What looks whether an attempt was done: it is given the same input, and gives Happened or DidNotHappen."""
+        """The probe that finds out whether an attempt was done, from the same input: Happened or DidNotHappen."""
         ...
 
     @property
@@ -128,19 +128,19 @@ class Effect(Performable, Protocol):
         ...
 
     def propose(self, input: Payload, name: str) -> Intent:
-        """What the call of this name would do. The same call proposes the same. Raises where its input does not fit."""
+        """The intent of the call of this name. The same call gives the same. Raises where its input does not fit."""
         ...
 
     def read_result(self, result: Payload) -> object:
-        """What a recorded result means. Raises where the effect cannot have given it."""
+        """A recorded result as a value. Raises where the effect cannot have given it."""
         ...
 
     def cost_of(self, result: Payload) -> Cost | None:
-        """What an act with this result cost; None where nothing is said of it. It may raise."""
+        """The cost of an act with this result; None where it has none. It may raise."""
         ...
 
     def has_key(self, key: str, arguments: Mapping[str, Any], name: str) -> bool:
-        """Whether a call with these arguments, which a receipt recorded, has this key; True where nobody can tell."""
+        """Whether a call with these arguments of a receipt has this key; True where that cannot be computed."""
         ...
 
     def arguments(self, input: Payload) -> Mapping[str, Any]:
@@ -156,6 +156,31 @@ class Effect(Performable, Protocol):
         ...
 
 
-def is_effect(found: Performable | None) -> TypeGuard[Effect]:
-    """Whether what goes by the name of an effect is one. What passes the gate has the kind of an action."""
-    return found is not None and found.kind == ACTION
+class Effects:
+    """Finds what a call asks for: what is registered under its name, else what the recorded call itself describes.
+
+    ``describes`` is whether calls of a name describe themselves, ``described`` what such a call does.
+    """
+
+    def __init__(
+        self,
+        registered: Mapping[str, Performable],
+        describes: Callable[[str], bool],
+        described: Callable[[str, Payload], Performable | None],
+    ) -> None:
+        self._registered = registered
+        self._describes = describes
+        self._described = described
+
+    def find(self, name: str, input: Payload) -> Performable | None:
+        """What goes by this name, or what this call describes; None where nobody knows it here."""
+        return self._registered.get(name) or self._described(name, input)
+
+    def has(self, name: str) -> bool:
+        """Whether calls of this name can be made here."""
+        return name in self._registered or self._describes(name)
+
+
+def is_effect(program: Performable | None) -> TypeGuard[Effect]:
+    """Whether it is an effect, and not a step of the same name. Effects have the kind of an action."""
+    return program is not None and program.kind == ACTION

@@ -1,7 +1,7 @@
 """A run's forms, while this worker leases it: one object per call, with its state.
 
-``TRANSITIONS`` is the law: a state and what happens, the next state. A call is judged only while it ``waits``. What
-needs the store's answer, a change by time or a look at the audit, has a state of its own: nothing is done twice.
+``TRANSITIONS`` is the law: state, event, next state. A call is judged only while it ``waits``. While a change by a
+timer is committed, or the audit is read, the call has another state, so nothing is done twice.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from holdfast.store import protocol as p
 from holdfast.tasks.timers import next_time
 
 State = Literal["waits", "changing", "looking", "refuted", "settled"]
-Happening = Literal["change", "changed", "look", "seen", "refute", "settle"]
+FormEvent = Literal["change", "changed", "look", "seen", "refute", "settle"]
 
-TRANSITIONS: Final[dict[State, dict[Happening, State]]] = {
+TRANSITIONS: Final[dict[State, dict[FormEvent, State]]] = {
     "waits": {"change": "changing", "look": "looking"},
     "changing": {"changed": "waits", "look": "looking", "settle": "settled"},
     "looking": {"seen": "waits", "refute": "refuted", "settle": "settled"},
-    "refuted": {},  # the run is parked for it
+    "refuted": {},  # the audit does not confirm its answer: the run is parked
     "settled": {},
 }
 
 
 class FormCall:
-    """One form that a run asks: its task, as far as it is known here."""
+    """One form that a run asks, with the newest version of its task that is known here."""
 
     __slots__ = ("problem", "promise", "state", "task")
 
@@ -33,24 +33,29 @@ class FormCall:
         self.promise = promise
         self.task = task
         self.state: State = "waits"
-        self.problem = ""  # what is wrong with an answer that the audit does not tell of
+        self.problem = ""  # the problem of an answer that the audit does not confirm
 
-    def goes(self, happening: Happening) -> None:
-        """Take the step that the table names."""
-        self.state = TRANSITIONS[self.state][happening]
+    def move(self, event: FormEvent) -> None:
+        """Change the state by the table."""
+        self.state = TRANSITIONS[self.state][event]
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be judged now: its task is closed, or what closed it is not in the audit."""
-        return self.state == "refuted" or (self.state == "waits" and self.task.status != "requested")
+        """Whether it is to be judged now: its task is closed, or the audit does not confirm the task's answer."""
+        return self.state == "refuted" or self.is_answered
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its task is closed, and nobody has looked at that yet."""
+        return self.state == "waits" and self.task.status != "requested"
 
     def next_time(self) -> int | None:
-        """When time next does something to it."""
+        """When the next timer of its task is due."""
         return next_time(self.task) if self.state == "waits" else None
 
 
 class FormCalls:
-    """The forms that one run has open, by promise."""
+    """The open forms of one run, by promise."""
 
     __slots__ = ("calls",)
 
@@ -61,7 +66,7 @@ class FormCalls:
         return bool(self.calls)
 
     def learn(self, task: p.TaskRow) -> None:
-        """Take in what the store knows. The newer version counts."""
+        """Take in a task of the store. The newer version counts."""
         promise = PromiseId(task.root).child(task.position)
         call = self.calls.get(promise)
         if call is None:
@@ -76,15 +81,15 @@ class FormCalls:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something here must move on in this worker."""
+        """Whether a call must continue in this worker."""
         return any(call.state in ("changing", "looking") for call in self.calls.values())
 
     @property
-    def is_restless(self) -> bool:
-        """Whether something here wants a turn now."""
+    def wants_turn(self) -> bool:
+        """Whether a call needs a turn now."""
         return any(call.is_due for call in self.calls.values())
 
     def next_time(self) -> int | None:
-        """When time next does something to one of them."""
+        """When the next timer of one of them is due."""
         times = [time for call in self.calls.values() if (time := call.next_time()) is not None]
         return min(times, default=None)

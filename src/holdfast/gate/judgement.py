@@ -1,7 +1,7 @@
-"""The gate's judgement of one proposed action: what to do next, from what is known and nothing else.
+"""The gate's judgement of one proposed action: the next thing to do, from its arguments alone.
 
-The order is the law: an earlier attempt whose outcome is unknown comes before everything (a denial must not hide an act
-that may have been done); then the caps, the policy, the approval.
+The order is the law. First comes an earlier attempt whose outcome is unknown: a denial must not hide an act that may
+have been done. Then come the caps, the policy and the approval.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.tasks.answers import DID_NOT_HAPPEN, GIVEN_UP, HAPPENED, is_about,
 from holdfast.tasks.eligibility import approvers
 
 NO_STARTER: Final = (
-    "whoever started the run must not approve it, and nobody knows who that was: start the run with actor="
+    "the person who started the run must not approve it, and nobody knows who that was: start the run with actor="
 )
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a call before it is judged: an earlier attempt under its key, its task, its approval.
+    """The facts about a call before it is judged: an earlier attempt under its key, its outcome task, its approval.
 
-    ``own`` is whether this call has made an attempt before, and not only another that left its outcome open.
+    ``own`` is whether this call itself has made an attempt before, and not only another call under the same key.
     """
 
     receipt: ReceiptRow | None = None
@@ -36,7 +36,7 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):
-    """Do it. ``instead_of`` is the token of the attempt that it repeats; ``counts`` is whether it is one write more."""
+    """Do it. ``instead_of`` is the token of the attempt that it repeats; ``counts`` is whether it is another write."""
 
     ruling: Ruling
     task: TaskRow | None = None
@@ -45,7 +45,7 @@ class Act(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
-    """Do not, and tell the workflow why. ``expired`` is the task whose time is over, to be noted."""
+    """Do not do it, and give the workflow an error. ``expired`` is a task whose time is over, to be closed."""
 
     error: Literal["ActionDenied", "ApprovalRejected", "ApprovalExpired"]
     stage: str
@@ -56,7 +56,7 @@ class Refuse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """Ask for an approval, instead of one that was over another proposal or is not enough."""
+    """Ask for an approval. It supersedes one that was for another proposal, or that is not enough."""
 
     ruling: Ruling
     superseded: TaskRow | None = None
@@ -69,19 +69,19 @@ class Await(msgspec.Struct, frozen=True, gc=False):
 
 
 class Probe(msgspec.Struct, frozen=True, gc=False):
-    """Ask the outside what became of this attempt."""
+    """Probe the outcome of this attempt."""
 
     receipt: ReceiptRow
 
 
 class AskOutcome(msgspec.Struct, frozen=True, gc=False):
-    """Ask a person what became of this attempt."""
+    """Ask a person for the outcome of this attempt."""
 
     receipt: ReceiptRow
 
 
 class Recall(msgspec.Struct, frozen=True, gc=False):
-    """A person knows that this attempt was done, and what it gave."""
+    """Take the result of this attempt from a person's answer: it was done."""
 
     receipt: ReceiptRow
     task: TaskRow
@@ -102,7 +102,7 @@ def judge(
     attempt: int = 1,
     ruling: Ruling | None = None,
 ) -> Judgement:
-    """What to do about this call now. ``ruling`` is what the policy says, where it was asked before."""
+    """What to do about this call now. ``ruling`` is that of the policy, where it was evaluated before."""
     instead_of = None
     if known.receipt is not None:
         unknown = _unknown(known, safe_to_retry=safe_to_retry, has_probe=has_probe)
@@ -110,9 +110,9 @@ def judge(
             return unknown
         instead_of = known.receipt.token
     counts = proposal.writes and attempt == 1 and not known.own  # all attempts of a call are one write
-    most = policy.max_writes(run.tenant, run.workflow) if counts else None
-    if most is not None and run.writes >= most:
-        reason = f"the run has written {run.writes} times, and its cap max_writes_per_run is {most}"
+    cap = policy.max_writes(run.tenant, run.workflow) if counts else None
+    if cap is not None and run.writes >= cap:
+        reason = f"the run has written {run.writes} times, and its cap max_writes_per_run is {cap}"
         return Refuse("ActionDenied", "caps", reason)
     ruling = ruling or policy.decide(proposal, run, now)
     match ruling.effect:
@@ -129,7 +129,7 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Judgement
     """What to do about an attempt of unknown outcome; None where it is repeated."""
     receipt, task = known.receipt, known.outcome
     assert receipt is not None
-    if receipt.state in ("succeeded", "failed"):  # it became known in another way: opening it anew gives what it is
+    if receipt.state in ("succeeded", "failed"):  # the outcome is known by now: opening the receipt again gives it
         return None
     if task is not None and is_about(task, receipt):
         verdict = verdict_of(task)
@@ -148,7 +148,7 @@ def _unknown(known: Known, *, safe_to_retry: bool, has_probe: bool) -> Judgement
 
 
 def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: TaskRow | None, now: int) -> Judgement | None:
-    """What to do about an approval that is wanted; None where it is given."""
+    """What to do about an approval that policy wants; None where it is given."""
     wanted = ruling.approval
     assert wanted is not None
     if wanted.tier == "high" and run.actor is None:
@@ -165,8 +165,8 @@ def _approval(proposal: Proposal, run: RunFacts, ruling: Ruling, task: TaskRow |
         case "approved":
             return None
         case "rejected":
-            said = task.answers[-1]
-            reason = f"{said.who} rejected it ({task.id}): {said.reason or 'no reason was given'}"
+            last = task.answers[-1]
+            reason = f"{last.who} rejected it ({task.id}): {last.reason or 'no reason was given'}"
             return Refuse("ApprovalRejected", "approval", reason, ruling.rule, ruling.policy)
         case "cancelled":
             return Ask(ruling)
@@ -178,7 +178,7 @@ _TIERS = {"low": 0, "med": 1, "high": 2}
 
 
 def _is_enough(task: TaskRow, wanted: Approval) -> bool:
-    """Whether the approval that was asked for is at least the one that policy wants now, by people it wants now."""
+    """Whether the task's approval is at least what policy wants now: tier, number of people, candidates."""
     if _TIERS.get(task.tier, 0) < _TIERS.get(wanted.tier, 2) or (wanted.two_person and not task.two_person):
         return False
     if task.status != "approved" or not wanted.candidates:

@@ -1,20 +1,23 @@
-"""What an action proposes to do, before it does it: the thing that policy judges and people approve."""
+"""The proposal of an action before its act: policy judges it, and people approve it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 Risk = Literal["low", "med", "high"]
 
+KEY_LIMIT: Final = 500
+"""How many characters an idempotency key has at most."""
+
 
 class Proposal(msgspec.Struct, frozen=True, gc=False):
     """One proposed act. ``fields`` are the arguments as plain data, ``request`` is their CBOR; secrets are masked.
 
-    ``former`` is the key that older versions would have given it, where that is another: a receipt may be kept by it.
+    ``former`` is the key that older versions would have given it, where that differs: an old receipt may have it.
     """
 
     name: str
@@ -31,7 +34,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
     former: str | None = None
 
     def digest(self) -> bytes:
-        """What an approval is over: change anything of the proposal and it is another one."""
+        """The hash that an approval is for. A proposal that differs in anything has another hash."""
         texts = (
             self.name,
             self.connector,
@@ -43,13 +46,13 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
             self.reverse or "",
             repr(self.cost_estimate),
         )
-        # Each with its length before it: no two proposals are written alike.
+        # Each text has its length before it, so two different proposals never give the same bytes.
         written = "".join([f"{len(text)}:{text}" for text in texts])
         return hashlib.sha256(written.encode() + self.request).digest()
 
 
 class RunFacts(msgspec.Struct, frozen=True, gc=False):
-    """What a rule may know of the run that proposes."""
+    """The facts about the proposing run that rules may use."""
 
     tenant: str
     run: str
@@ -59,3 +62,10 @@ class RunFacts(msgspec.Struct, frozen=True, gc=False):
     attributes: Mapping[str, str] = {}
     writes: int = 0
     trigger: str | None = None
+
+
+def limited(key: str) -> str:
+    """A key that is short enough for an index: its beginning, and the hash of all of it."""
+    if len(key) <= KEY_LIMIT:
+        return key
+    return f"{key[: KEY_LIMIT - 65]}:{hashlib.sha256(key.encode()).hexdigest()}"

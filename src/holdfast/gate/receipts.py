@@ -1,4 +1,4 @@
-"""A receipt as people and reversing actions see it."""
+"""Receipts in the form in which people and reversing actions see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.store.governance import ReceiptRow as Row
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action attempted and what came of it. Secret arguments are shown as ``"[secret]"``."""
+    """An attempt of an action and its outcome. Secret arguments are shown as ``"[secret]"``."""
 
     id: str
     key: str
@@ -35,7 +35,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view(row: Row, result: bytes | None) -> Receipt:
-    """A row, with the bytes of its result: they may be a blob."""
+    """A row as a receipt. ``result`` has the bytes of its result, because they may be in a blob."""
     return Receipt(
         id=row.id,
         key=row.key,

@@ -1,4 +1,4 @@
-"""The calls that one run has at the gate, and what its next commit must carry for them."""
+"""The calls that one run has at the gate, and the changes that its next commit must include for them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ Closing = CloseReceipt | Note
 class RunCalls:
     """One run's side of the gate, while a worker leases it. ``writes`` is how many of its writes are counted."""
 
-    __slots__ = ("_counts", "calls", "closings", "forms", "writes")
+    __slots__ = ("_asked", "_counts", "calls", "closings", "forms", "writes")
 
     def __init__(self, writes: int) -> None:
         self.writes = writes
         self.calls: dict[PromiseId, Call] = {}
         self.forms = FormCalls()
-        self.closings: list[Closing] = []  # what the next commit must carry
+        self.closings: list[Closing] = []  # for the next commit
+        self._asked: set[PromiseId] = set()  # calls that people were asked about
         self._counts: dict[CallState, int] = {}  # calls by state: a run may have thousands, and every turn asks
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call(self, promise: PromiseId) -> Call:
-        """The call of this promise, which may be new."""
+        """The call of this promise. A missing one is made."""
         call = self.calls.get(promise)
         if call is None:
             call = self.calls[promise] = Call(promise)
@@ -35,10 +36,9 @@ class RunCalls:
         return call
 
     def move(self, call: Call, event: CallEvent) -> None:
-        """Let something happen to a call. Raises EngineError where that cannot happen in its state.
+        """Change a call's state by an event. Raises EngineError where its state does not have the event.
 
-        A call that is over is dropped, unless people are still asked about it: the turn that takes its outcome in must
-        withdraw that.
+        A call that is over is dropped, unless it has an open task: the turn that takes its outcome in must cancel that.
         """
         before, call.state = call.state, next_state(call.state, event)
         if self.calls.get(call.promise) is not call:
@@ -51,20 +51,33 @@ class RunCalls:
             counts[call.state] = counts.get(call.state, 0) + 1
 
     def drop(self, call: Call) -> None:
-        """Forget a call of which nothing is known that its next attempt must know."""
+        """Forget a call that has no fact that its next attempt needs."""
         if self.calls.get(call.promise) is call:
             del self.calls[call.promise]
             self._counts[call.state] -= 1
 
     def learn(self, receipts: Sequence[ReceiptRow], tasks: Sequence[TaskRow]) -> None:
-        """Take in what the store knows."""
+        """Take in receipts and tasks of the store."""
         for receipt in receipts:
             self.call(PromiseId(receipt.root).child(receipt.position)).learn_receipt(receipt)
         for task in tasks:
             if task.kind == "form":
                 self.forms.learn(task)
             else:
-                self.call(PromiseId(task.root).child(task.position)).learn_task(task)
+                call = self.call(PromiseId(task.root).child(task.position))
+                call.learn_task(task)
+                self._asked.add(call.promise)
+
+    def ask(self, call: Call, task: TaskRow) -> None:
+        """A person is asked about a call from now on."""
+        call.note_wait(task)
+        self._asked.add(call.promise)
+        self.move(call, "asked")
+
+    def asked(self) -> list[Call]:
+        """The calls that people were asked about, or are."""
+        self._asked &= self.calls.keys()
+        return [self.calls[promise] for promise in sorted(self._asked)]
 
     def _in(self, *states: CallState) -> int:
         return sum(self._counts.get(state, 0) for state in states)
@@ -76,21 +89,26 @@ class RunCalls:
         return (call for call in list(self.calls.values()) if call.state not in ("committing", "acting"))
 
     @property
+    def has_calls(self) -> bool:
+        """Whether a call or a form of the run is at the gate."""
+        return bool(self.calls or self.forms)
+
+    @property
     def is_moving(self) -> bool:
-        """Whether something here must move on in this worker."""
+        """Whether a call must continue in this worker."""
         return any(self._counts.get(state) for state in MOVING) or (bool(self.forms) and self.forms.is_busy)
 
     @property
     def wants_turn(self) -> bool:
-        """Whether something here wants a turn now; it may have come while the last one was being committed."""
-        return bool(self.closings or self._counts.get("due") or (self.forms and self.forms.is_restless))
+        """Whether the run needs a turn now: something may have come while the last turn was being committed."""
+        return bool(self.closings or self._counts.get("due") or (self.forms and self.forms.wants_turn))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def next_expiry(self) -> int | None:
-        """When the first open task expires, or time does something else to a form.
+        """When the first open task expires, or another timer of a form is due.
 
-        What is being looked up is judged again when that is done.
+        A call that is being checked does not count: it is judged again after the check.
         """
         form = self.forms.next_time() if self.forms else None
         times = [
@@ -108,12 +126,12 @@ class RunCalls:
         expiry = self.next_expiry()
         return expiry is not None and expiry <= now
 
-    # -- what the next commit carries --------------------------------------------------------------------------------
+    # -- changes for the next commit -------------------------------------------------------------------------------
 
     def carry(self, closing: Closing) -> None:
-        """Let the next commit carry this. A receipt is closed by it once: committed again, two would undo each other.
+        """Add this to the next commit. It closes each attempt's receipt only once: two closings would conflict.
 
-        What is known of an attempt stands; of what is unknown the last word does.
+        A known outcome stays. An unknown outcome is replaced by the next one.
         """
         for index, before in enumerate(self.closings):
             if isinstance(closing, CloseReceipt) and _attempt_of(before) == _attempt_of(closing):
@@ -123,19 +141,19 @@ class RunCalls:
         self.closings.append(closing)
 
     def before_turn(self) -> tuple[tuple[Closing, ...], int]:
-        """What ``undo_turn`` must have back."""
+        """The state that ``undo_turn`` restores."""
         return tuple(self.closings), self.writes
 
     def undo_turn(self, before: tuple[tuple[Closing, ...], int]) -> None:
-        """The turn is not committed: what it did here is forgotten, and what happened before is not."""
+        """Restore the state before a turn that is not committed."""
         self.closings[:], self.writes = before
 
     def put_back(self, closings: Sequence[Closing]) -> None:
-        """A commit that carried these was refused: they come before what has gathered since."""
+        """Put back the changes of a refused commit, before those that were added since."""
         self.closings[:0] = closings
 
     def take_closings(self) -> tuple[Closing, ...]:
-        """What the next commit carries; from now on it is that commit's matter."""
+        """Take all changes out, for the next commit."""
         closings, self.closings = tuple(self.closings), []
         return closings
 

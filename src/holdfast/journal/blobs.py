@@ -1,4 +1,5 @@
-"""Large payloads live beside the journal, content-addressed, on every path: the codec's boundary is the only one."""
+"""Large payloads live beside the journal, addressed by content. Every path that writes or reads events goes through
+here."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.journal import events as e
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Ok, Payload
 
 THRESHOLD_BYTES: Final = 32 * 1024
@@ -54,8 +56,22 @@ def references(event: e.Event) -> list[bytes]:
     return [payload.blob for _, payload in _payloads(event) if payload.blob is not None]
 
 
+def needed(event: e.Event) -> list[bytes]:
+    """The digests of the blobs that replay needs of the event. What it only compares comes from the program itself, see
+    ``fill``; of a form newer code may ask with other terms, so its task is made of the recorded ones."""
+    if isinstance(event, e.ExecutionCompleted) or (isinstance(event, e.InvokeScheduled) and event.kind != FORM):
+        return []
+    return references(event)
+
+
+def fill(recorded: e.Event, issued: e.Event) -> e.Event:
+    """The recorded event with the large payloads of the issued one, where they are the same by their digests."""
+    large = (payload.data for _, payload in _payloads(issued) if len(payload.data) > THRESHOLD_BYTES)
+    return hydrate(recorded, {digest_of(data): data for data in large})
+
+
 def hydrate(event: e.Event, blobs: Mapping[bytes, bytes]) -> e.Event:
-    """The event with its payloads brought back; as it is where a blob is not at hand."""
+    """The event with its payloads brought back; a payload whose blob is not given stays a reference."""
     for field, payload in _payloads(event):
         if payload.blob is not None and payload.blob in blobs:
             event = _with(event, field, Payload(blobs[payload.blob], payload.codec))

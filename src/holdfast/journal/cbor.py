@@ -1,7 +1,7 @@
-"""Writing canonical CBOR of the few plain types that journals are made of, faster than the general library can.
+"""Canonical CBOR of the few plain types that journals are made of, written faster than the general library can.
 
-The bytes are those of cbor2's canonical mode (RFC 8949 §4.2); a law test holds the two together. Whatever is not an
-exact ``int``, ``str``, ``bytes``, ``bool``, ``None``, ``list``, ``tuple`` or ``dict`` of texts is left to the library.
+The bytes are those of cbor2's canonical mode (RFC 8949 §4.2); a law test compares the two. Only exact ``int``, ``str``,
+``bytes``, ``bool``, ``None``, ``list``, ``tuple`` and ``dict`` of texts are written here; the rest is the library's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DATA: Final = [bytes((0x40 | number,)) for number in range(24)]
 
 
 DEEPEST: Final = 400
-"""How many levels of lists and maps the library reads; what is nested deeper could be written and never read."""
+"""How many levels of lists and maps the library reads. A deeper value could be written but never read."""
 
 
 class Unfit(Exception):
@@ -43,10 +43,11 @@ def write(value: object, levels: int = DEEPEST) -> bytes:
 def _write(value: object, parts: list[bytes], levels: int) -> None:
     kind = type(value)
     if kind is int:
-        parts.append(integer(value))  # type: ignore[arg-type]  # narrowed by its exact type
+        number: int = value  # type: ignore[assignment]  # narrowed by its exact type
+        parts.append(_INTEGERS[number] if 0 <= number < 24 else integer(number))
     elif kind is str:
-        words: str = value  # type: ignore[assignment]
-        parts.append(text(words))
+        string: str = value  # type: ignore[assignment]
+        parts.append(text(string))
     elif kind is list or kind is tuple:
         items: list[object] = value  # type: ignore[assignment]
         if not levels:
@@ -92,9 +93,9 @@ def integer(number: int) -> bytes:
 
 
 def canonical(value: object, levels: int = DEEPEST) -> bytes:
-    """Any plain data as canonical CBOR: by the fast writer, or by the library where that does not know the type.
+    """Any plain data as canonical CBOR, by the fast writer or, for types that it does not know, by the library.
 
-    Raises TooDeep, and what the library raises.
+    Raises TooDeep and the library's errors.
     """
     try:
         return write(value, levels)
@@ -122,21 +123,21 @@ def data(value: bytes) -> bytes:
     return (_DATA[len(value)] if len(value) < 24 else _head(0x40, len(value))) + value
 
 
-def text(words: str) -> bytes:
+def text(value: str) -> bytes:
     """A text."""
-    return _short_text(words) if len(words) < _SHORT else _text(words)
+    return _short_text(value) if len(value) < _SHORT else _text(value)
 
 
-def _text(words: str) -> bytes:
+def _text(value: str) -> bytes:
     try:
-        encoded = words.encode()
+        encoded = value.encode()
     except UnicodeEncodeError as error:  # a lone surrogate
         raise Unfit from error
     return _head(0x60, len(encoded)) + encoded
 
 
 _short_text = lru_cache(maxsize=4096)(_text)
-"""Names come again and again."""
+"""Cached: short texts are mostly names, and names repeat."""
 
 
 def _head(major: int, number: int) -> bytes:

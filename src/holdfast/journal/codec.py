@@ -18,13 +18,13 @@ import cbor2
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import cbor
 from holdfast.journal import events as e
-from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload, RetryPolicy
+from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload, RetryPolicy, policy_fields, policy_of
 from holdfast.journal.promise import JoinSetId, PromiseId
 
 Fields = list[object]
 """The positional form of an event's fields, as it is written."""
 
-# The same as it is read. CBOR gives lists; the shapes say what stands where in them.
+# The same fields as they are read. CBOR gives lists; these shapes name their items.
 PayloadField = bytes | tuple[str, bytes, bytes | None]
 AbsoluteField = tuple[bytes, list[int]]
 KindField = tuple[str] | tuple[str, str, list[int]]
@@ -33,7 +33,7 @@ OutcomeField = tuple[Literal[True], PayloadField] | tuple[Literal[False], str, s
 _NOW: Final = cbor.integer(0)
 
 GENESIS: Final = b"\0" * 32
-"""What the first segment is chained to."""
+"""The hash that a journal's first segment is chained to."""
 
 
 def chain(previous: bytes, segment: bytes) -> bytes:
@@ -85,7 +85,7 @@ def _read_payload(field: PayloadField) -> Payload:
 
 
 def _failure(failure: Failure) -> Fields:
-    return [failure.type, failure.message, failure.trace]
+    return [*failure.fields()]
 
 
 def _outcome(outcome: Outcome) -> Fields:
@@ -100,10 +100,7 @@ def _read_outcome(field: OutcomeField) -> Outcome:
 
 @lru_cache(maxsize=256)
 def _policy(policy: RetryPolicy) -> bytes:
-    return cbor2.dumps(
-        [policy.max_attempts, policy.initial, policy.factor, policy.maximum, policy.jitter, policy.deadline],
-        canonical=True,
-    )
+    return cbor2.dumps(policy_fields(policy), canonical=True)
 
 
 @lru_cache(maxsize=256)
@@ -113,7 +110,7 @@ def _hot_policy(policy: RetryPolicy) -> bytes:
 
 @lru_cache(maxsize=256)
 def _read_policy(field: bytes) -> RetryPolicy:
-    return RetryPolicy(*cbor2.loads(field))
+    return policy_of(cbor2.loads(field))
 
 
 def _absolute(promise: PromiseId | None) -> Fields | None:
@@ -142,9 +139,10 @@ def _read_kind(field: KindField, root: PromiseId) -> e.AwaitKind:
 
 def _started(event: e.ExecutionStarted) -> Fields:
     fields: Fields = [event.component_digest, _payload(event.input), _absolute(event.parent_id), event.idempotency_key]
-    if event.edition == 0 and event.carried is None:
+    if event.edition == 0 and event.carried is None and not event.inherited:
         return fields
-    return [*fields, event.edition, None if event.carried is None else _payload(event.carried)]
+    fields += [event.edition, None if event.carried is None else _payload(event.carried)]
+    return [*fields, [[part.until, part.key, part.root] for part in event.inherited]] if event.inherited else fields
 
 
 def _read_started(
@@ -154,13 +152,22 @@ def _read_started(
     key: str,
     edition: int = 0,
     carried: PayloadField | None = None,
+    inherited: Sequence[tuple[int, str, bytes]] = (),
 ) -> e.ExecutionStarted:
-    brought = None if carried is None else _read_payload(carried)
-    return e.ExecutionStarted(digest, _read_payload(input), _read_absolute(parent), key, edition, brought)
+    payload = None if carried is None else _read_payload(carried)
+    return e.ExecutionStarted(
+        digest,
+        _read_payload(input),
+        _read_absolute(parent),
+        key,
+        edition,
+        payload,
+        tuple(e.Inherited(*part) for part in inherited),
+    )
 
 
 def _undoes(promise: PromiseId | None, by: PromiseId) -> Fields | tuple[int, ...] | None:
-    """What a call undoes: by its path where it is of the same journal, so that a fork's are its own."""
+    """The promise that a call undoes. One of the same journal is written as a path, so that a fork undoes its own."""
     if promise is None:
         return None
     return promise.path if promise.root == by.root else _absolute(promise)
@@ -288,8 +295,8 @@ _HOT: Final = {
     )
     for kind, write in _FIELDS.items()
 }
-"""The five events of every step, written without the detour over fields; None where one has a field that is usually
-left out. A law test holds both ways together."""
+"""The writers of the five events of every step: straight to bytes, without a list of fields. A writer gives None where
+a field that is usually left out is set; then ``_WRITERS`` is used. A law test compares both ways."""
 
 _READERS: Final[dict[str, Callable[..., e.Event]]] = {
     "ExecutionStarted": lambda f, _: _read_started(*f),

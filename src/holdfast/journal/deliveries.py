@@ -1,7 +1,7 @@
-"""The deliveries of one signal name: what is buffered, and how far the name was received.
+"""The deliveries of one signal name: which are buffered, and which were received.
 
-In a journal of the kernel deliveries count 1, 2, 3, …, so what was received is one number. The formal model may number
-them as it likes, so of its signals all is kept.
+The kernel numbers them 1, 2, 3, …, so one number shows which were received. The formal model may number them in any
+way, so all of its deliveries are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.journal.payload import Payload
 
 
 class Deliveries:
-    """What was delivered under one name. ``buffered`` has each payload with the version that it came at."""
+    """The deliveries under one name. ``buffered`` has each payload with the journal's version at its arrival."""
 
     __slots__ = ("arrived", "buffered", "consumed", "taken")
 
@@ -20,7 +20,7 @@ class Deliveries:
         self.buffered: dict[int, tuple[Payload, int]] = {}
         self.consumed = consumed
         self.arrived: list[tuple[int, Payload]] = []  # in a model: all, in order
-        self.taken: list[int] = []  # in a model: those that were received
+        self.taken: list[int] = []  # in a model: the received ones
 
     @property
     def next_id(self) -> int:

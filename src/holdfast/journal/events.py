@@ -34,29 +34,38 @@ class Signal(msgspec.Struct, frozen=True, gc=False, tag="signal"):
 
 
 class Open(msgspec.Struct, frozen=True, gc=False, tag="open"):
-    """Waiting for whatever is open, the first of it, without a list: a list as long as all that is open, written anew
-    at each resumption, would make the journal grow by the square."""
+    """Waiting for the first of all open promises, without a list of them: such a list, written again at each
+    resumption, would make the journal grow with the square of their number."""
 
 
 AwaitKind = Single | Any | All | Signal | Open
 
 EDITION: Final = 1
-"""The edition of the rules by which programs run today. A run keeps the one that it began with, so that a change of
-these rules never changes what an older journal means. In edition 0 a success was compensated only where a task of the
-program had got its value, compensation could be cancelled, and a call that nobody awaited went unnoticed."""
+"""The present edition of the rules by which programs run. A run keeps the edition that it began with, so a change of
+these rules never changes the meaning of an older journal. In edition 0 a success was compensated only where a task of
+the program had got its value, compensation could be cancelled, and a call that nobody awaited went unnoticed."""
 
 InvokeKind = str
-"""What an invocation does: ``step``, ``workflow``, ``detached``, ``signal``. Data, so that new kinds need no event."""
+"""The kind of an invocation: ``step``, ``workflow``, ``detached``, ``signal``. Data: a new kind needs no event."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
     """The base of the twenty; never an event itself."""
 
 
+class Inherited(msgspec.Struct, frozen=True, gc=False):
+    """A part of a fork's journal, up to the sequence ``until``, is that of another run: its key and its root."""
+
+    until: int
+    key: str
+    root: bytes
+
+
 class ExecutionStarted(Event, frozen=True, gc=False):
     """Always first. ``component_digest`` pins the code that was current then, ``edition`` the rules of programs.
 
-    ``carried`` is what the generations before did and this one must undo where it fails.
+    ``carried`` are the acts of earlier generations that this one must undo if it fails. ``inherited`` are the parts
+    that a fork has from other runs, in order: there a program that asks for its own id gets theirs, as it did then.
     """
 
     component_digest: str
@@ -65,6 +74,7 @@ class ExecutionStarted(Event, frozen=True, gc=False):
     idempotency_key: str
     edition: int = 0
     carried: Payload | None = None
+    inherited: tuple[Inherited, ...] = ()
 
 
 class ExecutionCompleted(Event, frozen=True, gc=False):
@@ -92,9 +102,9 @@ class ExecutionCancelled(Event, frozen=True, gc=False):
 
 
 class InvokeScheduled(Event, frozen=True, gc=False):
-    """The intent of a side effect, durable before the effect begins. One that compensates names what it ``undoes``.
+    """The intent of a side effect, durable before the effect begins. A compensation names the promise it ``undoes``.
 
-    ``again`` counts how often it was undone and is done again, by retries of its run.
+    ``again`` counts how often the call was undone and done again, by retries of its run.
     """
 
     promise_id: PromiseId
@@ -107,7 +117,7 @@ class InvokeScheduled(Event, frozen=True, gc=False):
 
 
 class InvokeStarted(Event, frozen=True, gc=False):
-    """An attempt began; ``begun_before``: perhaps for a second time, by a worker that took it over from a lost one."""
+    """An attempt began. With ``begun_before`` a lost worker may have begun it already."""
 
     promise_id: PromiseId
     attempt: int
@@ -115,7 +125,7 @@ class InvokeStarted(Event, frozen=True, gc=False):
 
 
 class InvokeCompleted(Event, frozen=True, gc=False):
-    """The invocation is settled, for good; its result is what every replay sees."""
+    """The invocation is settled, for good. Every replay sees this result."""
 
     promise_id: PromiseId
     result: Outcome
@@ -159,6 +169,10 @@ class TimerFired(Event, frozen=True, gc=False):
     promise_id: PromiseId
 
 
+REVISION: Final = "holdfast:revision"
+"""The signal by which the code of a run is replaced while it is under way. The kernel receives it for the program."""
+
+
 class SignalDelivered(Event, frozen=True, gc=False):
     """A signal arrived and is buffered. Ids count 1, 2, 3, … per name."""
 
@@ -188,7 +202,7 @@ class ExecutionAwaiting(Event, frozen=True, gc=False):
 
 
 class ExecutionResumed(Event, frozen=True, gc=False):
-    """The wait is satisfied; what was settled since is delivered now, in journal order."""
+    """The wait is satisfied. The promises settled since then are delivered now, in journal order."""
 
 
 class JoinSetCreated(Event, frozen=True, gc=False):

@@ -1,7 +1,7 @@
-"""Reading model traces: the Informal Trace Format, and in it the events and statuses of the journal model.
+"""Readers of model traces: the Informal Trace Format, and in it the events and statuses of the journal model.
 
-Every reader takes a value and the place where it stands, and gives the typed value or an ``InvalidRequest`` that names
-that place. Nothing is guessed: an unknown event, a missing field or one too many is an error, because a trace of
+Every reader takes a value and its place in the trace. It gives the typed value, or raises an ``InvalidRequest`` that
+names the place. Nothing is guessed: an unknown event, a missing field or an unknown one is an error, because a trace of
 another model, or of another version of it, must not be judged as if it were this one.
 
 The model names things by lists of numbers: ``[1]`` is an execution, ``[1, 0]`` its first child. Such a name becomes a
@@ -26,7 +26,7 @@ _SHOWN_CHARACTERS = 40
 
 
 def refuse(at: str, what: str) -> NoReturn:
-    """Raise the error that says where the trace is not one, and why."""
+    """Raise the error that names the place of the fault and the reason."""
     raise InvalidRequest(f"not a trace of the journal model: at {at}: {what}")
 
 
@@ -44,8 +44,8 @@ def load(text: str | bytes) -> Any:
         refuse("the beginning", str(error))
 
 
-def found(value: object) -> str:
-    """A value in an error message: its kind, and itself where it is short."""
+def describe(value: object) -> str:
+    """A value in an error message: its kind, or itself, cut short."""
     match value:
         case dict():
             return "an object"
@@ -53,8 +53,8 @@ def found(value: object) -> str:
             return "a list"
         case None:
             return "nothing"
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
+    form = repr(value)
+    return form if len(form) <= _SHOWN_CHARACTERS else f"{form[:_SHOWN_CHARACTERS]}…"
 
 
 def integer(value: object, at: str) -> int:
@@ -65,13 +65,13 @@ def integer(value: object, at: str) -> int:
         digits = value.get("#bigint")
         if isinstance(digits, str) and _WHOLE.fullmatch(digits):
             return int(digits)
-    refuse(at, f"expected an integer, found {found(value)}")
+    refuse(at, f"expected an integer, found {describe(value)}")
 
 
 def text(value: object, at: str) -> str:
     """A string that UTF-8 can hold."""
     if not isinstance(value, str):
-        refuse(at, f"expected a string, found {found(value)}")
+        refuse(at, f"expected a string, found {describe(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -83,7 +83,7 @@ def elements(value: object, at: str) -> list[Any]:
     """A list, plain or as a tuple ``{"#tup": […]}``."""
     inner = value.get("#tup") if isinstance(value, dict) else value
     if not isinstance(inner, list):
-        refuse(at, f"expected a list, found {found(value)}")
+        refuse(at, f"expected a list, found {describe(value)}")
     return inner
 
 
@@ -91,7 +91,7 @@ def members(value: object, at: str) -> list[Any]:
     """The members of a set, ``{"#set": […]}``."""
     inner = value.get("#set") if isinstance(value, dict) else None
     if not isinstance(inner, list):
-        refuse(at, f"expected a set, found {found(value)}")
+        refuse(at, f"expected a set, found {describe(value)}")
     return inner
 
 
@@ -99,17 +99,17 @@ def pairs(value: object, at: str) -> list[tuple[Any, Any]]:
     """The entries of a map, ``{"#map": [[key, value], …]}``."""
     inner = value.get("#map") if isinstance(value, dict) else None
     if not isinstance(inner, list):
-        refuse(at, f"expected a map, found {found(value)}")
+        refuse(at, f"expected a map, found {describe(value)}")
     for index, pair in enumerate(inner):
         if not isinstance(pair, list) or len(pair) != 2:
-            refuse(f"{at}.#map[{index}]", f"expected a key and a value, found {found(pair)}")
+            refuse(f"{at}.#map[{index}]", f"expected a key and a value, found {describe(pair)}")
     return [(key, entry) for key, entry in inner]
 
 
 def record(value: object, at: str, required: frozenset[str], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
     """An object with exactly these fields."""
     if not isinstance(value, dict):
-        refuse(at, f"expected an object, found {found(value)}")
+        refuse(at, f"expected an object, found {describe(value)}")
     if missing := required - value.keys():
         refuse(at, f"the field {min(missing)!r} is missing")
     if unknown := value.keys() - required - optional:
@@ -118,9 +118,9 @@ def record(value: object, at: str, required: frozenset[str], optional: frozenset
 
 
 def variant(value: object, at: str) -> tuple[str, Any]:
-    """A tag and what it carries. What a plain tag carries differs between tools, and is nobody's concern."""
+    """A tag and its value. The value of a plain tag differs between tools, and is ignored."""
     if not isinstance(value, dict) or not isinstance(value.get("tag"), str):
-        refuse(at, f"expected a tagged value, found {found(value)}")
+        refuse(at, f"expected a tagged value, found {describe(value)}")
     return value["tag"], value.get("value")
 
 
@@ -133,7 +133,7 @@ def name(value: object, at: str) -> tuple[int, ...]:
 
 
 def identify(numbers: tuple[int, ...]) -> PromiseId:
-    """The promise id that stands for a model's name; different names give different ids."""
+    """The promise id for a model's name; different names give different ids."""
     return PromiseId(numbers[0].to_bytes(ROOT_BYTES, "big", signed=True), numbers[1:])
 
 
@@ -177,7 +177,7 @@ def _policy(value: object, at: str) -> RetryPolicy:
 def _invoke_kind(value: object, at: str) -> str:
     tag, _ = variant(value, at)
     if tag not in {"Function", "Http"}:
-        refuse(at, f"unknown kind of invocation {found(tag)}")
+        refuse(at, f"unknown kind of invocation {describe(tag)}")
     return tag.lower()
 
 
@@ -195,7 +195,7 @@ def _await_kind(value: object, at: str) -> e.AwaitKind:
         fields = record(inner, at, frozenset({"name", "promise_id"}))
         return e.Signal(text(fields["name"], f"{at}.name"), promise(fields["promise_id"], f"{at}.promise_id"))
     if tag not in _PLAIN_KINDS:
-        refuse(at, f"unknown kind of await {found(tag)}")
+        refuse(at, f"unknown kind of await {describe(tag)}")
     return _PLAIN_KINDS[tag]
 
 
@@ -253,7 +253,7 @@ def entry(value: object, at: str) -> e.Entry:
 def _event(value: object, at: str) -> e.Event:
     tag, inner = variant(value, at)
     if tag not in _EVENTS:
-        refuse(at, f"unknown event {found(tag)}")
+        refuse(at, f"unknown event {describe(tag)}")
     kind, readers, required = _EVENTS[tag]
     if not readers:
         return kind()
@@ -267,12 +267,12 @@ _PLAIN_STATUSES: Final[dict[str, s.Status]] = {
 
 
 def status(value: object, at: str) -> s.Status:
-    """A stored status, with what it waits for."""
+    """A stored status; a blocked one with its wait."""
     tag, inner = variant(value, at)
     if tag == "Blocked":
         fields = record(inner, at, frozenset({"waiting_on", "kind"}))
         waiting_on = _promises(fields["waiting_on"], f"{at}.waiting_on")
         return s.Blocked(waiting_on, _await_kind(fields["kind"], f"{at}.kind"))
     if tag not in _PLAIN_STATUSES:
-        refuse(at, f"unknown status {found(tag)}")
+        refuse(at, f"unknown status {describe(tag)}")
     return _PLAIN_STATUSES[tag]

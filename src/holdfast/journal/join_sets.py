@@ -1,6 +1,7 @@
-"""The join sets of one journal: who is a member of which, and whose result was taken.
+"""The join sets of one journal: their members, and the members whose results were taken.
 
-A set whose results were all taken is forgotten: its position is settled like that of a call. A model's sets are kept.
+A set whose results were all taken is forgotten, and its position is settled like that of a call. A model's sets are
+kept.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from holdfast.journal.promise import JoinSetId, PromiseId
 
 
 class JoinSetState:
-    """What later events about one join set are judged by."""
+    """The facts that later events about one join set are judged by."""
 
     __slots__ = ("awaited", "consumed", "members", "submitted")
 
@@ -24,7 +25,7 @@ class JoinSetState:
 
 
 class JoinSets:
-    """All join sets that are not over, and which of them owns a promise. ``resolved`` is the ledger's."""
+    """All open join sets, and the owner of each promise. ``resolved`` is the ledger's."""
 
     __slots__ = ("_resolved", "_strict", "open", "owners")
 
@@ -36,39 +37,39 @@ class JoinSets:
 
     def submit(self, event: e.JoinSetSubmitted) -> None:
         """Judge a submission and fold it in. Raises LawBroken."""
-        found = self.open.get(event.join_set_id)
-        if self._is_over(event.join_set_id) if found is None else found.awaited:
+        state = self.open.get(event.join_set_id)
+        if self._is_over(event.join_set_id) if state is None else state.awaited:
             raise LawBroken("JS-2", f"{event.join_set_id} was submitted to after it was awaited")
-        if found is None:
+        if state is None:
             raise LawBroken("JS-1", f"{event.join_set_id} was submitted to and never created")
         if self.owners.setdefault(event.promise_id, event.join_set_id) != event.join_set_id:
             raise LawBroken("JS-7", f"{event.promise_id} belongs to {self.owners[event.promise_id]}")
-        found.members.add(event.promise_id)
-        found.submitted += 1
+        state.members.add(event.promise_id)
+        state.submitted += 1
 
     def check(self, event: e.JoinSetAwaited, *, completed: bool) -> None:
         """Judge the taking of a result whose promise is ``completed`` or not. Raises LawBroken."""
-        found = self.open.get(event.join_set_id)
+        state = self.open.get(event.join_set_id)
         promise = event.promise_id
-        if found is None and self._is_over(event.join_set_id):
+        if state is None and self._is_over(event.join_set_id):
             raise LawBroken("JS-6", f"{event.join_set_id} was awaited more often than submitted to")
-        if found is None or promise not in found.members:
+        if state is None or promise not in state.members:
             raise LawBroken("JS-3", f"{promise} is no member of {event.join_set_id}")
         if not completed:
             raise LawBroken("JS-4", f"{promise} was awaited before it completed")
-        if found.awaited >= found.submitted:
+        if state.awaited >= state.submitted:
             raise LawBroken("JS-6", f"{event.join_set_id} was awaited more often than submitted to")
-        if promise in found.consumed:
+        if promise in state.consumed:
             raise LawBroken("JS-5", f"{promise} was consumed before")
 
     def take(self, event: e.JoinSetAwaited) -> None:
         """Fold in the taking of a result that was checked."""
-        found = self.open[event.join_set_id]
-        found.consumed.add(event.promise_id)
-        found.awaited += 1
-        if self._strict and found.awaited == found.submitted:
+        state = self.open[event.join_set_id]
+        state.consumed.add(event.promise_id)
+        state.awaited += 1
+        if self._strict and state.awaited == state.submitted:
             del self.open[event.join_set_id]
-            for promise in found.members:
+            for promise in state.members:
                 self.owners.pop(promise, None)
             self._resolved.add(event.join_set_id.position)
 

@@ -1,4 +1,4 @@
-"""The laws of the journal, each by its id. The ledger holds a journal to them; see ``ledger``."""
+"""The laws of the journal, each by its id. ``ledger`` enforces them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LAWS: Final[dict[str, str]] = {
     "K-2": "attempts count 1, 2, 3, …",
     "K-3": "delivery ids count 1, 2, 3, … per name",
     "K-4": "a join set's recorded result is its promise's",
-    "K-5": "a run resumes only when blocked and its wait is satisfied",
+    "K-5": "a run resumes only when blocked and its wait is satisfied, or a revision of its code has come",
     "K-6": "a program issues commands only while Running or Cancelling",
     "K-7": "what a call undoes has completed, and is undone once",
 }
 """Every law by id. S, SE, CF, JS and INV are the model's; K are the kernel's own, judged in its own journals only."""
 
 MODEL_RETRY_BOUND: Final = 3
-"""How often a promise is retried in the formal model, whatever its policy."""
+"""How often a promise is retried in the formal model, with any policy."""

@@ -1,11 +1,11 @@
 """The ledger that holds a growing journal to the laws.
 
-Everything that decides whether an event may be appended lives here. A ledger is a fold: it sees each event once,
-keeps what later events are judged by, and refuses one that breaks a law by that law's id. The worker appends through
-it, ``verify`` re-reads through it, and ``holdfast journal check`` judges model traces through it: one judge for all.
+Everything that decides whether an event may be appended lives here. A ledger is a fold: it sees each event once, keeps
+the facts that later events are judged by, and refuses an event that breaks a law, with the id of that law. The worker
+appends through it, ``verify`` re-reads through it, and ``holdfast journal check`` judges model traces through it.
 
-It keeps what is open one by one, and what is over as intervals of positions: so a long run costs memory for what is
-open. Of a position that is over it knows only that: whoever starts, retries or completes it breaks SE-4.
+Open promises are kept one by one, settled ones as intervals of positions. So the memory of a long run depends on what
+is open. Nothing else is kept of a settled position: to start, retry or complete it again breaks SE-4.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from holdfast.journal.status import (
 )
 
 _COMMANDING: Final = frozenset({Running, Cancelling})
-"""While in these, a program issues commands. Compared by exact type: msgspec's types answer isinstance slowly."""
+"""While in these, a program issues commands. Compared by exact type: isinstance is slow for msgspec's types."""
 
 
 class Invocation(msgspec.Struct, gc=False):
-    """What later events about one invocation are judged by."""
+    """The facts that later events about one invocation are judged by."""
 
     most_retries: int
     attempt: int = 0
@@ -55,6 +55,7 @@ class Ledger:
         "_fired",
         "_reached",
         "_retry_bound",
+        "_wait_over",
         "cancel_requested",
         "edition",
         "ended",
@@ -81,7 +82,7 @@ class Ledger:
         self.ended = False
         self.cancel_requested = False
         self.next_child = 0
-        self.invocations: dict[PromiseId, Invocation] = {}  # those that are open, or whose result is not taken
+        self.invocations: dict[PromiseId, Invocation] = {}  # open, or its result not taken yet
         self.resolved = Positions(root)
         self.edition = 0
         self._retry_bound = retry_bound
@@ -91,26 +92,29 @@ class Ledger:
         self.join_sets = JoinSets(self.resolved, strict=strict)
         self.receives: set[PromiseId] = set()
         self.undone = Positions(root)
-        self._reached = 0  # how many of all that is waited for are known to be resolved
+        self._reached = 0  # in a wait for all: how many of its promises, from the first, are known to be resolved
+        self._wait_over = False  # whether the present wait was found to be over; it stays so
         self.unseen = False  # whether a promise was resolved since the program last ran
 
     def append(self, event: e.Event, timestamp: int, sequence: int | None = None) -> None:
-        """Judge the event and fold it in. Raises LawBroken, and then the ledger is as it was."""
+        """Judge the event and fold it in. Raises LawBroken, and leaves the ledger unchanged then."""
         if sequence is not None and sequence != self.version:
             raise LawBroken("S-1", f"sequence {sequence} at position {self.version}")
         kind = type(event)
-        if self.version == 0:
-            if kind is not e.ExecutionStarted:
-                raise LawBroken("S-2", f"the journal begins with {kind.__name__}")
-        elif self.ended:
-            law = "S-3" if kind in e.TERMINAL else "S-4"
-            raise LawBroken(law, f"{kind.__name__} after the execution ended")
-        judge = _JUDGES.get(kind)
-        if judge is not None:
-            judge(self, event, timestamp)
+        if self.ended or not self.version:
+            self._check_ends(kind)
+        _JUDGES[kind](self, event, timestamp)
         if kind in CHANGING:
             self.status = after(self.status, event)
         self.version += 1
+
+    def _check_ends(self, kind: type[e.Event]) -> None:
+        """The first event of a journal, or one after its end."""
+        if self.version:
+            law = "S-3" if kind in e.TERMINAL else "S-4"
+            raise LawBroken(law, f"{kind.__name__} after the execution ended")
+        if kind is not e.ExecutionStarted:
+            raise LawBroken("S-2", f"the journal begins with {kind.__name__}")
 
     def extend(self, entries: Iterable[e.Entry]) -> None:
         """Append a stretch of journal."""
@@ -118,18 +122,30 @@ class Ledger:
             self.append(entry.event, entry.timestamp, entry.sequence)
 
     def is_satisfied(self) -> bool:
-        """Whether the run is blocked and its wait is over."""
+        """Whether the run is blocked and its wait is over. A revision of its code ends any wait."""
         status = self.status
         if type(status) is not Blocked:
             return False
+        if self._wait_over:
+            return True
         waiting_on = status.waiting_on
-        if len(waiting_on) == 1:  # of whatever kind
-            return waiting_on[0] in self.resolved
-        if type(status.kind) is e.All:  # what was looked at before is not looked at again: there may be thousands
+        if len(waiting_on) == 1:  # any kind
+            self._wait_over = self._is_resolved(waiting_on[0])
+        elif type(status.kind) is e.All:  # none is looked at twice: there may be thousands
             while self._reached < len(waiting_on) and waiting_on[self._reached] in self.resolved:
                 self._reached += 1
-            return self._reached == len(waiting_on)
-        return satisfied(status, self.resolved, self.unseen)
+            self._wait_over = self._reached == len(waiting_on)
+        else:
+            self._wait_over = satisfied(status, self.resolved, self.unseen)
+        if not self._wait_over and (revisions := self.signals.get(e.REVISION)) is not None:
+            self._wait_over = bool(revisions.buffered)
+        return self._wait_over
+
+    def _is_resolved(self, promise: PromiseId) -> bool:
+        if promise == self.resolved.latest:  # nearly always, where it is
+            return True
+        invocation = self.invocations.get(promise)  # nearly always, where it is not
+        return promise in self.resolved if invocation is None else invocation.completed
 
     def next_delivery(self, name: str) -> int:
         """The id that the next delivery of this signal takes."""
@@ -143,9 +159,9 @@ class Ledger:
 
     def buffered(self, names: Iterable[str]) -> list[str]:
         """The names of these signals' buffered deliveries, in the order in which they came."""
-        known = {name: self.signals[name] for name in names if name in self.signals}
-        came = [(at, name) for name, deliveries in known.items() for _, at in deliveries.buffered.values()]
-        return [name for _, name in sorted(came)]
+        signals = {name: self.signals[name] for name in names if name in self.signals}
+        arrivals = [(at, name) for name, deliveries in signals.items() for _, at in deliveries.buffered.values()]
+        return [name for _, name in sorted(arrivals)]
 
     def unconsumed(self) -> list[tuple[str, Payload]]:
         """Every buffered signal, in order per name: what a next generation inherits."""
@@ -197,21 +213,22 @@ class Ledger:
         if event.undoes is not None:
             self.undone.add(event.undoes)
         bound = self._retry_bound
-        most = event.retry_policy.max_attempts - 1 if bound is None else bound
-        # A model may schedule a promise twice; what is known of it stays, else it could be completed twice.
+        most_retries = event.retry_policy.max_attempts - 1 if bound is None else bound
+        # A model may schedule a promise twice. The first entry stays, or the promise could be completed twice.
         if event.promise_id not in self.invocations:
-            self.invocations[event.promise_id] = Invocation(most)
+            self.invocations[event.promise_id] = Invocation(most_retries)
 
     def _is_completed(self, promise: PromiseId) -> bool:
         invocation = self.invocations.get(promise)
         return self._is_forgotten(promise) if invocation is None else invocation.completed
 
     def _is_forgotten(self, promise: PromiseId) -> bool:
-        """Whether a promise is over, in a journal of the kernel's. A model is asked for what it said of each."""
+        """Whether a promise is settled and no longer kept. All promises of a model are kept."""
         return self.strict and promise in self.resolved
 
     def _check_undo(self, promise: PromiseId) -> None:
-        """A call that compensates. What an earlier generation did has another root: its journal knows of it."""
+        """Judge a call that compensates. A promise of an earlier generation has another root: that generation's journal
+        shows whether it has completed."""
         if promise.root == self.root.root and not self._is_completed(promise):
             raise LawBroken("K-7", f"{promise} is to be undone and has not completed")
         if promise in self.undone:
@@ -319,11 +336,12 @@ class Ledger:
         if type(kind) is e.Signal and event.waiting_on != (kind.promise_id,):
             raise LawBroken("CF-4", f"the await of signal {kind.name!r} waits on something else than its promise")
         self._reached = 0
+        self._wait_over = False
         if not self.strict:
             return
         if type(self.status) not in _COMMANDING:
             raise LawBroken("K-6", f"an await while {type(self.status).__name__}")
-        if self.edition and type(self.status) is Cancelling:  # with the cancellation the program saw all there was
+        if self.edition and type(self.status) is Cancelling:  # the program saw them with the cancellation
             self.unseen = False
         # A receive takes its position when it begins to wait; the await is the first event that names it.
         promises = event.waiting_on

@@ -1,4 +1,4 @@
-"""A ledger as bytes and back, for checkpoints: canonical CBOR, and what holds a payload as a segment of events.
+"""A ledger as bytes and back, for checkpoints: canonical CBOR, in which payloads are written as segments of events.
 
 There is one way to write a ledger, so equal ledgers are equal bytes, and a hash over them means something.
 """
@@ -28,7 +28,7 @@ Stamped = tuple[int, e.Event]
 
 
 class State(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The base of what a part of a checkpoint holds: a list of its fields, in their order."""
+    """The base of the parts of a checkpoint. Each is written as a list of its fields, in their order."""
 
 
 class _Call(State, frozen=True):
@@ -48,7 +48,7 @@ class _Set(State, frozen=True):
 
 
 class _Settled(State, frozen=True):
-    """Positions, and those that are no children of the run."""
+    """Settled positions, and the settled promises that are no children of the run."""
 
     intervals: list[tuple[int, int]]
     others: list[tuple[bytes, list[int]]]
@@ -64,12 +64,12 @@ class _LedgerState(State, frozen=True):
     undone: _Settled
     invocations: list[_Call]
     timers: list[tuple[int, int]]
-    consumed: list[tuple[str, int]]  # by name, in the order of their first deliveries: a next generation keeps it
+    consumed: list[tuple[str, int]]  # by name, in the order of first deliveries: a next generation keeps it
     join_sets: list[_Set]
     receives: list[int]
-    status: bytes  # the wait of a blocked run; no event of one that is to be cancelled
+    status: bytes  # the wait of a blocked run; no event for one that is being cancelled
     results: bytes  # of calls that a join set owns
-    signals: bytes  # those that are buffered, each stamped with the version that it came at
+    signals: bytes  # the buffered ones, each stamped with the version at its arrival
 
 
 def write(state: State) -> bytes:
@@ -78,7 +78,7 @@ def write(state: State) -> bytes:
 
 
 def read(data: bytes, kind: type[T]) -> T:
-    """The part back. Raises ValueError where the bytes are not those that would be written."""
+    """Read a part from its bytes. Raises ValueError where ``write`` would not have written them."""
     try:
         value = cbor2.loads(data)
         if cbor.canonical(value) != data:
@@ -89,20 +89,20 @@ def read(data: bytes, kind: type[T]) -> T:
 
 
 def write_events(stamped: list[Stamped], blobs: dict[bytes, bytes]) -> bytes:
-    """Events as a segment; large payloads are referred to, for the journal has brought them into the store."""
+    """Events as a segment. Large payloads are written as references: the journal has brought them into the store."""
     return encode_segment([(stamp, offload(event, blobs)) for stamp, event in stamped], 0)
 
 
 def read_events(data: bytes, root: PromiseId, blobs: Mapping[bytes, bytes]) -> list[Stamped]:
-    """The events back. Raises ValueError where one refers to a blob that is not there, StoreCorrupt as a segment."""
-    found = [(entry.timestamp, hydrate(entry.event, blobs)) for entry in decode_segment(data, root, 0)]
-    if any(references(event) for _, event in found):
+    """Read events from a segment. Raises ValueError where a blob is missing, StoreCorrupt where the segment is bad."""
+    stamped = [(entry.timestamp, hydrate(entry.event, blobs)) for entry in decode_segment(data, root, 0)]
+    if any(references(event) for _, event in stamped):
         raise ValueError("a blob that it refers to is not there")
-    return found
+    return stamped
 
 
 def write_ledger(ledger: Ledger, blobs: dict[bytes, bytes]) -> bytes:
-    """A ledger of the kernel's, of a run that has begun and waits."""
+    """The bytes of a ledger of the kernel, of a run that has begun and waits."""
     status = ledger.status
     wait: list[Stamped] = []
     if type(status) is Blocked:
@@ -127,7 +127,7 @@ def write_ledger(ledger: Ledger, blobs: dict[bytes, bytes]) -> bytes:
         [_Call(at(promise), c.most_retries, c.attempt, c.retries, c.completed) for promise, c in calls],
         [(at(promise), fire_at) for promise, fire_at in sorted(ledger.timers.items())],
         [(name, deliveries.consumed) for name, deliveries in ledger.signals.items()],
-        [_set(join_set, found) for join_set, found in sorted(ledger.join_sets.open.items(), key=_of_set)],
+        [_set(join_set, state) for join_set, state in sorted(ledger.join_sets.open.items(), key=_position_of)],
         sorted(map(at, ledger.receives)),
         write_events(wait, blobs),
         write_events(results, blobs),
@@ -141,13 +141,13 @@ def at(promise: PromiseId) -> int:
     return promise.path[-1]
 
 
-def _of_set(item: tuple[JoinSetId, JoinSetState]) -> PromiseId:
+def _position_of(item: tuple[JoinSetId, JoinSetState]) -> PromiseId:
     return item[0].position
 
 
-def _set(join_set: JoinSetId, found: JoinSetState) -> _Set:
-    members, consumed = sorted(map(at, found.members)), sorted(map(at, found.consumed))
-    return _Set(at(join_set.position), found.submitted, found.awaited, members, consumed)
+def _set(join_set: JoinSetId, state: JoinSetState) -> _Set:
+    members, consumed = sorted(map(at, state.members)), sorted(map(at, state.consumed))
+    return _Set(at(join_set.position), state.submitted, state.awaited, members, consumed)
 
 
 def _settled(positions: Positions) -> _Settled:
@@ -156,7 +156,7 @@ def _settled(positions: Positions) -> _Settled:
 
 
 def read_ledger(data: bytes, root: PromiseId, blobs: Mapping[bytes, bytes]) -> Ledger:
-    """The ledger back. Raises ValueError or StoreCorrupt where the bytes are none."""
+    """Read a ledger from its bytes. Raises ValueError or StoreCorrupt where they are not a ledger's."""
     state = read(data, _LedgerState)
     ledger = Ledger(root)
     ledger.version = state.version
@@ -167,8 +167,8 @@ def read_ledger(data: bytes, root: PromiseId, blobs: Mapping[bytes, bytes]) -> L
     for positions, settled in ((ledger.resolved, state.resolved), (ledger.undone, state.undone)):
         positions.take_in(settled.intervals, [PromiseId(other, tuple(path)) for other, path in settled.others])
     for call in state.invocations:
-        known = Invocation(call.most_retries, call.attempt, call.completed, call.retries)
-        ledger.invocations[root.child(call.position)] = known
+        invocation = Invocation(call.most_retries, call.attempt, call.completed, call.retries)
+        ledger.invocations[root.child(call.position)] = invocation
     ledger.timers.update((root.child(position), fire_at) for position, fire_at in state.timers)
     ledger.receives.update(map(root.child, state.receives))
     for each in state.join_sets:
@@ -178,13 +178,13 @@ def read_ledger(data: bytes, root: PromiseId, blobs: Mapping[bytes, bytes]) -> L
     return ledger
 
 
-def _read_set(ledger: Ledger, state: _Set, root: PromiseId) -> None:
-    join_set = JoinSetId(root.child(state.position))
-    found = ledger.join_sets.open[join_set] = JoinSetState()
-    found.submitted, found.awaited = state.submitted, state.awaited
-    found.members.update(map(root.child, state.members))
-    found.consumed.update(map(root.child, state.consumed))
-    ledger.join_sets.owners.update(dict.fromkeys(found.members, join_set))
+def _read_set(ledger: Ledger, written: _Set, root: PromiseId) -> None:
+    join_set = JoinSetId(root.child(written.position))
+    state = ledger.join_sets.open[join_set] = JoinSetState()
+    state.submitted, state.awaited = written.submitted, written.awaited
+    state.members.update(map(root.child, written.members))
+    state.consumed.update(map(root.child, written.consumed))
+    ledger.join_sets.owners.update(dict.fromkeys(state.members, join_set))
 
 
 def _read_payloads(ledger: Ledger, state: _LedgerState, root: PromiseId, blobs: Mapping[bytes, bytes]) -> None:

@@ -1,8 +1,10 @@
-"""What the journal carries without looking inside: payloads, failures, outcomes and retry policies."""
+"""The values that the journal carries without looking inside: payloads, failures, outcomes and retry policies."""
 
 from __future__ import annotations
 
-from typing import Final
+import math
+from collections.abc import Sequence
+from typing import Final, cast
 
 import msgspec
 
@@ -19,7 +21,7 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     blob: bytes | None = None
 
     def __repr__(self) -> str:
-        """As a struct shows itself, without the bytes of a call that says that some of its arguments are secret."""
+        """The usual form of a struct, but without the bytes of a call that marks arguments as secret."""
         data = repr(self.data) if ";" not in self.codec else f"<{len(self.data)} bytes>"
         return f"Payload(data={data}, codec={self.codec!r}, blob={self.blob!r})"
 
@@ -29,11 +31,21 @@ NOTHING: Final = Payload(b"\xf6")
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """An error as data: the exception's qualified name, its message, and where it was raised."""
+    """An error as data: the exception's qualified name, its message, and where it was raised.
+
+    ``details`` is a JSON object of what programs may read of it, such as the status of an answer; see
+    ``error_classes``. It is written only where there is one.
+    """
 
     type: str
     message: str
     trace: str = ""
+    details: str = ""
+
+    def fields(self) -> list[str]:
+        """Its members as they are written, in their order for ever."""
+        fields = [self.type, self.message, self.trace]
+        return [*fields, self.details] if self.details else fields
 
     def __str__(self) -> str:
         name = self.type.rpartition(":")[2]
@@ -55,12 +67,17 @@ class Err(msgspec.Struct, frozen=True, gc=False):
 Outcome = Ok | Err
 
 
+PolicyField = int | float | list[str] | None
+
+
 class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
-    """How often and how patiently a step is tried.
+    """How often a step is tried, and after which delays.
 
     The delay after attempt n is ``initial * factor ** (n - 1)``, at most ``maximum`` seconds, moved by up to
-    ``jitter`` (a fraction) either way. ``deadline`` caps the whole: no attempt begins later than that many seconds
-    after the step was scheduled.
+    ``jitter`` (a fraction) either way. No attempt begins later than ``deadline`` seconds after the step was scheduled.
+    ``on`` are the classes of errors after which another attempt is made, such as ``("timeout", "transport")``; without
+    any, after all that another attempt may mend. ``attempt_timeout`` is the limit of one attempt in seconds, instead of
+    the step's own.
     """
 
     max_attempts: int = 5
@@ -69,6 +86,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     maximum: float = 60.0
     jitter: float = 0.1
     deadline: float | None = None
+    on: tuple[str, ...] = ()
+    attempt_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -79,6 +98,11 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
             raise ValueError("jitter is between 0 and 1")
         if self.deadline is not None and self.deadline <= 0:
             raise ValueError("deadline is more than 0 seconds")
+        given: object = self.on
+        if not isinstance(given, tuple) or not all(isinstance(each, str) and each for each in given):
+            raise ValueError('on is a tuple of classes of errors, such as ("timeout", "transport")')
+        if self.attempt_timeout is not None and not 0 < self.attempt_timeout < math.inf:
+            raise ValueError("attempt_timeout is more than 0 seconds")
 
     def delay_seconds(self, attempt: int, entropy: float) -> float:
         """The wait after the given failed attempt; ``entropy`` in [0, 1) decides the jitter."""
@@ -87,5 +111,32 @@ class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
         return max(0.0, plain * (1.0 + self.jitter * (2.0 * entropy - 1.0)))
 
 
+def policy_fields(policy: RetryPolicy) -> list[PolicyField]:
+    """A policy's members as they are written: the first six always, the younger ones where one of them is set."""
+    fields: list[PolicyField] = [
+        policy.max_attempts,
+        policy.initial,
+        policy.factor,
+        policy.maximum,
+        policy.jitter,
+        policy.deadline,
+    ]
+    return [*fields, list(policy.on), policy.attempt_timeout] if says_more(policy) else fields
+
+
+def says_more(policy: RetryPolicy) -> bool:
+    """Whether it says more of an attempt than how often and how patiently."""
+    return bool(policy.on) or policy.attempt_timeout is not None
+
+
+def policy_of(fields: Sequence[PolicyField]) -> RetryPolicy:
+    """The policy that was written so."""
+    first = cast("tuple[int, float, float, float, float, float | None]", tuple(fields[:6]))
+    if len(fields) == 6:  # nearly always
+        return RetryPolicy(*first)
+    on, attempt_timeout = cast("tuple[list[str], float | None]", tuple(fields[6:]))
+    return RetryPolicy(*first, tuple(on), attempt_timeout)
+
+
 ONCE: Final = RetryPolicy(max_attempts=1)
-"""The policy of a step that asks for none: it is tried once."""
+"""The policy of a step that names none: it is tried once."""

@@ -1,4 +1,4 @@
-"""Promises that are settled, kept as intervals of positions: what is over costs no memory of its own.
+"""Settled promises, kept as intervals of positions, so that one more costs no more memory.
 
 The children of one run have positions 0, 1, 2, …, and nearly all of them are settled sooner or later. So a set of them
 is a few intervals, each with one bound for every position that is still open.
@@ -15,28 +15,30 @@ from holdfast.journal.promise import PromiseId
 class Positions:
     """A set of promises that only grows. Those that are no children of ``root`` are kept one by one."""
 
-    __slots__ = ("_ends", "_path", "_root", "_starts", "others")
+    __slots__ = ("_ends", "_length", "_path", "_root", "_starts", "latest", "others")
 
     def __init__(self, root: PromiseId) -> None:
         self._root = root.root
         self._path = root.path
+        self._length = len(root.path) + 1  # of a child's path
         self._starts: list[int] = []
-        self._ends: list[int] = []  # the first position behind each interval
+        self._ends: list[int] = []  # the first position after each interval
         self.others: set[PromiseId] = set()
+        self.latest: PromiseId | None = None  # the one that was added last
 
     def take_in(self, intervals: Iterable[tuple[int, int]], others: Iterable[PromiseId] = ()) -> None:
-        """Fill an empty set with what another one had. Raises ValueError where that is not as it was written."""
+        """Fill an empty set with the contents of another. Raises ValueError where the intervals are not in order."""
         last = -1
         for start, end in intervals:
             if not last < start < end:
-                raise ValueError(f"the interval {start}..{end} is empty or not behind {last}")
+                raise ValueError(f"the interval {start}..{end} is empty or not after {last}")
             self._starts.append(start)
             self._ends.append(end)
             last = end
         self.others.update(others)
 
     def intervals(self) -> list[tuple[int, int]]:
-        """The positions, as pairs of the first one and the first one behind, in order."""
+        """The positions as pairs, in order: the first of an interval, and the first after it."""
         return list(zip(self._starts, self._ends, strict=True))
 
     def __eq__(self, other: object) -> bool:
@@ -48,22 +50,28 @@ class Positions:
 
     def __contains__(self, promise: PromiseId) -> bool:
         path = promise.path
-        if path[:-1] != self._path or promise.root != self._root or not path:
+        if len(path) != self._length or promise.root != self._root or (self._path and path[:-1] != self._path):
             return promise in self.others
-        index = bisect_right(self._starts, path[-1])
-        return index > 0 and path[-1] < self._ends[index - 1]
+        position, ends = path[-1], self._ends
+        if not ends or position >= ends[-1]:  # nearly always, and so is what the last interval has
+            return False
+        if position >= self._starts[-1]:
+            return True
+        index = bisect_right(self._starts, position)
+        return index > 0 and position < ends[index - 1]
 
     def add(self, promise: PromiseId) -> None:
+        self.latest = promise
         path = promise.path
-        if path[:-1] != self._path or promise.root != self._root or not path:
+        if len(path) != self._length or promise.root != self._root or (self._path and path[:-1] != self._path):
             self.others.add(promise)
             return
-        position = path[-1]
-        starts, ends = self._starts, self._ends
-        if ends and position == ends[-1]:  # nearly always
-            ends[-1] += 1
+        position, ends = path[-1], self._ends
+        if ends and position == ends[-1]:  # the usual case
+            ends[-1] = position + 1
             return
-        index = bisect_right(starts, position)  # it belongs behind the interval before this
+        starts = self._starts
+        index = bisect_right(starts, position)  # the interval before this index begins at or before it
         if index and position < ends[index - 1]:
             return
         joins_last = index > 0 and ends[index - 1] == position

@@ -28,7 +28,7 @@ class PromiseId(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=Fal
         return PromiseId(self.root)
 
     def parent(self) -> PromiseId | None:
-        """Whom to tell when this promise is settled; a run has no parent in its own tree."""
+        """The promise above this one, which learns of its settlement. A run has no parent in its own tree."""
         return PromiseId(self.root, self.path[:-1]) if self.path else None
 
     def child(self, position: int) -> PromiseId:
@@ -54,7 +54,7 @@ class PromiseId(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=Fal
 
 
 class JoinSetId:
-    """A join set's own name. It wraps a promise id and is none: it can be neither awaited nor submitted."""
+    """A join set's own name. It wraps a promise id but is not one: it can be neither awaited nor submitted."""
 
     __slots__ = ("position",)
 

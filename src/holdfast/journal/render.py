@@ -7,11 +7,14 @@ from typing import assert_never
 import cbor2
 
 from holdfast.journal import events as e
+from holdfast.journal import forms
+from holdfast.journal.attribution import is_given
 from holdfast.journal.payload import CBOR, CONTINUED, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import is_call, visible, visible_call
 
 WIDTH = 80
+QUESTION_WIDTH = 160
 
 
 def position(promise: PromiseId) -> str:
@@ -25,7 +28,7 @@ def payload(value: Payload) -> str:
         return f"<blob {value.blob.hex()[:12]}…>"
     if is_call(value.codec):
         return arguments(value)
-    if value.codec not in (CBOR, CONTINUED):
+    if value.codec not in (CBOR, CONTINUED) and not is_given(value.codec):
         return f"<{value.codec}, {len(value.data)} bytes>"
     try:
         return cut(repr(cbor2.loads(value.data)))
@@ -34,7 +37,7 @@ def payload(value: Payload) -> str:
 
 
 def arguments(value: Payload) -> str:
-    """A call's arguments as they were written: ``'o-1', 1999, gift=True``; those that it calls secret are masked."""
+    """A call's arguments as they were written: ``'o-1', 1999, gift=True``; those marked as secret are masked."""
     try:
         call = visible_call(value) if is_call(value.codec) else value
         if call.blob is not None:
@@ -46,14 +49,28 @@ def arguments(value: Payload) -> str:
     return cut(", ".join(parts))
 
 
+def question(value: Payload) -> str:
+    """A form's question, cut to a line."""
+    text = forms.described(value)
+    return arguments(value) if text is None else cut(text, QUESTION_WIDTH)
+
+
 def outcome(value: Outcome) -> str:
     """``→ value`` or ``✗ error``."""
     return f"→ {payload(value.value)}" if isinstance(value, Ok) else f"✗ {cut(str(value.failure))}"
 
 
-def cut(text: str) -> str:
+def cut(text: str, width: int = WIDTH) -> str:
     text = text.replace("\n", " ")
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def revision(value: Payload) -> str:
+    """A revision of a run's code: to which version."""
+    try:
+        return f"revision to version {cbor2.loads(value.data)['version']}"
+    except (cbor2.CBORError, KeyError, TypeError):  # a view masks it, or it is not read
+        return "revision"
 
 
 def seconds(microseconds: int) -> str:
@@ -61,7 +78,7 @@ def seconds(microseconds: int) -> str:
 
 
 def waiting(kind: e.AwaitKind, waiting_on: tuple[PromiseId, ...]) -> str:
-    """What an await waits for."""
+    """The promises or the signal of an await, as text."""
     names = ", ".join(position(promise) for promise in waiting_on[:6]) + (", …" if len(waiting_on) > 6 else "")
     match kind:
         case e.Signal(name=name):
@@ -91,6 +108,8 @@ def line(event: e.Event) -> str:
             return f"cancel requested: {reason}"
         case e.ExecutionCancelled(reason=reason):
             return f"cancelled: {reason}"
+        case e.InvokeScheduled(promise_id=promise, kind=forms.FORM, function_name=name, input=input):
+            return f"form {name} ({question(input)}) scheduled at {position(promise)}"
         case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name, input=input, undoes=undone):
             purpose = "" if undone is None else f" to undo {position(undone)}"
             return f"{kind} {name}({arguments(input)}) scheduled at {position(promise)}{purpose}"
@@ -108,6 +127,10 @@ def line(event: e.Event) -> str:
             return f"timer of {seconds(duration)} at {position(promise)}"
         case e.TimerFired(promise_id=promise):
             return f"timer {position(promise)} fired"
+        case e.SignalDelivered(signal_name=e.REVISION, payload=value):
+            return f"{revision(value)} delivered"
+        case e.SignalReceived(promise_id=promise, signal_name=e.REVISION, payload=value):
+            return f"{revision(value)} received at {position(promise)}"
         case e.SignalDelivered(signal_name=name, payload=value, delivery_id=delivery):
             return f"signal {name!r} #{delivery} delivered: {payload(value)}"
         case e.SignalReceived(promise_id=promise, signal_name=name, delivery_id=delivery):

@@ -88,7 +88,7 @@ def fold(events: Iterable[Event]) -> Status:
 def satisfied(blocked: Blocked, resolved: Container[PromiseId] | Positions, unseen: bool = False) -> bool:
     """Whether the wait is over, given the resolved promises (by completion, firing or receipt).
 
-    ``unseen`` tells whether one of them was resolved since the program last ran.
+    ``unseen`` is whether one of them was resolved since the program last ran.
     """
     match blocked.kind:
         case Single() | All():

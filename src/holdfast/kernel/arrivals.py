@@ -1,4 +1,4 @@
-"""What can arrive at a run from outside its program."""
+"""The arrivals: everything that can reach a run from outside its program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.journal.promise import PromiseId
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
-    """An attempt ended the invocation, with a value or with an error that no retry can mend."""
+    """An attempt ended the invocation, with a value or with an error that a retry cannot cure."""
 
     promise_id: PromiseId
     outcome: Outcome
@@ -19,7 +19,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
-    """An attempt failed in a way that another may mend. ``retry_after`` is what the other side asked for."""
+    """An attempt failed, and another may succeed. ``retry_after_seconds`` is the delay that the other side wants."""
 
     promise_id: PromiseId
     failure: Failure
@@ -30,7 +30,7 @@ class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Begun(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that may have been begun before is begun by whoever took the run over: its start is recorded now."""
+    """The worker that took the run over begins an attempt that may have begun before: its start is recorded now."""
 
     promise_id: PromiseId
     attempt: int
@@ -39,7 +39,7 @@ class Begun(msgspec.Struct, frozen=True, gc=False):
 
 
 class SignalArrived(msgspec.Struct, frozen=True, gc=False):
-    """Someone sent the run a signal, perhaps meant only for the version of its journal that the sender saw."""
+    """Someone sent the run a signal. With ``expected_version`` it counts only at that version of the journal."""
 
     name: str
     payload: Payload

@@ -1,10 +1,10 @@
-"""A checkpoint: all that an execution is between two turns, so that it can go on without the journal before.
+"""A checkpoint: the whole state of an execution between two turns, so that it can continue without the journal before.
 
-The law: a run restored from a checkpoint and the entries after it is where a run rebuilt from its whole journal is, and
-takes the same turns. So what a rebuild cannot know is not in it: whether a retry whose time has come was begun already,
-and in which order buffered signals were heard.
+The law: a run restored from a checkpoint and the entries after it has the state of a run rebuilt from its whole
+journal, and takes the same turns. So a checkpoint omits what a rebuild cannot know: whether a due retry was begun
+already, and the order in which buffered signals met a waiting receive.
 
-A checkpoint is only a cache. Who cannot use one rebuilds the run from its journal, and nothing is lost.
+A checkpoint is only a cache. Where it cannot be used, the run is rebuilt from its journal, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CheckpointUnusable(Exception):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """The state at a version: the ledger's, the kernel's and the program's own. ``blobs`` are what they refer to."""
+    """The state at a version: of the ledger, the kernel and the program. ``blobs`` are the digests they refer to."""
 
     version: int
     ledger: bytes
@@ -48,7 +48,7 @@ class Checkpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Rest(msgspec.Struct, gc=False):
-    """What an execution itself keeps between two turns."""
+    """The state that an execution itself keeps between two turns."""
 
     settled: list[tuple[PromiseId, Outcome | None]]
     cancel_told: bool
@@ -60,6 +60,7 @@ class _Call(State, frozen=True):
     queue: str | None
     attempt: int
     retry_at: int | None
+    stopped: bool = False
 
 
 class _KernelState(State, frozen=True):
@@ -69,16 +70,16 @@ class _KernelState(State, frozen=True):
     next_child: int
     started: bytes
     waiting: bytes
-    settled: bytes  # as calls that completed and timers that fired, in journal order
-    scheduled: bytes  # the calls that are not settled, each with its time
-    calls: list[_Call]  # what else is known of these
+    settled: bytes  # completed calls and fired timers, in journal order
+    scheduled: bytes  # the open calls, each with its time
+    calls: list[_Call]  # further facts about these
     timers: list[tuple[int, int]]
     again: list[tuple[int, int]]
     receives: list[tuple[str, int]]
 
 
 def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Checkpoint:
-    """The checkpoint of an execution whose program gave its own state."""
+    """The checkpoint of an execution with this state of its program."""
     assert pen.started is not None
     blobs: dict[bytes, bytes] = {}
     waits = e.ExecutionAwaiting(rest.ending.waiting_on, rest.ending.kind)
@@ -92,7 +93,7 @@ def give(pen: Pen, outstanding: Outstanding, rest: Rest, program: bytes) -> Chec
         write_events([(0, waits)], blobs),
         write_events([_as_event(promise, outcome) for promise, outcome in rest.settled], blobs),
         write_events([(call.scheduled_at, call.event) for call in calls], blobs),
-        [_Call(call.queue, call.attempt, call.last_retry_at) for call in calls],
+        [_Call(call.queue, call.attempt, call.last_retry_at, call.stopped) for call in calls],
         [(at(promise), fire_at) for promise, fire_at in outstanding.timers.items()],
         [(at(promise), times) for promise, times in outstanding.again.items()],
         [(name, at(promise)) for promise, name in outstanding.receives()],
@@ -108,7 +109,7 @@ def _as_event(promise: PromiseId, outcome: Outcome | None) -> Stamped:
 def take(
     checkpoint: Checkpoint, run: PromiseId, blobs: Mapping[bytes, bytes], pen: Pen, outstanding: Outstanding
 ) -> Rest:
-    """Fill a new pen and what is outstanding. Raises CheckpointUnusable."""
+    """Fill a new pen and its outstanding requests. Raises CheckpointUnusable."""
     try:
         return _take(checkpoint, run, blobs, pen, outstanding)
     except (ValueError, AssertionError, LookupError, HoldfastError) as error:
@@ -143,7 +144,8 @@ def _take_outstanding(
     scheduled = read_events(state.scheduled, run, blobs)
     for (scheduled_at, event), call in zip(scheduled, state.calls, strict=True):
         assert isinstance(event, e.InvokeScheduled)
-        pending = outstanding.invocations[event.promise_id] = Pending(event, call.queue, scheduled_at)
+        pending = Pending(event, call.queue, scheduled_at, stopped=call.stopped)
+        outstanding.invocations[event.promise_id] = pending
         if call.retry_at is not None:
             outstanding.set_retry(pending, call.attempt - 1, call.retry_at)
     for position, fire_at in state.timers:

@@ -1,4 +1,4 @@
-"""The event that closes a turn: what the program waits for, or how it ended."""
+"""The event that closes a turn: the program's wait, or its end."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from holdfast.kernel.program import Continued, Program, Raised, Returned, Stoppe
 
 
 def closing(yielded: Yielded, program: Program, pen: Pen, outstanding: Outstanding) -> e.Event:
-    """The event that closes a turn that ended like this."""
-    if type(yielded) is Waiting:  # nearly always
-        return _awaiting(yielded, program, pen, outstanding)
+    """The event that closes a turn in which the program yielded this."""
     match yielded:
         case Returned(value=value):
             return e.ExecutionCompleted(value)
@@ -23,10 +21,11 @@ def closing(yielded: Yielded, program: Program, pen: Pen, outstanding: Outstandi
         case Stopped():
             return e.ExecutionCancelled(pen.cancel_reason)
         case Waiting():
-            return _awaiting(yielded, program, pen, outstanding)
+            return awaiting(yielded, program, pen, outstanding)
 
 
-def _awaiting(waiting: Waiting, program: Program, pen: Pen, outstanding: Outstanding) -> e.ExecutionAwaiting:
+def awaiting(waiting: Waiting, program: Program, pen: Pen, outstanding: Outstanding) -> e.ExecutionAwaiting:
+    """The event that closes a turn after which the program waits, as nearly every turn does."""
     kind = waiting.kind
     if type(kind) is e.Single or type(kind) is e.Signal:  # no receive is open, or the kind itself names it
         return e.ExecutionAwaiting(waiting.waiting_on, kind)
@@ -37,6 +36,6 @@ def _awaiting(waiting: Waiting, program: Program, pen: Pen, outstanding: Outstan
 
 
 def _lists(recorded: e.Entry | None) -> bool:
-    """Whether an older journal lists here all that is waited for."""
+    """Whether an older journal lists all open promises at this place."""
     event = None if recorded is None else recorded.event
     return type(event) is e.ExecutionAwaiting and type(event.kind) is e.Any

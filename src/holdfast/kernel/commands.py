@@ -10,7 +10,7 @@ from holdfast.journal.forms import FORM, is_same_form
 from holdfast.journal.secrecy import is_same_call
 
 PATCH = b"patch:"
-"""What the recorded value of a ``patched()`` marker begins with."""
+"""The prefix of the recorded value of a ``patched()`` marker."""
 
 
 def same(recorded: e.Event, issued: e.Event) -> bool:
@@ -46,7 +46,7 @@ def _same_position(recorded: e.TimeRecorded | e.TimerScheduled, issued: e.TimeRe
 def _same_await(recorded: e.ExecutionAwaiting, issued: e.ExecutionAwaiting) -> bool:
     if recorded.kind != issued.kind or set(recorded.waiting_on) != set(issued.waiting_on):
         return False
-    # Journals from before receives were named list them all the same, among what is waited for.
+    # Older journals do not name the receives. They list them among the promises that are waited for.
     return recorded.receives == issued.receives or (not recorded.receives and bool(recorded.waiting_on))
 
 

@@ -1,61 +1,58 @@
 """One run in memory: its ledger, its program, and the turns that advance both.
 
-The law of replay: a run rebuilt from its journal is where it was. It holds because rebuilding and advancing are the
-same code. What arrived is taken from the journal instead of the world, each command is compared with the recorded one
-instead of being recorded, and where the journal ends, in the middle of a turn or between two, the run is live.
+The law of replay: a run rebuilt from its journal has the state that it had. This holds because rebuilding and advancing
+are the same code. Arrivals are taken from the journal instead of the world. Each command is compared with the recorded
+one instead of being recorded. Where the journal ends, in the middle of a turn or between two, the run is live.
 
-Within a turn: what settles promises is recorded first, then ``ExecutionResumed`` if the wait is over, then the
-deliveries in journal order, each run to rest before the next. A cancellation comes after all that. What arrives before
-the first turn is recorded before the program begins.
+The order within a turn: first the events that settle promises are recorded, then ``ExecutionResumed`` if the wait is
+over. Then the settled promises are delivered in journal order; after each the program runs until it waits again. A
+cancellation comes last. Arrivals before the first turn are recorded before the program begins.
+
+A cancellation comes first where an earlier turn has recorded it (no wait is over then), or where the worker asks for
+it: the program may fail on what it would get before. Then the settled promises follow it, without ``ExecutionResumed``.
 
 The law of signals: a delivered signal is consumed by a receive that the program saw return, or stays buffered for the
-next receive of its name, in order. So a signal is recorded as received only when nothing can come before it: as the
-first of what one resumption delivers, one at a time. Anything before it could make the program give that receive up,
-and the signal would be gone. It is also why a signal that came in time is not lost to its own timeout.
+next receive of its name, in order. So a signal is recorded as received only as the first delivery of a resumption, one
+signal at a time. A delivery before it could make the program give up that receive, and the signal would be lost. For
+the same reason a signal that came in time wins against its own timeout.
+
+A revision replaces a program's code. It comes as a reserved signal, ends any wait, and is the first of a resumption.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-
-import msgspec
+from typing import Final
 
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.ledger import Ledger
-from holdfast.journal.payload import Err, Ok, Outcome
+from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
-from holdfast.kernel.closing import closing
+from holdfast.kernel.closing import awaiting, closing
 from holdfast.kernel.outstanding import Outstanding, Wait
-from holdfast.kernel.pen import Halt, Pen, Stamped
+from holdfast.kernel.pen import Halt, Pen
 from holdfast.kernel.program import Program, Waiting, Yielded
 from holdfast.kernel.replay import Replay
-from holdfast.kernel.requests import Abandon, Invoke, Request
-from holdfast.kernel.scribing import Entropy, KernelScribe
+from holdfast.kernel.requests import Invoke, Request
+from holdfast.kernel.scribe import Entropy, KernelScribe
+from holdfast.kernel.turn import Turn
 
 __all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
 
-
-class Turn(msgspec.Struct, gc=False):
-    """What one advance made: events to append, then requests to carry out.
-
-    ``unheard`` is a cancellation that came too late for this generation of the run; the next one must hear it.
-    """
-
-    events: list[Stamped]
-    requests: list[Request]
-    unheard: CancelArrived | None = None
+_STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before its next attempt"))
 
 
 class Execution:
     """A run being advanced. Make one with ``begin``, ``rebuild`` or ``restore``; after an exception, drop it.
 
     ``offered_at`` is the version at which its program was last asked for a checkpoint, or was restored from one;
-    ``has_checkpoint`` tells whether there was one.
+    ``has_checkpoint`` is whether it gave or had one.
     """
 
     def __init__(self, run: PromiseId, program: Program, now: int, entropy: Entropy) -> None:
@@ -68,7 +65,9 @@ class Execution:
         self._open = Outstanding()
         self._scribe = KernelScribe(run, self._pen, self._open, entropy)
         self._settled: list[tuple[PromiseId, Outcome | None]] = []
-        self._heard: deque[str] = deque()  # the names of buffered signals that a receive waited for when they came
+        self._attempts = Attempts(self._pen, self._open, self._scribe, entropy, self._settled)
+        self._heard: deque[str] = deque()  # names of buffered signals for which a receive was waiting when they came
+        self._stale: list[SignalArrived] = []
         self._begun = False
         self._cancel_told = False
 
@@ -78,14 +77,15 @@ class Execution:
     ) -> Execution:
         """A new run. Its first turn is taken by the next ``advance``."""
         self = cls(run, program, now, entropy)
-        self._pen.record(started)
+        self._pen.note(started)
         return self
 
     @classmethod
     def rebuild(
         cls, run: PromiseId, program: Program, entries: Iterable[e.Entry], now: int, entropy: Entropy
     ) -> Execution:
-        """A run from its journal. Raises Nondeterminism, LawBroken, or what the program's code raises on purpose."""
+        """A run from its journal. Raises Nondeterminism, LawBroken, or an error that the program's code raises on
+        purpose."""
         self = cls(run, program, now, entropy)
         self._pen.load(list(entries))
         Replay(self, self._pen, self._open).walk()
@@ -105,11 +105,12 @@ class Execution:
     ) -> Execution:
         """A run from a checkpoint and the entries after it: as if rebuilt from its whole journal.
 
-        Raises CheckpointUnusable where the checkpoint cannot be read, and what ``rebuild`` raises.
+        Raises CheckpointUnusable where the checkpoint cannot be read, and the errors of ``rebuild``.
         """
         self = cls(run, program, now, entropy)
         rest = take(checkpoint, run, blobs or {}, self._pen, self._open)
-        self._settled, self._cancel_told, self.ending = rest.settled, rest.cancel_told, rest.ending
+        self._settled[:] = rest.settled
+        self._cancel_told, self.ending = rest.cancel_told, rest.ending
         self._scribe.next_child = rest.next_child
         self._begun = self.has_checkpoint = True
         self.offered_at = checkpoint.version
@@ -123,7 +124,7 @@ class Execution:
         return self
 
     def checkpoint(self) -> Checkpoint | None:
-        """What ``restore`` needs to go on from here; None where the program gives none, or does not wait."""
+        """The checkpoint for ``restore`` at this point; None where the program gives none, or does not wait."""
         self.offered_at = self._pen.ledger.version
         ending = self.ending
         if type(ending) is not Waiting or self.ended or (state := self.program.checkpoint()) is None:
@@ -132,7 +133,7 @@ class Execution:
         rest = Rest(self._settled, self._cancel_told, self._scribe.next_child, ending)
         return give(self._pen, self._open, rest, state)
 
-    # -- what the worker asks ------------------------------------------------------------------------------------
+    # -- questions of the worker ---------------------------------------------------------------------------------
 
     @property
     def ledger(self) -> Ledger:
@@ -151,7 +152,7 @@ class Execution:
 
     @property
     def must_hear_cancel(self) -> bool:
-        """Whether a cancellation was requested that the program has not been told of."""
+        """Whether a cancellation was requested and the program has not got it yet."""
         return self._pen.ledger.cancel_requested and not self._cancel_told
 
     @property
@@ -160,32 +161,41 @@ class Execution:
         status = self.ledger.status
         return type(status) is Blocked and not status.waiting_on and type(status.kind) is not e.Open
 
+    def stop_clock(self, promise_id: PromiseId, waited: int, *, still: bool) -> None:
+        """A call has waited so long for people, or still does: a timer that counts its own time fires as much later."""
+        timer = self.program.clock_of(promise_id)
+        if timer is not None:
+            self._open.postpone(timer, None if still else waited)
+
     def next_due(self) -> int | None:
-        """When the run next wants a turn without being told: its earliest timer or retry."""
+        """When the run next needs a turn without any arrival: its earliest timer or retry."""
         return self._open.next_due()
 
     def outstanding(self) -> list[Request]:
-        """A request for every invocation not settled, as a worker that takes the run over must make; retries wait."""
+        """A request for every open invocation that does not wait for a retry: for a worker that takes the run over."""
         return self._open.requests()
 
     def request_of(self, promise_id: PromiseId) -> Invoke | None:
-        """The request for an invocation that is not settled; None where it is, or waits for its retry."""
+        """The request for an open invocation; None where it is settled or waits for its retry."""
         pending = self._open.invocations.get(promise_id)
         return None if pending is None or pending.retry_at is not None else pending.request()
 
     def waits(self) -> list[Wait]:
-        """What the run waits for, in order of position."""
+        """The waits of the run, in order of position."""
         return self._open.waits()
 
     def standing(self) -> e.Event | None:
         """The event that closed, or would close, the last turn of the program."""
         return None if self.ending is None else closing(self.ending, self.program, self._pen, self._open)
 
-    def advance(self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True) -> Turn:
-        """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone.
+    def advance(
+        self, arrivals: Sequence[Arrival], now: int, *, resume: bool = True, cancel_first: bool = False
+    ) -> Turn:
+        """Take one turn. With ``resume=False`` (a paused run) arrivals are recorded and the program is left alone. With
+        ``cancel_first`` a cancellation among the arrivals comes before everything else that the program gets.
 
-        Raises AuthorError where the program's code is at fault: nothing of this turn must be kept then, and the
-        arrivals can be recorded by a rebuilt execution with ``resume=False``.
+        Raises AuthorError where the program's code is at fault. Then nothing of this turn may be kept; a rebuilt
+        execution can record the arrivals with ``resume=False``.
         """
         pen = self._pen
         ledger = pen.ledger
@@ -194,26 +204,32 @@ class Execution:
         buffered, cancel = self._take_in(arrivals, going)
         if going:
             self._ring()
+        going = going and not (cancel_first and cancel is not None)
         if going and not ledger.ended and ledger.is_satisfied():
             self._resume(buffered)
         else:
             for signal in buffered:
                 self._deliver(signal)
+            if going and buffered:  # one of them may be a revision
+                self._resume_while_satisfied()
         if cancel is not None and not ledger.ended and not ledger.cancel_requested:
-            pen.record(e.CancelRequested(cancel.reason))
+            pen.note(e.CancelRequested(cancel.reason))
             cancel = None
         if resume and not self._begun:
             self.start()
-        elif resume and self.must_hear_cancel:
+        elif ledger.cancel_requested and resume and self.must_hear_cancel:
             self.tell_cancel()
             self.go()
             self._resume_while_satisfied()
+        if self._stale:
+            stale, self._stale = self._stale, []
+            return Turn(pen.written(), self._scribe.take_requests(), cancel, stale)
         return Turn(pen.written(), self._scribe.take_requests(), cancel)
 
     # -- arrivals ------------------------------------------------------------------------------------------------
 
     def _take_in(self, arrivals: Sequence[Arrival], going: bool) -> tuple[list[SignalArrived], CancelArrived | None]:
-        """Record what settles promises; give back the signals that nobody waits for, and a cancellation."""
+        """Record the arrivals that settle promises. Gives the signals that no receive waits for, and a cancellation."""
         buffered: list[SignalArrived] = []
         cancel: CancelArrived | None = None
         if self.ended:
@@ -227,77 +243,36 @@ class Execution:
             self._receive_next()
         for arrival in arrivals:
             if type(arrival) is Settled:
-                self._settle(arrival)
+                self._attempts.settle(arrival)
             elif type(arrival) is AttemptFailed:
-                self._fail_attempt(arrival)
+                self._attempts.fail(arrival)
             elif type(arrival) is Begun and arrival.promise_id in self._open.invocations:
-                self._begin_attempt(arrival)
+                self._attempts.begin(arrival)
         return buffered, cancel
 
     def _hear(self, signal: SignalArrived, buffered: list[SignalArrived]) -> None:
         if signal.expected_version is not None and signal.expected_version != self._pen.ledger.version:
-            return  # the run has moved on since: a stale signal changes nothing
+            self._stale.append(signal)  # the journal has a later version
+            return
         if signal.name in self._open.receivers:
             self._deliver(signal)
         else:
             buffered.append(signal)
 
     def _receive_next(self) -> None:
-        """Record that a waiting receive gets its signal, if that is the first thing that the program will be told."""
-        heard, ledger = self._heard, self._pen.ledger
+        """Record that a waiting receive gets its signal, if that will be the first delivery to the program."""
+        names, ledger = self._heard, self._pen.ledger
         if type(ledger.status) is not Blocked or ledger.is_satisfied():
             return
-        while heard:
-            name = heard.popleft()
+        while names:
+            name = names.popleft()
             promise, buffered = self._open.first_receive(name), ledger.oldest_unconsumed(name)
-            if promise is not None and buffered is not None:  # else that receive was given up meanwhile
+            if promise is not None and buffered is not None:  # else that receive was given up since
                 delivery, payload = buffered
                 self._pen.record(e.SignalReceived(promise, name, payload, delivery))
                 self._open.end_receive(promise)
                 self._settled.append((promise, Ok(payload)))
                 return
-
-    def _settle(self, arrival: Settled) -> None:
-        pending = self._open.invocations.get(arrival.promise_id)
-        # A second completion, one of an attempt that was given up, one of an abandoned promise: all come too late.
-        if pending is None or pending.attempt != arrival.attempt:
-            return
-        self._begin_attempt(arrival)
-        self._complete(arrival.promise_id, arrival.outcome, arrival.attempt)
-
-    def _begin_attempt(self, arrival: Settled | AttemptFailed | Begun) -> None:
-        # A journal may have the start of an attempt and not its end: then the run was taken over meanwhile. Only the
-        # first takeover of an attempt is recorded: each record would count as progress of a run that kills workers.
-        if self._pen.ledger.invocations[arrival.promise_id].attempt < arrival.attempt:
-            event = e.InvokeStarted(arrival.promise_id, arrival.attempt, arrival.begun_before)
-            self._pen.record(event, min(arrival.started_at, self._pen.now))
-
-    def _fail_attempt(self, arrival: AttemptFailed) -> None:
-        promise, attempt = arrival.promise_id, arrival.attempt
-        pending = self._open.invocations.get(promise)
-        if pending is None or pending.attempt != attempt:
-            return
-        self._begin_attempt(arrival)
-        policy = pending.event.retry_policy
-        delay = policy.delay_seconds(attempt, self._entropy.random())
-        if arrival.retry_after_seconds is not None:
-            delay = max(delay, arrival.retry_after_seconds)
-        retry_at = self._pen.clock + round(delay * 1e6)
-        late = policy.deadline is not None and retry_at > pending.scheduled_at + policy.deadline * 1e6
-        if attempt >= policy.max_attempts or late:
-            self._complete(promise, Err(arrival.failure), attempt)
-            return
-        self._pen.record(e.InvokeRetrying(promise, attempt, arrival.failure, retry_at))
-        self._open.set_retry(pending, attempt, retry_at)
-        if pending.queue is not None:  # the queue keeps it until its time has come
-            self._scribe.request(pending.request())
-
-    def _complete(self, promise: PromiseId, outcome: Outcome, attempt: int) -> None:
-        self._pen.record(e.InvokeCompleted(promise, outcome, attempt))
-        pending = self._open.invocations.pop(promise)
-        if pending.queue is not None:  # its place in the queue is no longer needed
-            self._scribe.request(Abandon(promise, pending.event.kind, pending.queue))
-        self._settled.append((promise, outcome))
 
     def _deliver(self, signal: SignalArrived) -> None:
         name = signal.name
@@ -306,7 +281,7 @@ class Execution:
             self._heard.append(name)
 
     def settle(self, promise: PromiseId, outcome: Outcome | None) -> None:
-        """A promise is settled; the program learns of it when the run resumes."""
+        """A promise is settled. The program gets it when the run resumes."""
         self._settled.append((promise, outcome))
 
     def _ring(self) -> None:
@@ -339,17 +314,18 @@ class Execution:
             self.hand_over()
 
     def start(self) -> None:
-        """Begin the program and run it to its first rest."""
+        """Begin the program and run it until it first waits or ends."""
         self._begun = True
         self.program.start(self._scribe, self.started)
-        if self.ledger.cancel_requested:  # while it was paused: nothing of the body runs
+        self._revise()
+        if self.ledger.cancel_requested:  # while the run was paused: nothing of the body runs
             self.tell_cancel()
         self.go()
 
     def tell_cancel(self) -> None:
-        """Let the program know of the cancellation that the journal records, then of all that was settled before it.
+        """Deliver the recorded cancellation to the program, then everything that was settled before it.
 
-        A success that the program is never told of could not be undone. In edition 0 it was not told here.
+        A success that the program never got could not be undone. In edition 0 successes were not delivered here.
         """
         self._cancel_told = True
         self.program.cancel(self._pen.cancel_reason)
@@ -357,23 +333,35 @@ class Execution:
             self._deliver_settled()
 
     def hand_over(self) -> None:
-        """Deliver what was settled, in journal order, each run to rest before the next."""
-        if not self._settled:  # it would resume for ever
+        """Deliver the settled promises in journal order; after each the program runs until it waits again."""
+        if not self._revise() and not self._settled:  # it would resume for ever
             raise EngineError("the program waits for a promise that it was given before")
         self._deliver_settled()
         self.go()
 
+    def _revise(self) -> bool:
+        """Give the program the revisions of its code that have come; whether there were any."""
+        before = self.ledger.version
+        while (payload := self._scribe.take_revision()) is not None:
+            self.program.revise(payload)
+        return self.ledger.version != before
+
     def _deliver_settled(self) -> None:
-        settled, self._settled = self._settled, []
+        settled = self._settled.copy()
+        self._settled.clear()
         for promise, outcome in settled:
             self.program.settle(promise, outcome)
 
     def go(self) -> None:
-        """Run the program to rest and record how that ended."""
+        """Run the program until it waits or ends, and record which."""
         pen = self._pen
-        self.ending = self.program.run()
+        program = self.program
+        ending = self.ending = program.run()
         try:
-            pen.command(closing(self.ending, self.program, pen, self._open))
+            if type(ending) is Waiting:  # nearly always
+                pen.command(awaiting(ending, program, pen, self._open))
+            else:
+                pen.command(closing(ending, program, pen, self._open))
         except Halt as halt:
             raise pen.halted or halt from None
         self._open.all_named()
@@ -381,3 +369,6 @@ class Execution:
             self._open.timers.clear()
             for promise in list(self._open.invocations):
                 self._scribe.abandon(promise)
+        else:
+            for pending in self._scribe.take_resting():
+                self._attempts.complete(pending.event.promise_id, _STOPPED, pending.attempt - 1)

@@ -1,4 +1,4 @@
-"""What a run has asked for and not been given yet: invocations, timers, receives; and when the next of them is due."""
+"""The open requests of a run: invocations, timers and receives, and when the next of them is due."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.kernel.requests import Invoke, Request
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
-    """One thing that a blocked run waits for, as people are told."""
+    """One thing that a blocked run waits for, as people see it."""
 
     kind: str
     name: str
@@ -31,10 +31,12 @@ class Pending(msgspec.Struct, gc=False):
     scheduled_at: int
     attempt: int = 1
     retry_at: int | None = None
-    last_retry_at: int | None = None  # when the present attempt was to begin, also once it has
+    last_retry_at: int | None = None  # when the present attempt was due, even after it has begun
+    stopped: bool = False  # no further attempt begins
+    failed_here: bool = False  # its last attempt failed in this process: nobody else can have begun the next one
 
     def request(self) -> Invoke:
-        """What asks for its present attempt."""
+        """The request for its present attempt."""
         event = self.event
         return Invoke(
             event.promise_id,
@@ -45,31 +47,34 @@ class Pending(msgspec.Struct, gc=False):
             self.queue,
             self.retry_at or 0,
             _mark(event),
+            event.retry_policy,
+            self.stopped,
         )
 
 
 def _mark(event: e.InvokeScheduled) -> str:
-    if event.undoes is None and not event.again:  # nearly always
+    if event.undoes is None and not event.again:  # the usual case
         return ""
     return ("" if event.undoes is None else "undo") + (str(event.again) if event.again else "")
 
 
 class Outstanding:
-    """The open promises of one run. ``receivers`` has the receives that wait, oldest first, by the signal's name."""
+    """The open promises of one run. ``receivers`` has the waiting receives by the signal's name, oldest first."""
 
-    __slots__ = ("_alarms", "_names", "_unnamed", "again", "invocations", "receivers", "timers")
+    __slots__ = ("_alarms", "_names", "_postponed", "_unnamed", "again", "invocations", "receivers", "timers")
 
     def __init__(self) -> None:
         self.invocations: dict[PromiseId, Pending] = {}
         self.timers: dict[PromiseId, int] = {}
-        self.again: dict[PromiseId, int] = {}  # how often a call was undone and is done again, where it was
-        self.receivers: dict[str, OrderedDict[PromiseId, None]] = {}  # the first of a plain dict takes time to find
+        self.again: dict[PromiseId, int] = {}  # calls that were undone and done again, with how often
+        self.receivers: dict[str, OrderedDict[PromiseId, None]] = {}  # a plain dict finds its first entry slowly
         self._names: dict[PromiseId, str] = {}
         self._unnamed: dict[PromiseId, None] = {}
         self._alarms: list[tuple[int, PromiseId]] = []
+        self._postponed: dict[PromiseId, int | None] = {}  # timers that fire later than the journal says, or not yet
 
     def add_receive(self, promise: PromiseId, name: str) -> None:
-        """A receive begins to wait, behind those of the same name."""
+        """A receive begins to wait, after earlier ones of the same name."""
         self.receivers.setdefault(name, OrderedDict())[promise] = None
         self._names[promise] = name
         self._unnamed[promise] = None
@@ -83,7 +88,7 @@ class Outstanding:
         return next(iter(self.receivers.get(name, ())), None)
 
     def end_receive(self, promise: PromiseId) -> None:
-        """A receive waits no longer: it was given its signal, or was given up."""
+        """A receive no longer waits: it got its signal, or was given up."""
         name = self._names.pop(promise, None)
         if name is None:
             return
@@ -94,13 +99,13 @@ class Outstanding:
         self._unnamed.pop(promise, None)
 
     def unnamed(self) -> tuple[e.Signal, ...]:
-        """The receives that wait and that the journal has not named yet."""
-        if not self._unnamed:  # nearly always
+        """The waiting receives that the journal has not named yet."""
+        if not self._unnamed:  # the usual case
             return ()
         return tuple([e.Signal(self._names[promise], promise) for promise in self._unnamed])
 
     def all_named(self) -> None:
-        """The journal has named every receive that waits."""
+        """The journal has named every waiting receive."""
         if self._unnamed:
             self._unnamed.clear()
 
@@ -108,8 +113,24 @@ class Outstanding:
         self.timers[promise] = fire_at
         heapq.heappush(self._alarms, (fire_at, promise))
 
+    def postpone(self, promise: PromiseId, by: int | None) -> None:
+        """Let an open timer fire so much later than the journal says; None: not for now. No record of it is needed:
+        when a timer has fired is recorded."""
+        fire_at = self.timers.get(promise)
+        if fire_at is None:
+            return
+        due = None if by is None else fire_at + by
+        if due != self._postponed.get(promise, fire_at):
+            self._postponed[promise] = due
+            if due is not None:
+                heapq.heappush(self._alarms, (due, promise))
+
+    def _fires_at(self, promise: PromiseId) -> int | None:
+        fire_at = self.timers.get(promise)
+        return fire_at if fire_at is None or not self._postponed else self._postponed.get(promise, fire_at)
+
     def set_retry(self, pending: Pending, failed_attempt: int, retry_at: int) -> None:
-        """The next attempt follows at ``retry_at``; a queue keeps its own time."""
+        """The next attempt follows at ``retry_at``. That of queued work is not due here: the queue keeps its time."""
         pending.attempt = failed_attempt + 1
         pending.retry_at = pending.last_retry_at = retry_at
         if pending.queue is None:
@@ -119,7 +140,7 @@ class Outstanding:
         """The time of the earliest timer or retry."""
         while self._alarms:
             due, promise = self._alarms[0]
-            if self.timers.get(promise) == due:
+            if self._fires_at(promise) == due:
                 return due
             pending = self.invocations.get(promise)
             if pending is not None and pending.retry_at == due:
@@ -133,7 +154,7 @@ class Outstanding:
         return heapq.heappop(self._alarms)[1] if due is not None and due <= now else None
 
     def forget(self, promise: PromiseId) -> Pending | None:
-        """Nobody waits for this promise any more; gives the invocation that it was."""
+        """Nobody waits for this promise any more. Gives its invocation, if it was one."""
         if self.timers.pop(promise, None) is not None:
             return None
         pending = self.invocations.pop(promise, None)
@@ -142,7 +163,7 @@ class Outstanding:
         return pending
 
     def requests(self) -> list[Request]:
-        """A request for every invocation, as a worker that takes the run over must make; retries wait their time."""
+        """A request for every invocation that does not wait for a retry: for a worker that takes the run over."""
         return [
             pending.request()
             for pending in self.invocations.values()
@@ -150,11 +171,11 @@ class Outstanding:
         ]
 
     def waits(self) -> list[Wait]:
-        """What is waited for, in order of position."""
+        """All waits, in order of position."""
         found = [
             Wait(pending.event.kind, pending.event.function_name, promise.path[-1], pending.retry_at)
             for promise, pending in self.invocations.items()
         ]
-        found += [Wait("timer", "", promise.path[-1], due) for promise, due in self.timers.items()]
+        found += [Wait("timer", "", promise.path[-1], self._fires_at(promise)) for promise in self.timers]
         found += [Wait("receive", name, promise.path[-1]) for promise, name in self._names.items()]
         return sorted(found, key=lambda wait: wait.position)

@@ -1,7 +1,7 @@
-"""The pen: it writes new events under the laws, or, while there is a recorded journal, compares with it.
+"""The pen: it writes new events under the laws, or compares them with the recorded journal while there is one.
 
-Recording and replaying are the same calls. A command is recorded where the journal has ended, and compared with the
-recorded one where it has not.
+Recording and replaying are the same calls. A command is recorded if the journal has ended, else compared with the
+recorded one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.errors import Nondeterminism
 from holdfast.journal import events as e
+from holdfast.journal.blobs import fill
 from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
@@ -19,7 +20,7 @@ from holdfast.kernel.commands import same
 Stamped = tuple[int, e.Event]
 
 _NOTED: Final = frozenset({e.CancelRequested, e.ExecutionStarted})
-"""The events that the pen itself remembers."""
+"""The events from which the pen keeps a value."""
 
 
 class Halt(BaseException):
@@ -27,10 +28,10 @@ class Halt(BaseException):
 
 
 class Pen:
-    """One run's journal in the making: what is recorded and not replayed yet, and what is new.
+    """One run's journal while it is written: the recorded events that are not replayed yet, and the new ones.
 
-    ``clock`` is the worker's time. ``now`` is what is recorded: it never goes back, even where a clock was ahead and
-    was set right. Timers and retries go by ``clock``, or they would wait until it has caught up with the journal.
+    ``clock`` is the worker's time. ``now`` is the time of recorded events: it never goes back, even where a clock was
+    ahead and was set right. Timers and retries use ``clock``, or they would wait until it has caught up with ``now``.
     """
 
     __slots__ = ("_script", "_written", "cancel_reason", "clock", "halted", "ledger", "now", "recorded_at", "started")
@@ -38,7 +39,7 @@ class Pen:
     def __init__(self, run: PromiseId, now: int) -> None:
         self.ledger = Ledger(run)
         self.now = self.clock = now
-        self.recorded_at = 0  # the time of the last event that was given away or loaded
+        self.recorded_at = 0  # the time of the last event that was handed out or loaded
         self.started: e.ExecutionStarted | None = None
         self.cancel_reason = ""
         self.halted: Nondeterminism | None = None
@@ -53,7 +54,7 @@ class Pen:
             self.now = max(self.now, self.recorded_at)
 
     def go_on_from(self, ledger: Ledger, started: e.ExecutionStarted, cancel_reason: str, recorded_at: int) -> None:
-        """Take the place of a pen that has written a journal up to here."""
+        """Continue in place of a pen that has written a journal up to here."""
         self.ledger = ledger
         self.started = started
         self.cancel_reason = cancel_reason
@@ -70,11 +71,14 @@ class Pen:
         return self._script[0] if self._script else None
 
     def record(self, event: e.Event, timestamp: int | None = None) -> None:
-        """Append a new event, judged by the laws."""
+        """Append a new event, judged by the laws. What the pen itself remembers comes by ``note``."""
         self.ledger.append(event, self.now)
-        if type(event) in _NOTED:
-            self._note(event)
         self._written.append((self.now if timestamp is None else timestamp, event))
+
+    def note(self, event: e.ExecutionStarted | e.CancelRequested) -> None:
+        """Append a new event and remember it."""
+        self.record(event)
+        self._remember(event)
 
     def take(self) -> e.Event:
         """Fold in the next recorded event."""
@@ -82,7 +86,7 @@ class Pen:
         event = entry.event
         self.ledger.append(event, entry.timestamp, entry.sequence)
         if type(event) in _NOTED:
-            self._note(event)
+            self._remember(event)
         return event
 
     def command(self, event: e.Event) -> e.Event:
@@ -94,8 +98,11 @@ class Pen:
             return event
         recorded = self._script[0]
         if not same(recorded.event, event):
-            self.halted = Nondeterminism(recorded.sequence, line(recorded.event), line(event))
-            raise Halt
+            filled = fill(recorded.event, event)
+            if filled is recorded.event or not same(filled, event):
+                self.halted = Nondeterminism(recorded.sequence, line(recorded.event), line(event))
+                raise Halt
+            self._script[0] = e.Entry(recorded.sequence, recorded.timestamp, filled)
         return self.take()
 
     def written(self) -> list[Stamped]:
@@ -105,7 +112,7 @@ class Pen:
             self.recorded_at = written[-1][0]
         return written
 
-    def _note(self, event: e.Event) -> None:
+    def _remember(self, event: e.Event) -> None:
         if type(event) is e.CancelRequested:
             self.cancel_reason = event.reason
         elif type(event) is e.ExecutionStarted:

@@ -1,13 +1,15 @@
-"""What a program is to the kernel, and what the kernel is to a program.
+"""The contract between the kernel and a program.
 
-A program is started, told what was settled, cancelled, and run. Running means: go on until everything waits, issuing
-commands through the ``Scribe`` on the way, and say how that ended. The same journal must always give the same commands.
+The kernel starts a program, delivers settled promises and cancellations to it, and runs it. ``run`` continues until
+everything waits, issues commands through the ``Scribe`` on the way, and gives the wait or the end. The same journal
+must always give the same commands.
 
-A program may give a checkpoint of itself. One that is restored from it must go on like one that replayed the journal.
+A program may give a checkpoint of itself. A program restored from it must act like one that replayed the journal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,7 +20,7 @@ from holdfast.journal.promise import JoinSetId, PromiseId
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """The program can go no further by itself. A wait of kind ``Open`` lists nothing: see ``Program.waiting_on``."""
+    """The program waits. A wait of kind ``Open`` lists no promises: see ``Program.waiting_on``."""
 
     waiting_on: tuple[PromiseId, ...]
     kind: AwaitKind
@@ -41,9 +43,9 @@ class Stopped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Continued(msgspec.Struct, frozen=True, gc=False):
-    """The program goes on as a new generation of its run, with these arguments.
+    """The program continues as a new generation of its run, with these arguments.
 
-    ``carried`` is what was done and must be undone where a later generation fails.
+    ``carried`` are the acts that must be undone if a later generation fails.
     """
 
     input: Payload
@@ -55,7 +57,17 @@ Yielded = Waiting | Ending
 
 
 class Scribe(Protocol):
-    """The commands that a program may issue. Each that names a promise takes the next child position."""
+    """The commands that a program may issue. A command that names a promise takes the next child position."""
+
+    @property
+    def run(self) -> PromiseId:
+        """The run that the program is executed for."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """How many events the journal has before what the program does now, live and in a replay."""
+        ...
 
     def invoke(
         self,
@@ -66,15 +78,20 @@ class Scribe(Protocol):
         queue: str | None = None,
         undoes: PromiseId | None = None,
     ) -> PromiseId:
-        """Record the intent of a side effect and ask for it; one that compensates names what it ``undoes``."""
+        """Record the intent of a side effect and request it. A compensation names the promise that it ``undoes``."""
         ...
 
     def abandon(self, promise_id: PromiseId) -> None:
         """Give up an invocation, a timer or a receive: its settlement will not be delivered."""
         ...
 
+    def stop(self, promise_id: PromiseId) -> None:
+        """Ask for the end of an invocation: no further attempt of it begins, a child is cancelled. Its outcome is still
+        delivered, a failure where nothing of it was under way."""
+        ...
+
     def timer(self, duration: int) -> PromiseId:
-        """Ask to be told after so many microseconds."""
+        """Begin a timer of so many microseconds."""
         ...
 
     def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
@@ -101,42 +118,73 @@ class Scribe(Protocol):
         """Record that this member's result was taken here."""
         ...
 
+    def upcoming_call(self, kind: str) -> str | None:
+        """The name of the call of this kind that a replay has next; None where there is none, or the run is live.
+
+        For names that are resolved when a call is scheduled: a replay must take what was recorded.
+        """
+        ...
+
     def patched(self, name: str) -> bool:
         """Whether the journal has, or from here on gets, the marker of a code change."""
         ...
 
 
 class Program(Protocol):
-    """Anything that advances deterministically. One instance serves one run."""
+    """Anything that advances deterministically. One instance serves one run.
+
+    ``names`` is set from outside: what names mean that a turn needs, and that only the store knows.
+    """
+
+    names: Mapping[str, str | None]
+
+    @property
+    def needs(self) -> Collection[str]:
+        """The steps and actions that a worker should have to go on with it. One that lacks some leaves it to others."""
+        ...
+
+    @property
+    def reference(self) -> str | None:
+        """The business reference that it gives its run; None where it gives none."""
+        ...
 
     def start(self, scribe: Scribe, started: ExecutionStarted) -> None:
         """Prepare the first turn, by the rules of the edition that the run began with."""
         ...
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
-        """Deliver a settled promise: an invocation's outcome, a signal's payload, or None for a timer; then go on."""
+        """Deliver a settled promise: an invocation's outcome, a signal's payload, or None for a timer. The program
+        continues with it."""
         ...
 
     def cancel(self, reason: str) -> None:
-        """Deliver a cancellation; then go on."""
+        """Deliver a cancellation. The program continues with it."""
+        ...
+
+    def revise(self, payload: Payload) -> None:
+        """Go on with other code from here, as the payload says. It comes before anything else of a resumption."""
         ...
 
     def run(self) -> Yielded:
-        """Go on until everything waits, and say how it stands."""
+        """Continue until everything waits or the program has ended, and give which."""
         ...
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
-        """All that it waits for, for a journal that lists it."""
+        """All promises that it waits for, for a journal that lists them."""
+        ...
+
+    def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
+        """The timer that stands still while this call waits for a person; None where none does."""
         ...
 
     def checkpoint(self) -> bytes | None:
-        """Its whole state, in a format that it knows again; None where it gives none. Asked between turns only."""
+        """Its whole state, in a format of its own; None where it gives none. Called between turns only."""
         ...
 
     def restore(self, scribe: Scribe, started: ExecutionStarted, checkpoint: bytes) -> None:
-        """In place of ``start``: be where the checkpoint was given. Nothing is run or commanded.
+        """In place of ``start``: take over the state of the checkpoint. Nothing is run or commanded.
 
-        Raises ValueError where it is no checkpoint that this code knows.
+        Raises ValueError where this code does not know the checkpoint.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Replay: a recorded journal walked from its start, so that the run is where it was.
+"""Replay: a walk through a recorded journal, which brings the run to the state that it had.
 
-Arrivals are taken from the journal; the program runs at each resumption and cancellation, as it did; its commands are
-compared by the pen. Where the journal ends, in the middle of a turn or between two, the run is live.
+Arrivals are taken from the journal. The program runs at each recorded resumption and cancellation, and the pen compares
+its commands with the recorded ones. Where the journal ends, in the middle of a turn or between two, the run is live.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Replay:
         self._open = outstanding
 
     def walk(self) -> None:
-        """Walk the recorded journal. Nothing is begun while only the start, and what came before it, are recorded."""
+        """Walk the recorded journal. The program is not begun where only its start and early arrivals are recorded."""
         if self._pen.upcoming() is None:
             raise EngineError("an empty journal cannot be rebuilt")
         self._pen.take()
@@ -55,7 +55,7 @@ class Replay:
         self._walk_on()
 
     def walk_tail(self) -> None:
-        """Walk what was recorded after the checkpoint that the run was restored from."""
+        """Walk the entries after the checkpoint that the run was restored from."""
         if self._run.must_hear_cancel:
             self._cancel()
         self._walk_on()
@@ -82,7 +82,7 @@ class Replay:
             self._arrive(entry)
 
     def _cancel(self) -> None:
-        """A cancellation was requested: the program hears of it after what arrived while the run was paused."""
+        """A cancellation was requested: the program gets it after the arrivals of the time when the run was paused."""
         while (following := self._pen.upcoming()) is not None and self._is_arrival(following.event):
             self._arrive(following)
         if self._pen.upcoming() is not None:
@@ -112,7 +112,7 @@ class Replay:
         self._pen.take()
 
     def _is_arrival(self, event: e.Event) -> bool:
-        """Whether the recorded event came from outside, and is no command of the program."""
+        """Whether the recorded event came from outside and is not a command of the program."""
         if isinstance(event, e.SignalReceived):
             return event.promise_id in self._open.receivers.get(event.signal_name, ())
         return isinstance(

@@ -1,17 +1,19 @@
-"""What a turn asks the worker to do, once the turn is durable and not before."""
+"""The requests of a turn to the worker, which carries them out once the turn is durable and not before."""
 
 from __future__ import annotations
 
 import msgspec
 
-from holdfast.journal.payload import Payload
+from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 
 
 class Invoke(msgspec.Struct, frozen=True, gc=False):
     """Run this attempt of an invocation. With a ``queue`` any worker that serves it may, not before ``not_before``.
 
-    ``mark`` tells the call from others that had its place: one that undoes, and one that was undone and is done again.
+    ``mark`` distinguishes the call from others at the same position: a call that undoes another, and a call that was
+    undone and is done again. ``retry`` is what the call itself says of its attempts. A ``stopped`` one must not begin
+    unless it may have begun before.
     """
 
     promise_id: PromiseId
@@ -22,19 +24,33 @@ class Invoke(msgspec.Struct, frozen=True, gc=False):
     queue: str | None = None
     not_before: int = 0
     mark: str = ""
+    retry: RetryPolicy = ONCE
+    stopped: bool = False
 
     @property
     def name(self) -> str:
-        """What the other side knows the call by: the same at every attempt, and at no other call."""
+        """The name of the call for the other side: the same at every attempt, and different for every other call."""
         return f"{self.promise_id}:{self.mark}" if self.mark else str(self.promise_id)
 
 
 class Abandon(msgspec.Struct, frozen=True, gc=False):
-    """Nobody waits for this invocation any more: stop it where that is possible."""
+    """Nobody waits for this invocation any more: stop it if possible."""
 
     promise_id: PromiseId
     kind: str
     queue: str | None
 
 
-Request = Invoke | Abandon
+class Stop(msgspec.Struct, frozen=True, gc=False):
+    """The run wants this invocation to end, and waits for that.
+
+    What has not begun does not begin, and a child is cancelled. What has begun ends by itself, and its outcome counts.
+    """
+
+    promise_id: PromiseId
+    kind: str
+    queue: str | None
+    attempt: int = 1
+
+
+Request = Invoke | Abandon | Stop

@@ -1,1 +1,1 @@
-"""People: who is one and who are two. Pure decisions."""
+"""People: whether two names mean the same person. Pure decisions."""

@@ -1,1 +1,1 @@
-"""Programs: the ways to write what a run executes. Each advances deterministically and speaks to the kernel alone."""
+"""Programs: the code that runs execute. Each kind advances deterministically and depends on the kernel alone."""

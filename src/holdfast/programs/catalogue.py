@@ -1,7 +1,7 @@
 """The catalogue: the programs that a worker can run, by kind, name and digest.
 
-A run is rebuilt by the program that its journal pinned. Nobody else needs to know what kinds of programs there are:
-each kind brings a ``ProgramKind``, which says what it has and makes programs.
+A run is rebuilt by the program that its journal pinned. Each kind of programs brings a ``ProgramKind``, which lists its
+programs and makes them, so no other part needs to know the kinds.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ class ProgramKind(Protocol):
 
     @property
     def kind(self) -> str:
-        """Its word: the kind of program in the rows of its runs."""
+        """Its name in the rows of its runs."""
         ...
 
     def names(self) -> Collection[str]:
-        """The programs that are known by name alone. Those that are read from the store's code are not among them."""
+        """The programs that are known by name. Programs whose code the store keeps are not among them."""
         ...
 
     def pin(self, name: str) -> Pin | None:
-        """Which code a new run of that name is started with; None where the name is not known here."""
+        """The code that a new run of that name is started with; None where the name is unknown here."""
         ...
 
     def program(self, name: str, digest: str, code: Code | None) -> Program:
-        """A fresh program for one run, by what its journal pinned. ``code`` is what the store keeps for the run.
+        """A fresh program for one run, by the name and digest that its journal pinned. ``code`` is from the store.
 
-        Raises WorkflowUnknown where there is none.
+        Raises WorkflowUnknown where there is no such program.
         """
         ...
 
 
 class Catalogue:
-    """All programs that are known here. Code that was read from the store is remembered by tenant and digest."""
+    """All programs of this process. Code that was read from the store is kept by tenant and digest."""
 
     def __init__(self, kinds: Iterable[ProgramKind]) -> None:
         self._kinds = {kind.kind: kind for kind in kinds}
@@ -51,23 +51,23 @@ class Catalogue:
         self._kinds[kind.kind] = kind
 
     def serves(self) -> Serves:
-        """What a worker may claim: functions by name, and the other kinds."""
+        """The programs whose runs a worker may claim: functions by name, and the other kinds."""
         functions = self._kinds.get(FUNCTION)
         names = () if functions is None else tuple(functions.names())
         return Serves(names, tuple(kind for kind in self._kinds if kind != FUNCTION))
 
     def knows(self, kind: str, name: str) -> bool:
-        """Whether a run of that program can be taken up here."""
+        """Whether a run of that program can be executed here."""
         found = self._kinds.get(kind)
         return found is not None and (kind != FUNCTION or name in found.names())
 
     def pin(self, name: str) -> Pin:
-        """Which code a new run of that name is started with. An unknown name is some worker's function."""
+        """The code that a new run of that name is started with. An unknown name is the function of another worker."""
         pins = (kind.pin(name) for kind in self._kinds.values())
         return next((pin for pin in pins if pin is not None), _UNPINNED)
 
     def lacks(self, tenant: str, digest: bytes | None) -> bool:
-        """Whether code of that digest is still to be read from the store."""
+        """Whether code of that digest must still be read from the store."""
         return digest is not None and (tenant, digest) not in self._code
 
     def learn(self, tenant: str, code: Iterable[Code]) -> None:
@@ -76,14 +76,14 @@ class Catalogue:
 
     def program(self, kind: str, name: str, digest: str, tenant: str = "", code_digest: bytes | None = None) -> Program:
         """A fresh program for one run. Raises WorkflowUnknown, and StoreCorrupt where its code is not kept."""
-        found = self._kinds.get(kind)
-        if found is None:
+        programs = self._kinds.get(kind)
+        if programs is None:
             raise WorkflowUnknown(f"no programs of kind {kind!r} are served here: start a worker that serves them.")
         code = None if code_digest is None else self._code.get((tenant, code_digest))
         if code_digest is not None and code is None:
-            told = f"the code {code_digest.hex()} of {kind} {name!r} is not in the store"
-            raise StoreCorrupt(f"{told}: put it there again, then resume the run.")
-        return found.program(name, digest, code)
+            missing = f"the code {code_digest.hex()} of {kind} {name!r} is not in the store"
+            raise StoreCorrupt(f"{missing}: put it there again, then resume the run.")
+        return programs.program(name, digest, code)
 
 
 _UNPINNED = Pin()

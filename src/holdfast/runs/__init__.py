@@ -1,4 +1,4 @@
-"""What worker and client share of a run: how it is born, what it is called, its messages, segments and journal.
+"""The parts of a run that worker and client share: its start, its ids, its messages, segments and journal.
 
 Nothing here holds a lease or decides for a worker.
 """

@@ -1,4 +1,4 @@
-"""How a run comes into being: its id, its first event, and the fingerprint that tells a repeated start from another."""
+"""The start of a run: its id, its first event, and the fingerprint by which a repeated start is recognised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,21 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.people.names import NAME, is_name
 from holdfast.runs.segments import seal
-from holdfast.store.protocol import FUNCTION, Advance, Also, Blobs, Key, Note, Origin, Projection, Run, Segment, Start
+from holdfast.store.protocol import (
+    FUNCTION,
+    Advance,
+    Attachable,
+    Blobs,
+    Code,
+    KeepCode,
+    Key,
+    Note,
+    Origin,
+    Projection,
+    Run,
+    Segment,
+    Start,
+)
 
 DEFAULT_TENANT: Final = "default"
 CHILD_MARK: Final = "~"
@@ -25,22 +39,28 @@ ID_LIMIT: Final = 200
 
 
 def child_id(parent: str, position: int, lineage: int) -> str:
-    """A child's id: its parent's and its position there; positions begin anew when the parent continues as new."""
+    """A child's id: its parent's id and its position there. The lineage is in it, because positions start from 0 when
+    the parent continues as new."""
     place = str(position) if lineage == 0 else f"{lineage}.{position}"
     return f"{parent}{CHILD_MARK}{place}"
 
 
 def idempotency_key(key: Key, lineage: int = 0) -> str:
-    """The key that a run's promise id is derived from. The lineage is the generation in which it last began anew.
+    """The key that a run's promise id is derived from. The lineage is the generation that last started from nothing.
 
-    Given ids have no mark in them, so no two runs, and no two lineages of one, share a key.
+    Users' ids contain no mark, so no two runs, and no two lineages of one run, share a key.
     """
     plain = f"{key.tenant}{CHILD_MARK}{key.run}"
     return plain if lineage == 0 else f"{plain}{LINEAGE_MARK}{lineage}"
 
 
+def id_in(idempotency_key: str) -> str:
+    """The id of the run in an idempotency key."""
+    return idempotency_key.partition(CHILD_MARK)[2].partition(LINEAGE_MARK)[0]
+
+
 def lineage_of(idempotency_key: str) -> int:
-    """The lineage that an idempotency key of this run names. A retried run keeps it, and so its children."""
+    """The lineage in an idempotency key. A retried run keeps its lineage, and so its children."""
     _, mark, lineage = idempotency_key.partition(LINEAGE_MARK)
     return int(lineage) if mark else 0
 
@@ -63,7 +83,7 @@ def check_id(value: str, what: str) -> str:
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """What made someone start a run: its type (``webhook``) and its own reference there (``INC-42``)."""
+    """The cause of a run's start: its type (``webhook``) and its own reference there (``INC-42``)."""
 
     type: str
     ref: str
@@ -79,7 +99,7 @@ class Trigger(msgspec.Struct, frozen=True):
 
 
 def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Origin:
-    """Where a run comes from. Raises InvalidRequest where something is no text: stored, it could not be read again."""
+    """The origin of a run. Raises InvalidRequest where a part is not a text: it could be stored but not read again."""
     if actor is not None and not is_name(actor):
         raise InvalidRequest(f"the actor is {NAME}, not {actor!a:.60}")
     check_text(workspace, "the workspace")
@@ -93,14 +113,16 @@ def origin_of(workspace: str, actor: str | None, trigger: Trigger | None) -> Ori
 
 
 class Pin(msgspec.Struct, frozen=True, gc=False):
-    """Which code a run is started with: the kind of its program, and the digest that its journal pins.
+    """The code that a run is started with: the kind of its program, and the digest that its journal pins.
 
-    ``code`` is the digest under which the store keeps the code, where it does.
+    ``code`` is the digest under which the store keeps the code, if it does. ``keep`` is that code, and what it runs in
+    turn, where it is at hand.
     """
 
     kind: str = FUNCTION
     digest: str = ""
     code: bytes | None = None
+    keep: tuple[Code, ...] = ()
 
 
 class Birth(msgspec.Struct, kw_only=True, dict=True):
@@ -115,7 +137,8 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
     priority: int = 0
     attributes: Mapping[str, str] = {}
     origin: Origin = Origin()
-    notes: tuple[Note, ...] = ()  # what the audit says of it, in the commit that makes it
+    notes: tuple[Note, ...] = ()  # entries of the audit, made in the same commit
+    keep: tuple[KeepCode, ...] = ()  # code of its program, and of those that it runs: the store may not have it yet
 
     @cached_property
     def id(self) -> PromiseId:
@@ -127,12 +150,13 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Of the program and its arguments. Newer code of the same program is the same start."""
+        """A hash of the program's name and its arguments. A start with newer code of the same program is the same
+        start."""
         name = self.workflow if self.pin.kind == FUNCTION else f"{self.pin.kind}\0{self.workflow}"
         return hashlib.sha256(name.encode() + b"\0" + self.input.data).digest()
 
     def row(self, owner: str, now: int) -> Run:
-        """The row that the run will have when its first turn is taken where it is born."""
+        """The row of the run when its first turn is taken by the worker that starts it."""
         return Run(
             key=self.key,
             workflow=self.workflow,
@@ -170,17 +194,20 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
         )
 
     def start(self, now: int) -> Start:
-        """The change that makes it, with its first event alone: any worker may take its first turn."""
+        """The change that starts it, with its first event alone: any worker may take its first turn."""
         blobs: dict[bytes, bytes] = {}
         return self._start(seal([(now, self.started)], 0, GENESIS, blobs), Projection("queued"), blobs)
 
     def start_with(self, turn: Advance, owner: str) -> Start:
-        """The change that makes it together with its first turn, leased to its worker unless the turn gives that up."""
+        """The change that starts it together with its first turn, leased to its worker unless the turn releases it."""
         if turn.segment is None:
             raise EngineError("a first turn has events")
         return self._start(
-            turn.segment, turn.projection, turn.blobs, owner=None if turn.release else owner, also=turn.also
+            turn.segment, turn.projection, turn.blobs, owner=None if turn.release else owner, attached=turn.attached
         )
+
+    def _attached(self) -> tuple[Attachable, ...]:
+        return (*self.keep, *self.notes)
 
     def _start(
         self,
@@ -188,7 +215,7 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
         projection: Projection,
         blobs: Blobs,
         owner: str | None = None,
-        also: tuple[Also, ...] = (),
+        attached: tuple[Attachable, ...] = (),
     ) -> Start:
         return Start(
             key=self.key,
@@ -204,7 +231,8 @@ class Birth(msgspec.Struct, kw_only=True, dict=True):
             origin=self.origin,
             blobs=blobs,
             owner=owner,
-            also=(*also, *self.notes) if self.notes else also,  # behind: answers are told apart by their places
+            # Last: answers are matched by index.
+            attached=(*attached, *self._attached()) if self.notes or self.keep else attached,
             program_kind=self.pin.kind,
             code_digest=self.pin.code,
         )

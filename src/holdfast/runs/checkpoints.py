@@ -1,8 +1,8 @@
-"""Checkpoints as bytes: where an execution's state meets the run, the code and the journal that it belongs to.
+"""Checkpoints as bytes: an execution's state, with the run, the code and the journal that it belongs to.
 
 The bytes are ``[format, sha256 of the content, content]`` in canonical CBOR. The content names the code, the run's
-root, the version and the head of the journal there. Then come the state of the ledger, of the kernel and of the
-program, each as bytes of their own, and the digests of the blobs that they refer to.
+root, the version and the head of the journal there. Then follow the states of the ledger, the kernel and the program,
+each as separate bytes, and the digests of the blobs that they refer to.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from typing import Final
 
 import msgspec
 
+from holdfast.errors import StoreCorrupt
 from holdfast.journal import cbor
-from holdfast.journal.blobs import references
+from holdfast.journal.blobs import needed
 from holdfast.journal.codec import decode_segment
 from holdfast.journal.ledger_state import State, read, write
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable
 from holdfast.store import protocol as p
 
-FORMAT: Final = "holdfast checkpoint/1"
+FORMAT: Final = "holdfast checkpoint/2"
+READABLE: Final = (FORMAT, "holdfast checkpoint/1")
+"""Format 1 does not say which calls are stopped: when it was written, none could be."""
 
 _REFERENCE: Final = cbor.data(b"") + cbor.data(b"\0" * 32)[:2]
-"""How a payload that refers to a blob is written: no bytes, then a digest."""
+"""The bytes with which a reference to a blob begins: empty data, then a digest of 32 bytes."""
 
 
 class _Content(State, frozen=True):
@@ -39,14 +42,14 @@ class _Content(State, frozen=True):
 
 
 def seal_checkpoint(checkpoint: Checkpoint, run: PromiseId, code: str, head: bytes) -> bytes:
-    """The checkpoint of a run of this code, whose journal ends in this head."""
+    """The bytes of a checkpoint of a run of this code, whose journal ends with this head."""
     c = checkpoint
     content = write(_Content(code, run.root, c.version, head, c.ledger, c.kernel, c.program, list(c.blobs)))
     return cbor.canonical([FORMAT, hashlib.sha256(content).digest(), content])
 
 
 def unseal_checkpoint(row: p.CheckpointRow, run: PromiseId, code: str) -> Checkpoint:
-    """The checkpoint back. Raises CheckpointUnusable where it is not this run's, this code's, or not whole."""
+    """Read a checkpoint. Raises CheckpointUnusable where it belongs to another run or other code, or is damaged."""
     content = _content(row.data)
     if (content.root, content.version, content.head) != (run.root, row.version, row.head):
         raise CheckpointUnusable("it belongs to another journal")
@@ -58,7 +61,7 @@ def unseal_checkpoint(row: p.CheckpointRow, run: PromiseId, code: str) -> Checkp
 def _content(data: bytes) -> _Content:
     try:
         written, digest, content = read(data, tuple[str, bytes, bytes])
-        if written != FORMAT:
+        if written not in READABLE:
             raise CheckpointUnusable(f"its format is {written!r}")
         if hashlib.sha256(content).digest() != digest:
             raise CheckpointUnusable("it is damaged")
@@ -68,27 +71,33 @@ def _content(data: bytes) -> _Content:
 
 
 def blobs_needed(loaded: p.Loaded, run: PromiseId) -> list[bytes]:
-    """The blobs that a checkpoint and its tail refer to; none where they cannot be read, which the restorer finds."""
-    if loaded.checkpoint is None:
-        return []
+    """The blobs that are needed to go on from a journal, or from a checkpoint and its tail.
+
+    None where they cannot be read: who rebuilds the run reports that.
+    """
+    digests: set[bytes] = set()
     try:
-        found = set(_content(loaded.checkpoint.data).blobs)
-    except CheckpointUnusable:
+        if loaded.checkpoint is not None:
+            digests.update(_content(loaded.checkpoint.data).blobs)
+        for segment in loaded.segments:
+            if _REFERENCE not in segment.events:  # the usual case, and cheaper than reading it twice
+                continue
+            for entry in decode_segment(segment.events, run, segment.first):
+                digests.update(needed(entry.event))
+    except (CheckpointUnusable, StoreCorrupt):
         return []
-    for segment in loaded.segments:
-        if _REFERENCE not in segment.events:  # nearly always, and cheaper than to read it twice
-            continue
-        for entry in decode_segment(segment.events, run, segment.first):
-            found.update(references(entry.event))
-    return sorted(found)
+    return sorted(digests)
 
 
-async def load(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, p.Loaded]:
-    """What is needed to go on with these runs: journals, or checkpoints and their tails, with the blobs of either."""
-    loaded = await store.load([run.key for run in runs])
+async def load(store: p.Store, runs: Sequence[p.Run], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
+    """The journals of these runs, or their checkpoints with the entries after, and the blobs that these need.
+
+    The ``whole`` journals are read where a checkpoint cannot be used.
+    """
+    loaded = await store.load([run.key for run in runs], whole=whole)
     for run in runs:
-        found = loaded.get(run.key)
-        if found is not None and (digests := blobs_needed(found, PromiseId(run.root))):
+        journal = loaded.get(run.key)
+        if journal is not None and (digests := blobs_needed(journal, PromiseId(run.root))):
             blobs = await store.blobs(run.key.tenant, digests)
-            loaded[run.key] = msgspec.structs.replace(found, blobs=blobs)
+            loaded[run.key] = msgspec.structs.replace(journal, blobs=blobs)
     return loaded

@@ -1,8 +1,9 @@
-"""How a parent hears of its child's end: from the child as it ends, or, where that journal is gone, once more.
+"""How a parent learns of its child's end: by a message from the ending child, or, after a retry, from its journal.
 
-A retried run begins again before what had failed, and forgets what came after. A child that it comes to once more is
-there already; one that has ended told so to a journal that is gone. So it is asked for its end once more. And the run
-may go another way now, and come to another child at the same place: that is refused, for the place is taken.
+A retried run begins again before the failed call, and its later journal is dropped. A child that it reaches again
+exists already. If the child has ended, its message went into the dropped part, so its end is read from its own journal.
+The retried run may also take another path and reach another child at the same position: that one is refused, because
+the position is taken.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
+from holdfast.journal.blobs import hydrate, references
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.runs import messages
@@ -20,7 +22,7 @@ from holdfast.store.patience import patiently
 
 
 def ended(child: p.Run, promise: PromiseId | None, ending: e.Event, now: int, id: str) -> p.Message:
-    """What tells a parent how its child ended."""
+    """The message that tells a parent how its child ended."""
     if promise is None:
         raise EngineError(f"run {child.key.run} has a parent and does not know which promise of it")
     return messages.settled(promise, _outcome(ending), 1, child.created_at, now, id)
@@ -41,7 +43,7 @@ def _outcome(ending: e.Event) -> Outcome:
 async def met_again(
     store: p.Store, start: p.Start, found: p.Exists | p.Retired, parent: PromiseId, generation: int, now: int
 ) -> p.Message | None:
-    """What this generation of a parent must hear of the child at a place that was taken; None while that goes on."""
+    """The message to this generation of a parent about the existing child at a position; None while the child runs."""
     promise = parent.child(start.parent_position or 0)
     if isinstance(found, p.Retired) or found.fingerprint != start.fingerprint:
         return messages.settled(promise, _refusal(start, found), 1, now, now, f"refused:{promise}:{generation}")
@@ -51,19 +53,21 @@ async def met_again(
     loaded = (await patiently(partial(store.load, [start.key], whole=True))).get(start.key)
     if loaded is None:
         return None
-    ending = unseal(loaded.segments, PromiseId(rows[0].root), loaded.blobs)[-1].event
+    ending = unseal(loaded.segments, PromiseId(rows[0].root), {})[-1].event
+    if digests := references(ending):
+        ending = hydrate(ending, await patiently(partial(store.blobs, start.key.tenant, digests)))
     id = f"ended:{rows[0].root.hex()}:{rows[0].generation}:{generation}"
     return ended(rows[0], promise, ending, now, id)
 
 
 def _refusal(start: p.Start, found: p.Exists | p.Retired) -> Err:
     if isinstance(found, p.Retired):
-        told = (
+        message = (
             f"{start.key.run!r} was run before and deleted, and its evidence is kept: start the run under another id."
         )
-        return Err(Failure("holdfast.errors:RunRetired", told))
-    told = (
+        return Err(Failure("holdfast.errors:RunRetired", message))
+    message = (
         f"{start.key.run!r} is a run of {found.workflow!r} that this run started before it was retried, with another "
         "workflow or other arguments: fork the run instead of retrying it."
     )
-    return Err(Failure("holdfast.errors:RunConflict", told))
+    return Err(Failure("holdfast.errors:RunConflict", message))

@@ -1,4 +1,4 @@
-"""Commands that messages suggest, written so that they work as they stand."""
+"""Commands that messages suggest, written so that they can be copied and run."""
 
 from __future__ import annotations
 

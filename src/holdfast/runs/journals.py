@@ -30,20 +30,23 @@ async def row_of(store: Store, key: Key) -> Run:
 
 
 async def read(
-    store: Store, run: Run, first: int = 0, *, whole: bool = True, generation: int | None = None
+    store: Store, run: Run, first: int = 0, *, whole: bool = True, generation: int | None = None, page_size: int = PAGE
 ) -> AsyncIterator[e.Entry]:
-    """The entries of a run's journal from ``first`` on. With ``whole`` large payloads are read too."""
+    """The entries of a run's journal from ``first`` on. With ``whole`` large payloads are read too.
+
+    ``page_size`` is how many segments are read at once: who wants few entries wants few of them.
+    """
     number = run.generation if generation is None else generation
     root = PromiseId(run.root)
     at = first
     while True:
-        page = await store.segments(run.key, number, at, PAGE)
+        page = await store.segments(run.key, number, at, page_size)
         for segment in page:
             for entry in decode_segment(segment.events, root, segment.first):
                 if entry.sequence >= first:
                     yield await _hydrated(store, run.key.tenant, entry) if whole else entry
             at = segment.first + segment.count
-        if len(page) < PAGE:
+        if len(page) < page_size:
             return
 
 

@@ -1,8 +1,9 @@
-"""What goes through a run's inbox: signals, cancellations, answers, and the outcomes of work done elsewhere."""
+"""The messages of a run's inbox: signals, cancellations, answers, and the outcomes of work done elsewhere."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import cbor2
 import msgspec
@@ -22,6 +23,11 @@ def cancel(reason: str, at: int) -> Message:
     return Message("cancel", _write([reason]), at)
 
 
+def is_cancel(message: Message) -> bool:
+    """Whether it asks the run to stop."""
+    return message.kind == "cancel"
+
+
 def settled(
     promise: PromiseId,
     outcome: Outcome,
@@ -32,17 +38,20 @@ def settled(
     begun_before: bool = False,
 ) -> Message:
     """An invocation is settled: by queued work, or by a child that ended."""
-    if isinstance(outcome, Ok):
-        result = [outcome.value.data, outcome.value.codec]
-    else:
-        result = [outcome.failure.type, outcome.failure.message, outcome.failure.trace]
+    result: Sequence[object] = (
+        [outcome.value.data, outcome.value.codec] if isinstance(outcome, Ok) else outcome.failure.fields()
+    )
     body = [promise.root, promise.path[-1], attempt, started_at, isinstance(outcome, Ok), result]
     body += [True] if begun_before else []
     return Message("settled", _write(body), at, id)
 
 
+ANSWERED: Final = "answered"
+"""The kind of a message about a task that a person has changed."""
+
+
 class CallChanged(msgspec.Struct, frozen=True, gc=False):
-    """Something changed for a call at the gate, no matter of the kernel's: a task was answered, a receipt closed."""
+    """Something changed for a call at the gate: a task was answered, or a receipt closed. The kernel ignores it."""
 
     promise_id: PromiseId
     task: TaskRow | None = None
@@ -51,7 +60,7 @@ class CallChanged(msgspec.Struct, frozen=True, gc=False):
 def answered(task: TaskRow, at: int) -> Message:
     """A task of the run was changed by a person."""
     body = [task.root, task.position, msgspec.json.encode(task)]
-    return Message("answered", _write(body), at, f"task:{task.id}:{task.version}")
+    return Message(ANSWERED, _write(body), at, f"task:{task.id}:{task.version}")
 
 
 def receipt_closed(receipt: ReceiptRow, at: int) -> Message:
@@ -62,14 +71,14 @@ def receipt_closed(receipt: ReceiptRow, at: int) -> Message:
 def attempt_failed(arrival: AttemptFailed, at: int) -> Message:
     failure, promise = arrival.failure, arrival.promise_id
     body = [promise.root, promise.path[-1], arrival.attempt, arrival.started_at, arrival.retry_after_seconds]
-    body += [[failure.type, failure.message, failure.trace], *([True] if arrival.begun_before else [])]
+    body += [failure.fields(), *([True] if arrival.begun_before else [])]
     return Message("failed", _write(body), at)
 
 
 def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
     """The message as the kernel's arrival; None where it is about a promise of an earlier lineage of the run.
 
-    Raises StoreCorrupt where it is no message.
+    Raises StoreCorrupt where it cannot be read.
     """
     try:
         fields = cbor2.loads(message.body)

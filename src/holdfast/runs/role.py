@@ -1,4 +1,4 @@
-"""What every background role has in common: it starts, runs until it is stopped, and survives a store that is away."""
+"""The base of every background role: it starts, runs until it is stopped, and survives an unavailable store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NEVER: Final = 3600.0
 
 
 class Role:
-    """A background part. ``round`` does one round of work and says how many seconds may pass before the next.
+    """A background part. ``round`` does one round of work and gives the seconds until the next.
 
     Starting twice, stopping twice, and stopping before starting do no harm. ``wake`` begins the next round at once; a
-    wake during a round is not lost. ``wake_within`` is the same for later: whoever knows of a nearer time than the
-    round did must say so, because the role sleeps for as long as its last round said.
+    wake during a round is not lost. ``wake_within`` does the same for later: the role sleeps for as long as its last
+    round gave, so a caller that knows of an earlier time must announce it.
     """
 
     name = "role"
@@ -29,7 +29,7 @@ class Role:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def round(self) -> float | None:
-        """Work, and give the seconds until the next round; None waits for a wake."""
+        """Do one round, and give the seconds until the next; None waits for a wake."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -41,7 +41,7 @@ class Role:
         self._woken.set()
 
     def wake_within(self, seconds: float) -> None:
-        """Begin a round in so many seconds. Only the earliest is kept: the round that it begins sees the later ones."""
+        """Begin a round in so many seconds. Only the earliest is kept: its round will know of the later ones."""
         loop = asyncio.get_running_loop()
         at = loop.time() + max(0.0, seconds)
         if self._alarm is not None:
@@ -76,7 +76,7 @@ class Role:
                 pause = min(pause * 2, LONGEST_SECONDS)
                 continue
             except Exception:
-                log.exception("the %s met an error; it goes on", self.name)
+                log.exception("the %s met an error; it continues", self.name)
                 delay = LONGEST_SECONDS
             await self._rest(_NEVER if delay is None else delay)
 

@@ -1,4 +1,4 @@
-"""Turns as sealed segments, and segments as journals again: where events meet bytes, hashes and blobs."""
+"""Turns as sealed segments, and journals read from segments: the step between events and bytes, hashes and blobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unseal(
     first: int = 0,
     head: bytes = GENESIS,
 ) -> list[e.Entry]:
-    """Read a journal back, the whole or what is behind the version ``first``, where its hash was ``head``.
+    """Read a journal: the whole, or the part after version ``first``, where its hash was ``head``.
 
     Raises StoreCorrupt where the chain or the sequence is broken.
     """

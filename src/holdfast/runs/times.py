@@ -1,4 +1,4 @@
-"""Times inside a sentence on a run."""
+"""Times as parts of sentences about runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def when(due: int, now: int) -> str:
 
 
 def length(microseconds: int) -> str:
-    """A length of time in the largest unit of which there are two."""
+    """A length of time, in the largest unit in which it is at least two."""
     seconds = max(0, microseconds) / 1e6
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:

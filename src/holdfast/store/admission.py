@@ -1,10 +1,13 @@
-"""Which queued runs may begin: within their tenants' caps, in order, and fairly between tenants and their workspaces.
+"""Which queued runs may begin: within their caps, in order, and fairly between tenants and their workspaces.
 
 A cap counts root runs only: a child that waited for its parent's place would wait for ever. A run is under way from its
-first lease to its end, however long it waits in between.
+first lease to its end, even while it waits.
 
-The tenant that has least under way for its weight is served first. Within a tenant the higher priority is; of runs of
-the same priority, one of the workspace that has least under way.
+A run begins where its tenant, its workspace and its program have a place for it. For the program the most specific
+setting counts, cap by cap: the template's own, else the workflow's.
+
+The tenant with the fewest runs under way for its weight comes first. Within a tenant the highest priority comes first,
+then the workspace with the fewest runs under way for its weight.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ from __future__ import annotations
 import bisect
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.store.values import Key
 
 MINUTE: Final = 60_000_000
+TEMPLATE: Final = "template"
+"""The attribute of a run that names the template that started it."""
 
 
 class Cap(msgspec.Struct, frozen=True, gc=False):
@@ -29,11 +34,20 @@ class Cap(msgspec.Struct, frozen=True, gc=False):
 
 
 class TenantLimits(msgspec.Struct, frozen=True, gc=False):
-    """A tenant's caps, its workflows' own, and its share beside other tenants."""
+    """A tenant's caps, those of its workflows, templates and workspaces, and the weights of tenant and workspaces."""
 
     cap: Cap = Cap()
     weight: int = 1
     workflows: Mapping[str, Cap] = {}
+    templates: Mapping[str, Cap] = {}
+    workspaces: Mapping[str, Cap] = {}
+    weights: Mapping[str, int] = {}
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether any of its caps is a rate. Only then the starts of the last minute must be known."""
+        caps = (self.cap, *self.workflows.values(), *self.templates.values(), *self.workspaces.values())
+        return any(cap.max_runs_per_min is not None for cap in caps)
 
 
 class Limits(msgspec.Struct, frozen=True, gc=False):
@@ -47,14 +61,14 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteLimits(msgspec.Struct, frozen=True, gc=False):
-    """How often a run of a tenant may write, with its children and theirs. A workflow may have a word of its own."""
+    """How often a run of a tenant may write, together with all runs below it. A workflow may have its own limit."""
 
     general: int | None = None
     workflows: Mapping[str, int | None] = {}
 
     @property
     def are_set(self) -> bool:
-        """Whether there is any."""
+        """Whether there is any limit."""
         return self.general is not None or any(most is not None for most in self.workflows.values())
 
     def of(self, workflow: str) -> int | None:
@@ -63,51 +77,68 @@ class WriteLimits(msgspec.Struct, frozen=True, gc=False):
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A queued root run. Candidates of one tenant come in the order in which they are to begin."""
+    """A queued root run. Candidates of one tenant are given in the order in which they should begin."""
 
     key: Key
     workflow: str
     workspace: str = ""
     priority: int = 0
+    template: str = ""
+
+
+class LoadPart(NamedTuple):
+    """The runs of one workspace and template that are under way, and when those of the last minute began."""
+
+    workspace: str
+    template: str
+    under_way: int
+    begun: Sequence[int]
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
-    """What a tenant has under way of a workflow, and when its runs of the last minute began, oldest first.
+    """A tenant's runs of a workflow that are under way, and when those of the last minute began, oldest first.
 
-    ``workspaces`` says where those under way are.
+    ``workspaces`` counts the runs under way by workspace.
     """
 
     under_way: int = 0
     begun: tuple[int, ...] = ()
     workspaces: Mapping[str, int] = {}
+    parts: tuple[LoadPart, ...] = ()
 
 
 Loads = Mapping[tuple[str, str], Load]
 """By tenant and workflow."""
 
 
-def loads_of(found: Iterable[tuple[str, str, str, int, Sequence[int]]]) -> Loads:
-    """The loads, from what a store counts: tenant, workflow, workspace, how many are under way, and which starts."""
-    spaces: dict[tuple[str, str], dict[str, int]] = {}
-    starts: dict[tuple[str, str], list[int]] = {}
-    for tenant, workflow, workspace, under_way, begun in found:
-        counts = spaces.setdefault((tenant, workflow), {})
-        counts[workspace] = counts.get(workspace, 0) + under_way
-        starts.setdefault((tenant, workflow), []).extend(begun)
-    return {place: Load(sum(counts.values()), tuple(sorted(starts[place])), counts) for place, counts in spaces.items()}
+def loads_of(counted: Iterable[tuple[str, str, str, str, int, Sequence[int]]]) -> Loads:
+    """The loads from a store's counts: tenant, workflow, workspace, template, the number under way, and the times of
+    starts."""
+    parts: dict[tuple[str, str], list[LoadPart]] = {}
+    for tenant, workflow, workspace, template, under_way, begun in counted:
+        parts.setdefault((tenant, workflow), []).append(LoadPart(workspace, template, under_way, begun))
+    return {place: _load(found) for place, found in parts.items()}
+
+
+def _load(parts: Sequence[LoadPart]) -> Load:
+    spaces: dict[str, int] = {}
+    for part in parts:
+        spaces[part.workspace] = spaces.get(part.workspace, 0) + part.under_way
+    begun = tuple(sorted(at for part in parts for at in part.begun))
+    return Load(sum(spaces.values()), begun, spaces, tuple(parts))
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """Who may begin, in order, and when the next may where only a rate is in the way."""
+    """The runs that may begin, in order, and, where only a rate stops the next one, when that may begin."""
 
     keys: list[Key]
     next_at: int | None
 
 
 class _Meter:
-    """What is left of one cap."""
+    """The free places of one cap."""
 
-    def __init__(self, cap: Cap, loads: Sequence[Load], now: int) -> None:
+    def __init__(self, cap: Cap, loads: Sequence[Load | LoadPart], now: int) -> None:
         self._now = now
         self._rate = cap.max_runs_per_min
         self._begun = sorted(at for load in loads for at in load.begun if at > now - MINUTE)
@@ -124,7 +155,7 @@ class _Meter:
 
     @property
     def frees_at(self) -> int:
-        """When another may follow: the start that stands in the way has left the window."""
+        """When another run may begin: the oldest counted start is then more than a minute ago."""
         return (self._begun[-self._rate] if self._rate else self._now) + MINUTE
 
     def take(self) -> None:
@@ -163,38 +194,73 @@ def admit(candidates: Sequence[Candidate], loads: Loads, limits: Limits, room: i
 def _pass(
     line: Sequence[Candidate], loads: Mapping[str, Load], limits: TenantLimits, now: int, waits: list[int]
 ) -> list[Candidate]:
-    """Those of one tenant's candidates that its caps let through, in the order in which they begin.
+    """The candidates of one tenant that its caps allow, in the order in which they begin.
 
-    A workflow at its cap does not hold up the others. Workspaces take turns before the caps are asked: otherwise the
-    last free place would always be the busiest workspace's.
+    A workflow at its cap does not hold up the others. Workspaces take turns before the caps are checked: otherwise the
+    busiest workspace would always get the last free place.
     """
-    whole = _Meter(limits.cap, list(loads.values()), now)
-    meters = {
-        workflow: _Meter(cap, [loads[workflow]] if workflow in loads else [], now)
-        for workflow, cap in limits.workflows.items()
-    }
+    meters = _Meters(loads, limits, now)
     passed: list[Candidate] = []
-    turns = _Turns(line, loads.values())
+    turns = _Turns(line, loads.values(), limits.weights)
     while (candidate := turns.next()) is not None:
-        own = meters.get(candidate.workflow)
-        if whole.crowded or (own is not None and own.crowded):
+        crowds, rates = meters.of(candidate)
+        if any(meter.crowded for meter in crowds):
             continue
-        late = [meter.frees_at for meter in (whole, own) if meter is not None and meter.hasty]
-        if late:
+        if late := [meter.frees_at for meter in rates if meter.hasty]:
             waits.append(max(late))
             continue
-        whole.take()
-        if own is not None:
-            own.take()
+        meters.take(candidate)
         turns.take(candidate)
         passed.append(candidate)
     return passed
 
 
-class _Turns:
-    """Whose turn it is among the workspaces of one tenant."""
+class _Meters:
+    """The meters of one tenant: its own, and those of its workspaces, workflows and templates that have caps."""
 
-    def __init__(self, line: Sequence[Candidate], loads: Iterable[Load]) -> None:
+    def __init__(self, loads: Mapping[str, Load], limits: TenantLimits, now: int) -> None:
+        parts = [part for load in loads.values() for part in load.parts]
+        self._whole = _Meter(limits.cap, list(loads.values()), now)
+        self._spaces = {
+            name: _Meter(cap, [part for part in parts if part.workspace == name], now)
+            for name, cap in limits.workspaces.items()
+        }
+        self._workflows = {
+            name: _Meter(cap, [loads[name]] if name in loads else [], now) for name, cap in limits.workflows.items()
+        }
+        self._templates = {
+            name: (cap, _Meter(cap, [part for part in parts if part.template == name], now))
+            for name, cap in limits.templates.items()
+        }
+
+    def of(self, candidate: Candidate) -> tuple[list[_Meter], list[_Meter]]:
+        """The meters that must have a place for it, and those whose rate must allow it."""
+        always = [self._whole]
+        if candidate.workspace in self._spaces:
+            always.append(self._spaces[candidate.workspace])
+        crowd = rate = self._workflows.get(candidate.workflow)
+        if candidate.template and candidate.template in self._templates:
+            cap, meter = self._templates[candidate.template]
+            crowd = meter if cap.max_concurrency is not None else crowd
+            rate = meter if cap.max_runs_per_min is not None else rate
+        return [*always, *([] if crowd is None else [crowd])], [*always, *([] if rate is None else [rate])]
+
+    def take(self, candidate: Candidate) -> None:
+        """It begins, and counts wherever it belongs to."""
+        self._whole.take()
+        if candidate.workspace in self._spaces:
+            self._spaces[candidate.workspace].take()
+        if candidate.workflow in self._workflows:
+            self._workflows[candidate.workflow].take()
+        if candidate.template and candidate.template in self._templates:
+            self._templates[candidate.template][1].take()
+
+
+class _Turns:
+    """The turns of the workspaces of one tenant."""
+
+    def __init__(self, line: Sequence[Candidate], loads: Iterable[Load], weights: Mapping[str, int]) -> None:
+        self._weights = weights
         self._busy: dict[str, int] = {}
         for load in loads:
             for workspace, count in load.workspaces.items():
@@ -204,20 +270,23 @@ class _Turns:
             self._lines.setdefault(candidate.workspace, []).append((place, candidate))
         for waiting in self._lines.values():
             waiting.reverse()
-        self._heads: list[tuple[int, int, int, str]] = []
+        self._heads: list[tuple[int, float, int, str]] = []
         for workspace in self._lines:
             self._line_up(workspace)
 
     def _line_up(self, workspace: str) -> None:
         if waiting := self._lines[workspace]:
             place, head = waiting[-1]
-            heapq.heappush(self._heads, (-head.priority, self._busy.get(workspace, 0), place, workspace))
+            heapq.heappush(self._heads, (-head.priority, self._share(workspace), place, workspace))
+
+    def _share(self, workspace: str) -> float:
+        return self._busy.get(workspace, 0) / max(1, self._weights.get(workspace, 1))
 
     def next(self) -> Candidate | None:
-        """The next that may try, unless all have."""
+        """The next candidate to try; None when all were tried."""
         while self._heads:
-            _, busy, _, workspace = heapq.heappop(self._heads)
-            if busy == self._busy.get(workspace, 0):
+            _, share, _, workspace = heapq.heappop(self._heads)
+            if share == self._share(workspace):
                 _, candidate = self._lines[workspace].pop()
                 self._line_up(workspace)
                 return candidate

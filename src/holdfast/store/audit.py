@@ -1,4 +1,4 @@
-"""The part of the store's protocol that is the audit: its entries, blocks and keys."""
+"""The store's protocol for the audit: its entries, blocks and keys."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from holdfast.store.governance import AuditEntry, AuditQuery, Block, ChainEnd, N
 
 
 class AuditPort(Protocol):
-    """Where the audit lives."""
+    """The audit in a store."""
 
     async def entries(self, query: AuditQuery, limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
-        """A page of the audit, beginning behind ``after``: sealed entries by position, then the others by sequence."""
+        """A page of the audit, beginning after ``after``: sealed entries by position, then the others by sequence."""
         ...
 
     async def entries_in(self, spans: Sequence[Span], limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
-        """A page of the entries of several runs, sealed or not, by sequence, beginning behind ``after``.
+        """A page of the entries of several runs, sealed or not, by sequence, beginning after ``after``.
 
-        A run is asked for once.
+        Each run is in ``spans`` only once.
         """
         ...
 
@@ -39,12 +39,12 @@ class AuditPort(Protocol):
         ...
 
     async def seal(self, sealings: Sequence[Sealing]) -> list[bool]:
-        """Append blocks and give their entries their positions, in one transaction; each is answered on its own.
+        """Append blocks and give their entries their positions, in one transaction; each block is answered by itself.
 
-        The runs that the entries name have no evidence any more: what they had lacks these entries, and is due again.
+        The runs that the entries name lose their evidence: it lacks these entries, and must be made again.
 
-        False, and nothing done of it, where the number is taken, one of the entries is sealed already, or another key
-        than the last one signed.
+        False, and nothing done for that block, where its number is taken, one of its entries is sealed already, or it
+        is not signed by the last key.
         """
         ...
 
@@ -52,11 +52,13 @@ class AuditPort(Protocol):
         """The keys of the audit, in order; the last one signs."""
         ...
 
-    async def add_signing_key(self, key: SigningKey, also: Note | None = None, ends: Sequence[ChainEnd] = ()) -> bool:
+    async def add_signing_key(
+        self, key: SigningKey, attached: Note | None = None, ends: Sequence[ChainEnd] = ()
+    ) -> bool:
         """Add the next key, with the ends of all chains, and an entry of the audit with it.
 
-        False, and nothing done, where its number is taken, or where it has a ``retirement`` and a chain has gone on
-        behind its end.
+        False, and nothing done, where its number is taken, or where it has a ``retirement`` and a chain is longer than
+        its given end.
         """
         ...
 

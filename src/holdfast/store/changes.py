@@ -19,16 +19,29 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.values import FUNCTION, Blobs, Code, Deliver, Key, Message, Origin, Projection, Segment, Work
+from holdfast.store.items import ExpectItem, PutItem
+from holdfast.store.values import (
+    FUNCTION,
+    Blobs,
+    Code,
+    DefinitionRow,
+    Deliver,
+    Key,
+    Message,
+    Origin,
+    Projection,
+    Segment,
+    Work,
+)
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
     """Create a run with its first segment. With ``owner`` it is leased to that worker from the start; without one, it
     is ready for any worker if it is ``queued``.
 
-    Answered ``Started``, or ``Exists`` where the id is taken, with what is needed to tell whether it is the same start,
-    or ``Retired`` where there is no such run any more and evidence of it or of a child is kept: a child's id is its
-    parent's, a ``~`` and more, so the children of another run of this id would have ids that were used.
+    Answered ``Started``; or ``Exists`` where the id is taken, with the facts that show whether it is the same start; or
+    ``Retired`` where the run is deleted and evidence of it or of a child is kept. A child's id is its parent's, a ``~``
+    and more, so children of a new run of this id could get ids that were used.
     """
 
     key: Key
@@ -44,7 +57,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     origin: Origin = Origin()
     blobs: Blobs = {}
     owner: str | None = None
-    also: tuple[Also, ...] = ()
+    attached: tuple[Attachable, ...] = ()
     program_kind: str = FUNCTION
     code_digest: bytes | None = None
 
@@ -53,13 +66,13 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     """Append one turn to a run that this worker leases. Answered ``Advanced`` or ``Fenced``.
 
     ``consumed`` is the inbox position up to which messages were taken into this turn; they are deleted. With
-    ``release`` the lease is given up, unless more messages have arrived meanwhile and the run is not paused. An ended
-    run is always released, and its inbox, work and heartbeats are deleted. A turn with a segment ends the row of
-    crashes; one without keeps the count: whoever takes a run over makes such a turn before it begins a step that may
-    kill it, too.
+    ``release`` the lease is given up, unless more messages have arrived since and the run is not paused. An ended run
+    is always released, and its inbox, work and heartbeats are deleted. A turn with a segment sets the count of crashes
+    to 0; one without keeps it: a worker that takes a run over makes such a turn before it begins a step that may kill
+    it, too.
 
-    A ``checkpoint`` takes the place of the run's last one, at the version and head of this turn's segment, which there
-    must be; an empty one only deletes that. A new generation has none.
+    A ``checkpoint`` replaces the run's last one, at the version and head of this turn's segment, which must be present.
+    An empty checkpoint only deletes the last one. A new generation has none.
     """
 
     key: Key
@@ -71,7 +84,7 @@ class Advance(msgspec.Struct, frozen=True, gc=False):
     consumed: int
     release: bool
     blobs: Blobs = {}
-    also: tuple[Also, ...] = ()
+    attached: tuple[Attachable, ...] = ()
     renewal: Renewal | None = None
     checkpoint: bytes | None = None
 
@@ -102,17 +115,18 @@ class Enqueue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Withdraw(msgspec.Struct, frozen=True, gc=False):
-    """Delete work, leased, done or free. Answered ``Withdrawn``."""
+    """Delete work, leased, done or free; with ``unbegun`` only free work. Answered ``Withdrawn``."""
 
     key: Key
     position: int
+    unbegun: bool = False
 
 
 class FinishWork(msgspec.Struct, frozen=True, gc=False):
-    """Mark leased work done and tell its run. Answered ``Delivered``, or ``Fenced`` where the lease was lost.
+    """Mark leased work done and notify its run. Answered ``Delivered``, or ``Fenced`` where the lease was lost.
 
-    The work stays, done, until its run withdraws it: so a worker that takes the run over between the two and offers the
-    work again cannot have it done twice.
+    Done work stays until its run withdraws it. So a worker that takes the run over in between and offers the work again
+    cannot have it done twice.
     """
 
     key: Key
@@ -122,7 +136,7 @@ class FinishWork(msgspec.Struct, frozen=True, gc=False):
 
 
 class Beat(msgspec.Struct, frozen=True, gc=False):
-    """Keep what a long step last said of its progress. Answered ``Enqueued``."""
+    """Keep the last progress report of a long step. Answered ``Enqueued``."""
 
     key: Key
     position: int
@@ -131,14 +145,41 @@ class Beat(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeepCode(msgspec.Struct, frozen=True, gc=False):
-    """Keep a program's code for a tenant, for good. Answered ``Kept``, repeated too, or ``CodeMisfit``."""
+    """Keep a program's code for a tenant, for good. Answered ``Kept``, also when repeated, or ``CodeMisfit``."""
 
     tenant: str
     code: Code
 
 
+class Publish(msgspec.Struct, frozen=True, gc=False):
+    """Keep a definition's code, and that its name and version mean this code, for good.
+
+    Refused with ``VersionTaken`` where the name and version mean other code, with ``Kept`` where they mean this code
+    already, and with ``CodeMisfit``.
+    """
+
+    tenant: str
+    version: int
+    code: Code
+    at: int
+
+    @property
+    def row(self) -> DefinitionRow:
+        return DefinitionRow(self.tenant, self.code.name, self.version, self.code.digest, self.at)
+
+
+class SetReference(msgspec.Struct, frozen=True, gc=False):
+    """Set the business reference of a run and of its open tasks. Answered ``Referenced``.
+
+    It is attached to the turn that changes the reference. Closed tasks keep the reference that they had.
+    """
+
+    key: Key
+    reference: str | None
+
+
 class Pause(msgspec.Struct, frozen=True, gc=False):
-    """Keep a run from going on. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is not there or has ended."""
+    """Stop a run until it is resumed. Answered ``Paused``, or ``Unknown`` or ``Gone`` where it is missing or ended."""
 
     key: Key
     reason: str
@@ -146,32 +187,48 @@ class Pause(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unpause(msgspec.Struct, frozen=True, gc=False):
-    """Let a run go on, from then. Answered as ``Pause``; a run that is not paused stays as it is."""
+    """Resume a paused run, from ``at``. Answered like ``Pause``; a run that is not paused is unchanged."""
 
     key: Key
     at: int
 
 
 class Operate(msgspec.Struct, frozen=True, gc=False):
-    """What a person does to runs, and its note in the audit: both are made, or neither is.
+    """A person's act on runs, tasks, definitions or items, and its note in the audit: both are made, or neither is.
 
     Answered ``OperatedOn`` where every change could be made. Where one could not, nothing is made, and its refusal is
-    the answer. The note has an id: where it is there already, this very act was committed before and its answer was
-    lost. It is answered ``Repeated`` then, and nothing is made twice, whatever has happened since.
+    the answer. At most one of the changes is a ``Start`` or a ``PutTask``; it is made first.
+
+    The note has an id. If it exists already, the same act was committed before and its answer was lost: then it is
+    answered ``Repeated``, and nothing is made twice, even if the runs have changed since.
     """
 
     note: Note
-    changes: tuple[Deliver | Pause | Unpause | Renew, ...]
+    changes: tuple[Act, ...]
 
 
+Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
-Also = Start | Deliver | Enqueue | Withdraw | KeepCode | Gating
-Change = Start | Advance | Renew | Deliver | Enqueue | Withdraw | FinishWork | Beat | KeepCode | Gating | Operate
+Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | Gating
+Change = (
+    Start
+    | Advance
+    | Renew
+    | Deliver
+    | Enqueue
+    | Withdraw
+    | FinishWork
+    | Beat
+    | KeepCode
+    | SetReference
+    | Gating
+    | Operate
+)
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
     epoch: int
-    also: tuple[Answer, ...] = ()
+    attached: tuple[Answer, ...] = ()
 
 
 class Exists(msgspec.Struct, frozen=True, gc=False):
@@ -182,20 +239,20 @@ class Exists(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retired(msgspec.Struct, frozen=True, gc=False):
-    """The id was used before, and evidence is kept under it: in the audit it names that run for ever."""
+    """The id was used before, and evidence is kept under it: in the audit it always means that run."""
 
 
 class Advanced(msgspec.Struct, frozen=True, gc=False):
-    """Applied. ``arrived`` is the inbox's last position, ``pause`` the reason why the run must not go on, if any."""
+    """Applied. ``arrived`` is the inbox's last position, ``pause`` the reason why the run is paused, if it is."""
 
     arrived: int
     pause: str | None
     released: bool
-    also: tuple[Answer, ...] = ()
+    attached: tuple[Answer, ...] = ()
 
 
 class Fenced(msgspec.Struct, frozen=True, gc=False):
-    """Refused: the lease was lost, or someone else has changed it since."""
+    """Refused: the lease was lost, or another change came first."""
 
 
 class Renewed(msgspec.Struct, frozen=True, gc=False):
@@ -203,7 +260,7 @@ class Renewed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Paused(msgspec.Struct, frozen=True, gc=False):
-    """Applied: the run is paused, or is not any more."""
+    """Applied: the run is paused, or is no longer paused."""
 
 
 class OperatedOn(msgspec.Struct, frozen=True, gc=False):
@@ -227,11 +284,21 @@ class Gone(msgspec.Struct, frozen=True, gc=False):
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):
-    """The code is there."""
+    """The code is in the store."""
 
 
 class CodeMisfit(msgspec.Struct, frozen=True, gc=False):
-    """Refused: the digest is not that of the bytes."""
+    """Refused: the digest does not match the bytes."""
+
+
+class VersionTaken(msgspec.Struct, frozen=True, gc=False):
+    """Refused: the name and version mean the code of this digest."""
+
+    digest: bytes
+
+
+class Referenced(msgspec.Struct, frozen=True, gc=False):
+    """The run has this business reference, if it exists."""
 
 
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
@@ -239,7 +306,9 @@ class Enqueued(msgspec.Struct, frozen=True, gc=False):
 
 
 class Withdrawn(msgspec.Struct, frozen=True, gc=False):
-    pass
+    """Nothing of the work is there any more, unless it is ``left`` to the worker that leases it, or is done."""
+
+    left: bool = False
 
 
 Answer = (
@@ -258,6 +327,8 @@ Answer = (
     | Enqueued
     | Kept
     | CodeMisfit
+    | VersionTaken
+    | Referenced
     | Withdrawn
     | Noted
     | Opened
@@ -266,3 +337,27 @@ Answer = (
     | Closed
     | Tasked
 )
+
+
+def published_before(change: Publish, present: DefinitionRow | None) -> Answer | None:
+    """Why a definition cannot be published, given what its name and version mean now; None where it can be."""
+    if not change.code.fits:
+        return CodeMisfit()
+    if present is None:
+        return None
+    return Kept() if present.digest == change.code.digest else VersionTaken(present.digest)
+
+
+def known_answer(change: Attachable) -> Answer | None:
+    """The answer to an attached change whose carrier was applied before, where a repetition could not be recognised:
+    the work may be done, a message without an id consumed, and most entries of the audit have no id. None for others,
+    which are applied again."""
+    match change:
+        case Enqueue():
+            return Enqueued()
+        case Deliver(message=Message(id=None)):
+            return Repeated()
+        case Note():
+            return Noted()
+        case _:
+            return None

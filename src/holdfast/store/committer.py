@@ -1,7 +1,7 @@
-"""The committer: one per process, it groups whatever has gathered while the last transaction was under way.
+"""The committer: one per process. It commits together all changes that were submitted during the last transaction.
 
 An idle engine commits at once, a busy one in batches, and there is nothing to tune. A change is answered only after it
-is durable. While the store does not answer, nothing is answered: the batch is tried again until it is.
+is durable. While the store does not answer, nothing is answered: the batch is tried again until it is durable.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,14 +23,14 @@ log = logging.getLogger("holdfast.committer")
 Done = Callable[[Answer | Exception], None]
 
 BATCH_LIMIT: Final = 256
-"""What more there is goes with the next transaction: while one is under way, the runs of the other go on."""
+"""Further changes wait for the next transaction: so while one batch is written, the runs of the other can advance."""
 
 CALLER_PATIENCE_SECONDS: Final = 30.0
-"""How long a caller's own change waits for a store that does not answer. A turn waits as long as it takes."""
+"""How long a caller's own change waits for a store that does not answer. A turn waits without limit."""
 
 
 class Submission(msgspec.Struct, gc=False):
-    """A change, whom to tell, and until when it may wait for the store to answer."""
+    """A change, its callback, and the time until which it may wait for the store."""
 
     change: Change
     done: Done
@@ -38,10 +38,14 @@ class Submission(msgspec.Struct, gc=False):
 
 
 class Committer:
-    """Takes changes, commits them in groups, and calls back with each one's answer."""
+    """Takes changes, commits them in groups, and calls back with each one's answer.
 
-    def __init__(self, store: Store) -> None:
+    ``committed`` is called with each group that is durable, whatever the answers are. It must return at once.
+    """
+
+    def __init__(self, store: Store, committed: Callable[[Sequence[Change]], None] = lambda _: None) -> None:
         self._store = store
+        self._committed = committed
         self._waiting: list[Submission] = []
         self._task: asyncio.Task[None] | None = None
         self.commits = 0
@@ -60,8 +64,8 @@ class Committer:
     def submit(self, change: Change, done: Done, patience_seconds: float = math.inf) -> None:
         """Commit the change with the next group. ``done`` is called from inside a task: it must not run a program.
 
-        With a finite patience it is answered with the store's error instead, at once where an operator must act. Once
-        it is stopped nothing is committed: callers are told so, and a turn has nobody to be told.
+        With a finite patience it is answered with the store's error after that time, or at once where an operator must
+        act. Once the committer is stopped, nothing is committed: callers get an error, and a turn needs no answer.
         """
         patient = patience_seconds == math.inf
         if self._refusal is not None:
@@ -80,15 +84,15 @@ class Committer:
         return await future
 
     def start(self) -> None:
-        """Take changes, after it refused them."""
+        """Accept changes again after ``refuse``."""
         self._refusal = None
 
     def refuse(self, why: str) -> None:
-        """Take nothing from now on; callers are told why."""
+        """Accept nothing from now on; callers get the reason."""
         self._refusal = why
 
     async def stop(self, refusal: str = "the engine is closed") -> None:
-        """Give up whatever is not committed, and say so to callers that wait. What was committed stays."""
+        """Give up all changes that are not committed, with an error to waiting callers. Committed changes stay."""
         self.refuse(refusal)
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -109,20 +113,21 @@ class Committer:
                 raise
 
     def _leave_open(self, group: list[Submission]) -> None:
-        """It was stopped while these were on their way: whether they were made is not known."""
-        told = (
+        """It was stopped while these were being committed: their outcome is unknown."""
+        message = (
             "the engine was closed while this was committed, and may have made it durable: ask again, with the same id"
         )
         for waiting in group:
             if waiting.deadline < math.inf:
-                waiting.done(StoreUnavailable(told))
+                waiting.done(StoreUnavailable(message))
 
     async def _settle(self, group: list[Submission]) -> None:
-        """Commit until the store answers. A change that the store cannot take is answered with its error, alone."""
+        """Commit until the store answers. Only a change that the store cannot take is answered with an error."""
         pause = SHORTEST_SECONDS
         while group:
             try:
-                answers = await self._store.commit([waiting.change for waiting in group])
+                changes = [waiting.change for waiting in group]
+                answers = await self._store.commit(changes)
             except TROUBLE as error:
                 self._complain(error, len(group))
                 group = _dismiss(group, error)
@@ -135,6 +140,7 @@ class Committer:
             else:
                 self.commits += 1
                 self._recovered()
+                self._committed(changes)
                 for waiting, answer in zip(group, answers, strict=True):
                     waiting.done(answer)
                 return
@@ -161,7 +167,7 @@ class Committer:
 
 
 def into(future: asyncio.Future[Answer]) -> Done:
-    """A callback that settles a future, unless nobody waits for it any more."""
+    """A callback that settles a future, unless it was cancelled."""
 
     def done(answer: Answer | Exception) -> None:
         if future.done():
@@ -175,7 +181,7 @@ def into(future: asyncio.Future[Answer]) -> Done:
 
 
 def _dismiss(group: list[Submission], error: Exception) -> list[Submission]:
-    """Tell those who cannot wait for an operator, or no longer; the others stay."""
+    """Answer the changes that cannot wait any longer, or not for an operator; gives the others."""
     now = asyncio.get_running_loop().time()
     staying = []
     for waiting in group:

@@ -1,18 +1,18 @@
-"""What the gate keeps in the store: receipts, tasks, the audit's entries and blocks, signing keys, files.
+"""The gate's data in the store: receipts, tasks, the audit's entries and blocks, signing keys, files.
 
 The laws, judged with the others by ``holdfast.testing.stores``:
 
-- A receipt is unique per tenant and idempotency key. Only the holder of its token may close it; one that failed may be
-  opened anew by anyone, one that is pending only by whoever names its token.
-- An opening that is one write more is counted with it, for its run and each run above it. None passes its limit.
+- A receipt is unique per tenant and idempotency key. Only the holder of its token may close it. Anyone may open a
+  failed receipt again; a pending one is replaced only by a change that names its token.
+- The opening of a write is counted in the same change, for its run and each run above it. No count passes its limit.
 - A task changes only from the version before: of two answers to one version the first is applied, the other refused.
-  Cancelling alone asks for no version: it closes whatever is still open.
+  Only cancelling needs no version: it closes any open task. An open task has the reference of its run.
 - An entry of the audit is written with the change it belongs to, and sealed later, once, in blocks that follow each
-  other without a gap. One that has an id is written once, however often it is noted.
-- Only the last signing key seals. Adding the next one notes how far each chain had come: nothing is sealed between.
+  other without a gap. An entry with an id is written once, even if it is noted several times.
+- Only the last signing key seals. Adding the next one records the end of each chain, and nothing is sealed in between.
 - The evidence of a run has all its sealed entries: sealing another makes it due again, and evidence that lacks one is
-  not kept. Entries about a run that was pruned do not reach its evidence any more.
-- All these outlive their runs' pruning. A governed run is pruned only when it has evidence; its id is not used again.
+  not kept. Entries about a pruned run are not added to its evidence.
+- All of these outlive the pruning of their runs. A governed run is pruned only with evidence; its id is never reused.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ TaskKind = Literal["approval", "outcome", "form"]
 TaskStatus = Literal["requested", "approved", "rejected", "completed", "expired", "cancelled"]
 
 EVIDENCE: Final = "evidence.zip"
-"""The kept of this name is a generation's evidence: its hash shows in the run's row."""
+"""The file of this name is a generation's evidence: its hash shows in the run's row."""
 
 
 class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What an action attempted and what came of it. ``request`` and ``result`` are canonical CBOR, secrets masked."""
+    """An action's attempt and its outcome. ``request`` and ``result`` are canonical CBOR, with secrets masked."""
 
     tenant: str
     key: str
@@ -62,11 +62,11 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
     reversed_by: str | None = None
     task: str | None = None
     result: bytes | None = None
-    result_blob: bytes | None = None  # the digest of a result that is too large to be kept here
+    result_blob: bytes | None = None  # the digest of a result that is too large for the row
     error: str | None = None
     cost: dict[str, float | str] | None = None
     closed_at: int | None = None
-    abandoned: bool = False  # of an unknown outcome: nobody waits for it, nor finds it out unless another call needs it
+    abandoned: bool = False  # its outcome is unknown and nobody waits for it: only another call may need it
 
     @property
     def cursor(self) -> Cursor:
@@ -75,17 +75,17 @@ class ReceiptRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defau
 
 
 class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
-    """What a person said to a task."""
+    """A person's answer to a task."""
 
     who: str
     verdict: str
     reason: str
     at: int
-    value: bytes | None = None  # what the act gave, where the person knows; what a form was answered with
+    value: bytes | None = None  # the act's result, if the person knows it; the answer to a form
 
 
 class Escalation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Who may answer as well once a task is overdue."""
+    """The people who may also answer once a task is overdue."""
 
     candidates: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -94,8 +94,8 @@ class Escalation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Work for a person. ``version`` counts its changes from 1. See ``holdfast.tasks``.
 
-    ``kind`` is its subject: to approve an action, to say what became of one, or to fill a form in. What the author or a
-    policy asked for never changes: a task that is escalated keeps ``candidates`` and ``groups``, and says when.
+    ``kind`` is its subject: to approve an action, to report the outcome of one, or to fill in a form. The terms of the
+    author or a policy never change: a task that is escalated keeps its ``candidates`` and ``groups``.
     """
 
     tenant: str
@@ -107,13 +107,13 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     kind: TaskKind
     status: TaskStatus
     version: int
-    proposal: bytes  # the hash of the proposed action, or of what a form asks: an answer is over exactly this
+    proposal: bytes  # the hash of the proposed action or of the form: an answer is valid for exactly this
     summary: str
-    details: bytes  # canonical CBOR of what the person must see
+    details: bytes  # canonical CBOR of the facts that the person must see
     tier: str
     two_person: bool
     candidates: tuple[str, ...]
-    starter: str | None  # who started the run
+    starter: str | None  # the person who started the run
     policy: str
     rule: str | None
     created_at: int
@@ -124,13 +124,14 @@ class TaskRow(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     form: bytes = b""  # the JSON Schema of the answer, as canonical CBOR
     groups: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    owner: str | None = None  # who has claimed it, or was assigned it
+    owner: str | None = None  # the person who has claimed it, or to whom it is assigned
     due_at: int | None = None
     reminders: tuple[int, ...] = ()  # when people are reminded, in order
     reminded: int = 0  # how many of these times are over
     reminded_at: int | None = None
     escalation: Escalation | None = None
     escalated_at: int | None = None
+    reference: str | None = None  # of its run: a new version does not change it
 
     @property
     def cursor(self) -> Cursor:
@@ -151,14 +152,14 @@ class AuditEntry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What it says: its body, which is JSON. Raises ValueError where that was altered."""
+        """Its body, which is JSON, as data. Raises ValueError where that was altered."""
         return msgspec.json.decode(self.body, type=dict[str, Any])
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):
-    """A sealed stretch of a tenant's audit: a signed checkpoint. ``digests`` are its entries' hashes, end to end.
+    """A sealed part of a tenant's audit: a signed checkpoint. ``digests`` are its entries' hashes, joined.
 
-    ``form`` says how its head follows from them: 1 is a chain, 2 a tree.
+    ``form`` is how its head follows from them: 1 is a chain, 2 a tree.
     """
 
     tenant: str
@@ -175,34 +176,34 @@ class Block(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sealing(msgspec.Struct, frozen=True, gc=False):
-    """A block, and the sequences of the entries that take its positions, in order."""
+    """A block, and the sequences of the entries that get its positions, in order."""
 
     block: Block
     sequences: tuple[int, ...]
 
 
 def holding(blocks: Sequence[Block], places: Sequence[tuple[str, int]]) -> list[Block]:
-    """Those of the blocks that hold one of these entries, each of which is named by tenant and position.
+    """The blocks that hold one of these entries, each of which is named by tenant and position.
 
     ``blocks`` are those at or before the places.
     """
-    wanted: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for tenant, at in sorted(places):
-        wanted.setdefault(tenant, []).append(at)
+        positions.setdefault(tenant, []).append(at)
     found = []
     for block in blocks:
-        here = wanted.get(block.tenant, [])
-        index = bisect_left(here, block.first)
-        if index < len(here) and here[index] < block.first + block.count:
+        of_tenant = positions.get(block.tenant, [])
+        index = bisect_left(of_tenant, block.first)
+        if index < len(of_tenant) and of_tenant[index] < block.first + block.count:
             found.append(block)
     return found
 
 
 class SigningKey(msgspec.Struct, frozen=True, gc=False):
-    """A key of the audit. ``private`` is None where it is kept elsewhere. Each is endorsed by the one before it.
+    """A key of the audit. ``private`` is None where it is kept elsewhere. Each key is endorsed by the one before it.
 
-    ``retirement`` is its signature over how far the keys before it count: over ``heads``, the root of a tree over the
-    last blocks of so many ``chains``. Keys that earlier versions made have none.
+    ``retirement`` is its signature over the blocks up to which the earlier keys are valid: over ``heads``, the root of
+    a tree over the last blocks of that many ``chains``. Keys of earlier versions have none.
     """
 
     number: int
@@ -217,7 +218,7 @@ class SigningKey(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChainEnd(msgspec.Struct, frozen=True, gc=False):
-    """The last block of a tenant's chain when a key was added: blocks behind it are not signed by the keys before."""
+    """The last block of a tenant's chain when a key was added: earlier keys do not sign blocks after it."""
 
     tenant: str
     number: int
@@ -236,7 +237,7 @@ class KeptFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class File(msgspec.Struct, frozen=True, gc=False):
-    """An kept and its bytes. ``through`` is the position of the last entry that evidence has, -1 where none."""
+    """A kept file and its bytes. ``through`` is the position of the last entry that evidence has, -1 where none."""
 
     about: KeptFile
     data: bytes
@@ -244,25 +245,26 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
-    """What a worker that takes a run over must know: its receipts that have not succeeded, and the tasks of its present
-    generation that are not cancelled."""
+    """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, and the tasks of its
+    present generation that are not cancelled."""
 
     receipts: list[ReceiptRow]
     tasks: list[TaskRow]
 
 
 class TaskQuery(msgspec.Struct, frozen=True, gc=False):
-    """Which tasks to list: all conditions hold. Oldest first."""
+    """The conditions of a list of tasks, oldest first. All must hold."""
 
     tenant: str | None = None
     status: TaskStatus | None = None
     run: str | None = None
     kind: TaskKind | None = None
     owner: str | None = None
+    reference: str | None = None
 
 
 class ReceiptQuery(msgspec.Struct, frozen=True, gc=False):
-    """Which receipts to list: all conditions hold. Oldest first."""
+    """The conditions of a list of receipts, oldest first. All must hold."""
 
     tenant: str | None = None
     run: str | None = None
@@ -271,7 +273,7 @@ class ReceiptQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class AuditQuery(msgspec.Struct, frozen=True, gc=False):
-    """Which entries to list: all conditions hold. In the order of the chain, those not sealed yet last."""
+    """The conditions of a list of entries, in the order of the chain, unsealed ones last. All must hold."""
 
     tenant: str
     run: str | None = None
@@ -281,7 +283,7 @@ class AuditQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Which entries to read: those of a run, from ``since`` on and before ``until``, of one kind or of all."""
+    """The entries of a run, from ``since`` on and before ``until``, of one kind or of all."""
 
     key: Key
     since: int | None = None
@@ -289,14 +291,11 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     kind: str | None = None
 
 
-# -- changes -----------------------------------------------------------------------------------------------------------
-
-
 class Note(msgspec.Struct, frozen=True, gc=False):
     """Append an entry to a tenant's audit. Answered ``Noted``.
 
     With an id, a second note of that id in the tenant changes nothing and is answered ``Noted`` as well. The id is no
-    part of the entry. What is recognised by the change that brings it along needs none.
+    part of the entry. A note that is attached to a change needs none: the repeated change is recognised.
     """
 
     tenant: str
@@ -308,13 +307,13 @@ class Note(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
-    """Reserve an idempotency key before acting. Answered ``Opened``, or ``Taken`` with the receipt that is in the way.
+    """Reserve an idempotency key before acting. Answered ``Opened``, or ``Taken`` with the receipt that has the key.
 
-    A failed receipt gives way. A pending or unknown one gives way only to an opening that names its token in
+    A failed receipt is replaced. A pending or unknown one is replaced only by an opening that names its token in
     ``instead_of``. An opening repeated with the same token is answered ``Opened`` again while it is not closed.
 
-    With ``limits`` it is one write more of its run, of that one's parent, and so on upwards, and is counted when it is
-    opened. Where the key could be had and one of these runs has no write left, it is answered ``Capped``.
+    With ``limits`` it counts as a write of its run and of every run above it. Where the key is free and one of these
+    runs has no write left, it is answered ``Capped``.
     """
 
     receipt: ReceiptRow
@@ -323,41 +322,41 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
 
 
 class CloseReceipt(msgspec.Struct, frozen=True, gc=False):
-    """Keep what came of an act. Answered ``Closed``, or ``Fenced`` where no pending or unknown receipt of that key has
-    this token. Repeated, it is ``Closed`` again, and what comes also is not made twice.
+    """Keep the outcome of an act. Answered ``Closed``, or ``Fenced`` where no pending or unknown receipt of that key
+    has this token. Repeated, it is ``Closed`` again, and the attached changes are not made twice.
 
     Where the receipt ``reverses`` another and succeeded, that one's ``reversed_by`` is set.
     """
 
     receipt: ReceiptRow
     blobs: Blobs = {}
-    also: tuple[Note, ...] = ()
+    attached: tuple[Note, ...] = ()
 
 
 class PutTask(msgspec.Struct, frozen=True, gc=False):
-    """Make a task (version 1) or change it from the version before. Answered ``Tasked``, or ``Fenced`` where it has
-    another version already. Repeated as it was, it is ``Tasked`` again, and what comes also is not made twice.
-    """
+    """Make a task (version 1) or change it from the version before; ``blobs`` are files of an answer, and the task's.
+    Answered ``Tasked``, or ``Fenced`` at another version. Repeated, it is ``Tasked``, and nothing is made twice."""
 
     task: TaskRow
-    also: tuple[Deliver | Note, ...] = ()
+    attached: tuple[Deliver | Note, ...] = ()
+    blobs: Blobs = {}
 
 
 class CancelTask(msgspec.Struct, frozen=True, gc=False):
-    """Close a task that nobody needs to answer any more, whatever its version. What was said to it stays.
+    """Close a task that nobody needs to answer any more, at any version. Its answers stay.
 
-    Answered ``Tasked`` where it is cancelled, by this or before, or ``Fenced`` where it has been answered, has expired
-    or is not there. What comes also is made only where this very change cancels it.
+    Answered ``Tasked`` where it is cancelled, now or before, or ``Fenced`` where it has been answered, has expired or
+    does not exist. The attached changes are made only where this change itself cancels it.
     """
 
     tenant: str
     id: str
     at: int
-    also: tuple[Note, ...] = ()
+    attached: tuple[Note, ...] = ()
 
 
 def capped(line: Iterable[tuple[str, str, int]], limits: WriteLimits) -> Capped | None:
-    """The first run of a line upwards, each with its workflow and writes, that may not write once more."""
+    """The first run that may not write once more, of a run and those above it, each with its workflow and writes."""
     for run, workflow, writes in line:
         most = limits.of(workflow)
         if most is not None and writes >= most:
@@ -385,7 +384,7 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
 
 
 class Capped(msgspec.Struct, frozen=True, gc=False):
-    """This run has written as often as it may, with its children."""
+    """This run, with all runs below it, has no write left."""
 
     run: str
     writes: int

@@ -1,4 +1,4 @@
-"""Waiting for a store that does not answer: back off, say so once, and go on by itself when it is back."""
+"""Patience with a store that does not answer: back off, log it once, and continue when the store is back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 2.0
 
 TROUBLE: Final = (StoreUnavailable, OperatorError)
-"""What time, or an operator, can mend."""
+"""The errors that end with time, or with an operator's help."""
 
 
 async def patiently(call: Callable[[], Awaitable[T]], *, unless: tuple[type[Exception], ...] = ()) -> T:
-    """Call until the store answers. What is ``unless`` is raised at once: trying again would not mend it."""
+    """Call until the store answers. Errors in ``unless`` are raised at once: another try would not help."""
     pause = SHORTEST_SECONDS
     complained = False
     while True:

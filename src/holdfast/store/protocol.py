@@ -1,17 +1,18 @@
-"""The store's protocol: changes that are applied or refused each on its own, and the questions that can be asked.
+"""The store's protocol: changes, each applied or refused by itself, and the operations that read.
 
 The laws every store keeps, judged by ``holdfast.testing.stores``:
 
-- ``commit`` applies a batch of changes in one transaction and answers each. A refused one never harms its neighbours.
+- ``commit`` applies a batch of changes in one transaction and answers each. A refused change does not affect others.
 - An ``Advance`` is applied only at the expected version, generation and lease epoch; else it is ``Fenced``. Committed
-  again after an unknown outcome it is recognised by its head hash and answered ``Advanced``; a ``Start`` that leases
-  its run to a worker likewise, and answered ``Started``.
-- What comes ``also`` with a change is applied if and only if the change is.
+  again after an unknown outcome, it is recognised by its head hash and answered ``Advanced``. A ``Start`` that leases
+  its run to a worker is recognised in the same way and answered ``Started``.
+- Attached changes are applied if and only if the change that carries them is.
 - Messages to a run take positions 1, 2, 3, … in its inbox, in commit order.
-- A lease belongs to a worker. It ends when it is released, or when the worker is known to be dead or has not been heard
-  of for its time to live; taking it over raises the run's epoch, which fences the last holder out.
-- Times are microseconds since 1970. ``now`` is given by the caller, except for the life of workers: that is the
-  store's own.
+- A lease belongs to a worker. It ends when it is released, when the worker is known to be dead, or when the worker has
+  not called ``beat`` within its time to live. Taking it over raises the run's epoch: changes of the last holder are
+  refused from then on.
+- Times are microseconds since 1970. The caller gives ``now``, except for the life of workers: the store's clock decides
+  that.
 
 Every operation raises StoreUnavailable where the store does not answer, and OperatorError where a person must act.
 """
@@ -23,11 +24,13 @@ from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
+from holdfast.store.caps import CAP, CAP_SET, SetCap, cap_key
 from holdfast.store.changes import (
+    Act,
     Advance,
     Advanced,
-    Also,
     Answer,
+    Attachable,
     Beat,
     Change,
     CodeMisfit,
@@ -45,19 +48,23 @@ from holdfast.store.changes import (
     OperatedOn,
     Pause,
     Paused,
+    Publish,
+    Referenced,
     Renew,
     Renewal,
     Renewed,
     Repeated,
     Retired,
+    SetReference,
     Start,
     Started,
     Unknown,
     Unpause,
+    VersionTaken,
     Withdraw,
     Withdrawn,
 )
-from holdfast.store.gatekeeping import GatePort
+from holdfast.store.gate_port import GatePort
 from holdfast.store.governance import (
     EVIDENCE,
     AuditEntry,
@@ -91,7 +98,8 @@ from holdfast.store.governance import (
     TaskRow,
     TaskStatus,
 )
-from holdfast.store.reading import ReadPort
+from holdfast.store.items import ExpectItem, ItemKey, ItemPort, ItemRow, PutItem
+from holdfast.store.read_port import ReadPort
 from holdfast.store.rows import (
     ASKS,
     CheckpointRow,
@@ -106,7 +114,7 @@ from holdfast.store.rows import (
     Run,
     RunCount,
     WorkerRow,
-    named_in,
+    story_id,
 )
 from holdfast.store.values import (
     ENDED,
@@ -115,6 +123,7 @@ from holdfast.store.values import (
     Blobs,
     Code,
     Cursor,
+    DefinitionRow,
     Deliver,
     Key,
     Message,
@@ -130,14 +139,17 @@ from holdfast.store.values import (
 
 __all__ = [
     "ASKS",
+    "CAP",
+    "CAP_SET",
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
     "PAUSED",
+    "Act",
     "Advance",
     "Advanced",
-    "Also",
     "Answer",
+    "Attachable",
     "AuditEntry",
     "AuditQuery",
     "Beat",
@@ -157,12 +169,14 @@ __all__ = [
     "CodeMisfit",
     "Cursor",
     "Declined",
+    "DefinitionRow",
     "Deliver",
     "Delivered",
     "Enqueue",
     "Enqueued",
     "Escalation",
     "Exists",
+    "ExpectItem",
     "Facts",
     "Fenced",
     "File",
@@ -170,6 +184,8 @@ __all__ = [
     "Gating",
     "Gone",
     "Governed",
+    "ItemKey",
+    "ItemRow",
     "KeepCode",
     "Kept",
     "KeptFile",
@@ -189,12 +205,15 @@ __all__ = [
     "Paused",
     "Progress",
     "Projection",
+    "Publish",
+    "PutItem",
     "PutTask",
     "Query",
     "ReceiptQuery",
     "ReceiptRow",
     "ReceiptState",
     "Received",
+    "Referenced",
     "Renew",
     "Renewal",
     "Renewed",
@@ -205,6 +224,8 @@ __all__ = [
     "Sealing",
     "Segment",
     "Serves",
+    "SetCap",
+    "SetReference",
     "SigningKey",
     "Span",
     "Standing",
@@ -222,17 +243,19 @@ __all__ = [
     "TenantLimits",
     "Unknown",
     "Unpause",
+    "VersionTaken",
     "Withdraw",
     "Withdrawn",
     "Work",
     "WorkerRow",
     "WriteLimits",
-    "named_in",
+    "cap_key",
+    "story_id",
 ]
 
 
-class Store(ReadPort, AuditPort, GatePort, Protocol):
-    """Where runs live."""
+class Store(ReadPort, AuditPort, GatePort, ItemPort, Protocol):
+    """A store of runs."""
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect, and bring the schema up to date under a lock. Raises SchemaTooNew, StoreReadOnly, StoreCorrupt."""
@@ -243,7 +266,7 @@ class Store(ReadPort, AuditPort, GatePort, Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of everything. Safe to call twice, and before open."""
+        """Release all resources. Safe to call twice, and before open."""
         ...
 
     async def commit(self, batch: Sequence[Change]) -> list[Answer]:
@@ -253,21 +276,21 @@ class Store(ReadPort, AuditPort, GatePort, Protocol):
     # -- leases
 
     async def register(self, worker: WorkerRow, ttl_seconds: float) -> None:
-        """Make a worker known, alive for ``ttl_seconds``."""
+        """Register a worker, alive for ``ttl_seconds``."""
         ...
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:
-        """Prolong a worker's life. False where it is not known any more: all of its leases are lost."""
+        """Prolong a worker's life. False where it is no longer registered: all of its leases are lost."""
         ...
 
     async def unregister(self, worker: str, now: int) -> None:
-        """Forget a worker and hand back all that it leases. Nothing is counted against the runs."""
+        """Forget a worker and release all its leases. This does not count as a crash of the runs."""
         ...
 
     async def rescue(self, now: int) -> list[str]:
-        """Forget workers that are known dead or have expired, take their leases back, and name the workers.
+        """Forget workers that are known to be dead or have expired, end their leases, and name the workers.
 
-        Leases of workers that are not registered are taken back too: one may have claimed after it was forgotten.
+        Leases of workers that are not registered end, too: a worker may have claimed after it was forgotten.
         """
         ...
 
@@ -284,37 +307,39 @@ class Store(ReadPort, AuditPort, GatePort, Protocol):
 
         Only runs that the worker ``serves``: of functions by their name, of other kinds of programs by the kind.
 
-        A worker that ``has_declined`` runs is not given them again; one that has not need not be looked up.
+        A worker that ``has_declined`` runs does not get them again. For another worker this need not be looked up.
 
-        With ``limits``, root runs that have not begun are leased only as ``admission.admit`` says, after the others; no
-        two claims admit at the same time. ``next_wake_at`` also tells when a rate lets the next one begin.
+        With ``limits``, root runs that have not begun are leased only where ``admission.admit`` allows it, after the
+        others. No two claims admit at the same time. ``next_wake_at`` includes the time when a rate lets the next run
+        begin. The caps of items (``caps``) are laid over the limits, so there may be some where none are given.
         """
         ...
 
     async def decline(self, worker: str, key: Key, epoch: int, reason: str, now: int) -> bool:
-        """Hand a leased run back, ready, for workers whose code fits its journal. This one is kept in mind as having
+        """Release a leased run, ready, for workers whose code fits its journal. The store keeps that this worker has
         declined it until the run is resumed or has a new generation, or the worker is forgotten.
 
-        False, and nothing done, where no other living worker serves it and has not declined it; True where
-        the lease was lost. ``rescue`` offers a run that all who live have declined once more: one is told False then.
+        False, and nothing done, where no other living worker serves it and has not declined it; True where the lease
+        was lost. ``rescue`` offers a run that all living workers have declined once more: then the last gets False.
         """
         ...
 
     async def declined(self, key: Key) -> list[Declined]:
-        """Who has declined a run in its present generation, oldest first."""
+        """The workers that have declined a run in its present generation, oldest first."""
         ...
 
     async def claim_work(
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
     ) -> ClaimedWork:
-        """Lease free work that is available, at most so many per queue: highest priority first, then oldest.
+        """Lease free work that is available, per queue at most the ``wanted`` number: highest priority first, then
+        oldest.
 
-        With ``steps`` only work of these names: the rest is for workers whose code has them.
+        With ``steps`` only work of these names: the rest is for workers whose code has those steps.
         """
         ...
 
     async def leased(self, worker: str) -> Leased:
-        """Everything leased to this worker: what it must ask when a claim's answer was lost."""
+        """Everything leased to this worker. It asks this when a claim's answer was lost."""
         ...
 
     async def arrivals(self, worker: str) -> list[Run]:
@@ -324,24 +349,36 @@ class Store(ReadPort, AuditPort, GatePort, Protocol):
     # -- operating
 
     async def pause(self, key: Key, reason: str, now: int) -> bool:
-        """Keep a run from going on. False where there is no such run or it has ended."""
+        """Stop a run until it is resumed. False where there is no such run or it has ended."""
         ...
 
     async def unpause(self, key: Key, now: int) -> bool:
-        """Let a run go on, from now."""
+        """Resume a paused run, from now."""
         ...
 
     async def prune(self, ended_before: int, limit: int) -> int:
         """Delete up to ``limit`` runs that ended before then, with all that belongs to them; gives how many.
 
-        Governed runs that have no evidence are left: nothing else could tell of them what evidence does.
+        Governed runs without evidence are kept, and so are instances of templates whose story the audit has not
+        (``story_id``): no other record of them would remain.
         """
+        ...
+
+    async def untold(self, ended_before: int, limit: int) -> list[Run]:
+        """Instances of templates that ended before then and whose story the audit has not, the longest ended first."""
         ...
 
     async def forget_deliveries(self, before: int, limit: int) -> int:
         """Forget up to ``limit`` ids of messages that came before then, oldest first; gives how many.
 
-        A message that comes again after that is a new one.
+        A message of a forgotten id counts as a new one.
+        """
+        ...
+
+    async def identity(self) -> str:
+        """A name of the database: the same for every handle and process that uses it, and another for any other one.
+
+        It may tell of hosts and files: it is not shown to anyone.
         """
         ...
 

@@ -1,9 +1,8 @@
-"""What a store tells when it is asked."""
+"""The rows that a store gives to its readers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from holdfast.store.values import ENDED, FUNCTION, Cursor, Key, Received, Segment, Serves, Standing, Status, Work
 
 ASKS: Final = '"task":"'
-"""What stands in ``Run.waiting`` where one of its waits is for a task: a quote inside a name is escaped there."""
+"""The text in ``Run.waiting`` that shows a wait for a task. A name cannot contain it: quotes are escaped there."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +52,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     evidence: bytes | None = None  # the sha256 of this generation's evidence
     program_kind: str = FUNCTION
     code_digest: bytes | None = None  # of its program's code, where the store keeps that
+    reference: str | None = None  # what the business calls it
 
     @property
     def cursor(self) -> Cursor:
@@ -61,12 +61,20 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def status(self) -> Status:
-        """The one word shown to people."""
+        """The status that people see."""
         if self.standing in ENDED:
             return self.standing
         if self.pause is not None:
             return "paused"
         return "cancelling" if self.cancelling else self.standing
+
+
+def story_id(run: Run) -> str:
+    """The id of the audit's entry that must be there before an instance of a template is deleted.
+
+    It names the time when the run was made, too: an id may be used again once its run is deleted.
+    """
+    return f"story:{run.created_at}:{run.generation}:{run.key.run}"
 
 
 class WorkerRow(msgspec.Struct, frozen=True, gc=False):
@@ -87,10 +95,14 @@ class WorkerRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class ClaimedRuns(msgspec.Struct, frozen=True, gc=False):
-    """What a claim gave: runs leased to this worker, and when the next timer is due."""
+    """The result of a claim: runs leased to this worker, and when the next timer is due.
+
+    ``limited`` is whether any cap or weight held for it.
+    """
 
     runs: list[Run]
     next_wake_at: int | None
+    limited: bool = False
 
 
 class ClaimedWork(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +120,7 @@ class Leased(msgspec.Struct, frozen=True, gc=False):
 
 
 class CheckpointRow(msgspec.Struct, frozen=True, gc=False):
-    """A run's last checkpoint, and where its journal stood: the version, and the hash of the segment before it."""
+    """A run's last checkpoint, with the journal's version and head hash at that point."""
 
     version: int
     head: bytes
@@ -116,9 +128,9 @@ class CheckpointRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Loaded(msgspec.Struct, frozen=True, gc=False):
-    """A run's journal with the blobs that it names, and its inbox.
+    """A run's journal and its inbox. With a ``checkpoint`` only the segments behind it are there.
 
-    With a ``checkpoint`` only the segments behind it are there, and no blobs: who needs some asks for these.
+    A store gives no ``blobs``: the reader of the events knows which it needs, and asks for these.
     """
 
     segments: list[Segment]
@@ -127,22 +139,8 @@ class Loaded(msgspec.Struct, frozen=True, gc=False):
     checkpoint: CheckpointRow | None = None
 
 
-def named_in(segments: Sequence[Segment], digests: Iterable[bytes]) -> list[bytes]:
-    """Those of a run's blobs that these segments name. What other generations and cut-off parts name is not read.
-
-    Events are CBOR, in which a digest is a byte string. One pass finds all of a length, however many there are.
-    """
-    wanted = list(digests)
-    named: set[bytes] = set()
-    for length in {len(digest) for digest in wanted}:
-        head = bytes([0x40 + length]) if length < 24 else bytes([0x58, length])
-        strings = re.compile(re.escape(head) + rb"(?=(.{%d}))" % length, re.DOTALL)
-        named |= {match[1] for segment in segments for match in strings.finditer(segment.events)}
-    return [digest for digest in wanted if digest in named]
-
-
 class Query(msgspec.Struct, frozen=True, gc=False):
-    """Which runs to list: all conditions hold. Newest first."""
+    """The conditions of a list of runs, newest first. All must hold."""
 
     tenant: str | None = None
     status: Status | None = None
@@ -156,8 +154,10 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     workspace: str | None = None
     actor: str | None = None
     standings: tuple[Standing, ...] = ()  # one of these; all where it is empty
-    parked: bool | None = None  # whether the engine put it aside; a pause that a person asked for is none
+    parked: bool | None = None  # whether the engine parked it; a pause by a person does not count
     asks: bool | None = None  # whether it waits for a person's answer
+    reference: str | None = None
+    cancelled: bool | None = None  # whether it was cancelled, or its cancellation was requested
 
 
 class RunCount(msgspec.Struct, frozen=True, gc=False):
@@ -177,7 +177,7 @@ class Declined(msgspec.Struct, frozen=True, gc=False):
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
-    """What a long step last said."""
+    """The last progress report of a long step."""
 
     position: int
     details: bytes

@@ -1,4 +1,4 @@
-"""What changes, answers and rows are made of: keys, segments, messages, work, projections."""
+"""The parts of changes, answers and rows: keys, segments, messages, work, projections."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 Status = Literal["queued", "running", "waiting", "paused", "cancelling", "completed", "failed", "cancelled"]
 Standing = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
-"""What a run's row says of its journal; pausing and cancelling are shown over it."""
+"""The state of a run's journal in its row. A pause or a cancellation is shown in its place."""
 
 FUNCTION: Final = "function"
-"""The kind of program that a Python function is. Its runs are claimed by its name, those of other kinds by the kind."""
+"""The program kind of Python functions. Their runs are claimed by name, those of other kinds by the kind."""
 PAUSED: Final = "paused by request"
-"""How the reason of a pause that a person asked for begins; any other reason means that the engine parked the run."""
+"""The prefix of the reason of a pause by a person. Any other reason means that the engine parked the run."""
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
@@ -25,7 +25,7 @@ Blobs = Mapping[bytes, bytes]
 
 
 class Serves(msgspec.Struct, frozen=True, gc=False):
-    """What a worker takes up: runs of these functions, and all runs of these other kinds of programs."""
+    """The runs that a worker takes: those of these functions, and all of these other kinds of programs."""
 
     functions: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -45,8 +45,18 @@ class Code(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def fits(self) -> bool:
-        """Whether the digest is that of the bytes."""
+        """Whether the digest matches the bytes."""
         return hashlib.sha256(self.data).digest() == self.digest
+
+
+class DefinitionRow(NamedTuple):
+    """A published definition: its name and version, and the digest of the code that they mean, for good."""
+
+    tenant: str
+    name: str
+    version: int
+    digest: bytes
+    at: int
 
 
 class Key(NamedTuple):
@@ -57,7 +67,7 @@ class Key(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """A place in a list: the time, tenant and id of the last row that was seen."""
+    """A place in a list: the time, tenant and id of the last row of a page."""
 
     at: int
     tenant: str
@@ -69,7 +79,7 @@ class Cursor(NamedTuple):
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
-    """A stretch of journal: the encoded events of one turn and the hash that chains them to all before."""
+    """A part of a journal: the encoded events of one turn, and the hash that chains them to all before."""
 
     first: int
     count: int
@@ -105,12 +115,12 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     priority: int = 0
     available_at: int = 0
-    epoch: int = 1  # the number from which its leases are counted; each lease raises it
+    epoch: int = 1  # the first number of its leases; each lease raises it
     claims: int = 0  # how often this attempt was leased
 
 
 class Projection(msgspec.Struct, frozen=True, gc=False):
-    """What a run's row shows of its journal after a change."""
+    """The facts from a run's journal that its row shows."""
 
     standing: Standing
     wake_at: int | None = None
@@ -123,7 +133,7 @@ class Projection(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """Where a run came from: who asked for it, in which workspace, and what triggered it."""
+    """The origin of a run: the person who started it, its workspace, and its trigger."""
 
     workspace: str = ""
     actor: str | None = None
@@ -132,10 +142,11 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Put a message into a run's inbox and make the run ready.
+    """Put a message into a run's inbox and make the run ready. With ``unpauses`` a paused run continues with it.
 
     Answered ``Delivered``, ``Repeated``, ``Unknown`` or ``Gone``.
     """
 
     key: Key
     message: Message
+    unpauses: bool = False

@@ -1,5 +1,6 @@
-"""A task and what can be said to it, whatever its subject. Pure: a task and an answer in, the next version out.
+"""Tasks of every subject, as pure functions: a task and an answer in, the task's next version out.
 
-``answers`` has the states and what people say, ``eligibility`` who may, ``timers`` what time does to a task, ``forms``
-what a form asks and which answers fit. Nothing here reads a clock, writes, or knows the worker.
+``answers`` has the states and people's answers, ``eligibility`` the people who may answer, ``timers`` reminders,
+escalation and expiry, ``forms`` the check of answers, and ``questions`` the forms that workflows ask. Nothing here
+reads a clock, writes, or knows the worker.
 """

@@ -1,13 +1,13 @@
-"""What can be said to a task, and what it is then.
+"""The states of a task, and the answers that change them.
 
-``TRANSITIONS`` is the law: a state and a word, the next state. Everything that changes a task's state reads it. A task
-is open while it is offered or owned; its row says ``requested`` for both, and names who has it. Words come from people
-(an answer, a claim), from time (a reminder, an escalation, expiry) and from the run (cancelled). Which answers make
-sense depends on the subject: see ``ANSWERS``.
+``TRANSITIONS`` is the law: state, event, next state. Everything that changes a task's state reads it. A task is open
+while it is offered or owned; its row has the status ``requested`` for both, and the name of its holder. Events come
+from people (an answer, a claim), from time (a reminder, an escalation, expiry) and from the run (cancelled). The
+possible answers depend on the subject: see ``ANSWERS``.
 
-Two-person approvals need two different people. A task can be passed on to one person by name, by assignment or by
-delegation, who alone may answer it then; only to someone who could have answered it anyway, so that this undoes none of
-the rules. Who may is in ``eligibility``.
+Two-person approvals need two different people. A task can be passed to one person by name, by assignment or by
+delegation, and only that person may answer it then. It can be passed only to somebody who may answer it anyway, so the
+rules still hold. ``eligibility`` decides who may answer.
 """
 
 from __future__ import annotations
@@ -80,26 +80,26 @@ ANSWERS: Final[dict[TaskKind, tuple[str, ...]]] = {
     "outcome": (HAPPENED, DID_NOT_HAPPEN, GIVEN_UP),
     "form": (COMPLETED,),
 }
-"""What a person may decide, by subject."""
+"""The decisions that a person may make, by subject."""
 
-_GOING_ON: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN, COMPLETED})
-"""The answers after which the run goes on, or the act is done."""
+_CONTINUING: Final = frozenset({APPROVED, HAPPENED, DID_NOT_HAPPEN, COMPLETED})
+"""The answers after which the run continues, or the act is done."""
 
 _SUBJECTS: Final[dict[TaskKind, str]] = {
     "approval": "approving an action",
-    "outcome": "what became of an act",
+    "outcome": "the outcome of an act",
     "form": "a form",
 }
 
 
 def task_id(promise: str, generation: int, kind: TaskKind, proposal: bytes, serial: int | str = 0) -> str:
-    """A short name; ``serial`` tells apart what one call asks more than once."""
+    """A short id; ``serial`` distinguishes the tasks of a call that asks more than once."""
     name = f"{promise}\0{generation}\0{kind}\0{proposal.hex()}\0{serial}"
     return f"{kind[0]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def is_about(task: TaskRow, receipt: ReceiptRow) -> bool:
-    """Whether it asks about this very attempt: what people said of an earlier one must not be taken for its outcome."""
+    """Whether it asks about this very attempt: the answer about an earlier attempt must not be taken for this one's."""
     return task.kind == "outcome" and cbor2.loads(task.details).get("token") == receipt.token
 
 
@@ -112,23 +112,23 @@ def asks_about(task: TaskRow) -> str:
 
 
 def state_of(task: TaskRow) -> State:
-    """Its state; ``requested`` in the row is two of them."""
+    """Its state; the status ``requested`` in the row stands for two states."""
     if task.status == "requested":
         return "offered" if holder_of(task) is None else "owned"
     return task.status
 
 
-def move(task: TaskRow, word: str, **fields: Any) -> TaskRow:
-    """The next version, after this word. Raises TaskClosed or InvalidRequest where the table has no such step."""
+def move(task: TaskRow, event: str, **fields: Any) -> TaskRow:
+    """The next version, after this event. Raises TaskClosed or InvalidRequest where the table has no such step."""
     state = state_of(task)
-    following = TRANSITIONS[state].get(word)
+    following = TRANSITIONS[state].get(event)
     if following is None:
         if not TRANSITIONS[state]:
             raise TaskClosed(f"task {task.id} is {task.status}{_by(task)}: nothing more can be said to it")
-        raise InvalidRequest(f"task {task.id} is {state}: it cannot be {word}")
+        raise InvalidRequest(f"task {task.id} is {state}: it cannot be {event}")
     status: TaskStatus = "requested" if following == "offered" or following == "owned" else following
     if following == "offered":
-        fields = {"owner": None, "delegated_to": None, **fields} if state == "owned" or word == ONE_OF_TWO else fields
+        fields = {"owner": None, "delegated_to": None, **fields} if state == "owned" or event == ONE_OF_TWO else fields
     return msgspec.structs.replace(task, version=task.version + 1, status=status, **fields)
 
 
@@ -138,22 +138,22 @@ def close(task: TaskRow, status: Literal["expired", "cancelled"], now: int) -> T
 
 
 def is_expired(task: TaskRow, now: int) -> bool:
-    """Whether its time is over, though nobody has noted that yet."""
+    """Whether its time is over, although it is not closed yet."""
     return task.status == "requested" and task.expires_at is not None and task.expires_at <= now
 
 
 def verdict_of(task: TaskRow) -> str:
-    """What was last said to it."""
+    """The verdict of its last answer, or its status where it has none."""
     return task.answers[-1].verdict if task.answers else task.status
 
 
 def standing_of(task: TaskRow) -> str:
-    """How it stands, in a word. An outcome is not approved: it happened, did not happen, or was given up."""
+    """Its status for people. An outcome is not approved: it happened, did not happen, or was given up."""
     answered = task.kind == "outcome" and task.status in ("approved", "rejected")
     return verdict_of(task) if answered else task.status
 
 
-# -- what people say ---------------------------------------------------------------------------------------------------
+# -- people's answers --------------------------------------------------------------------------------------------------
 
 
 def answer(
@@ -171,7 +171,7 @@ def answer(
         raise InvalidRequest(
             f"task {task.id} is about {_SUBJECTS[task.kind]}: the answer is {fitting}, not {verdict!r}"
         )
-    _check(task, who, reason, now, groups, deciding=verdict in _GOING_ON)
+    _check(task, who, reason, now, groups, deciding=verdict in _CONTINUING)
     answers = (*task.answers, TaskAnswer(who, verdict, reason, now, value))
     people = {person(said.who) for said in answers if said.verdict == APPROVED}
     if verdict == APPROVED and task.two_person and len(people) < 2:
@@ -180,36 +180,36 @@ def answer(
 
 
 def claim(task: TaskRow, who: str, reason: str, now: int, groups: Collection[str] = ()) -> TaskRow:
-    """The task, taken by one of those who may answer it, and nobody else's then. Claimed again it stays as it is."""
+    """The task, claimed by a person who may answer it; nobody else may then. A second claim changes nothing."""
     _check(task, who, reason, now, groups, deciding=True)
-    if holder_of(task) is not None:  # it is theirs, else the check had refused them
+    if holder_of(task) is not None:  # the holder claims again: the check refuses everybody else
         return task
-    return move(task, CLAIMED, answers=_said(task, who, CLAIMED, reason, now), owner=who, delegated_to=None)
+    return move(task, CLAIMED, answers=_added(task, who, CLAIMED, reason, now), owner=who, delegated_to=None)
 
 
 def release(task: TaskRow, who: str, reason: str, now: int) -> TaskRow:
-    """The task, given back by whoever has it: all its candidates may answer again."""
+    """The task, given back by its holder: all its candidates may answer again."""
     _check_open(task, who, reason, now)
     holder = holder_of(task)
     if holder is None:
-        raise InvalidRequest(f"task {task.id} is nobody's: there is nothing to release")
+        raise InvalidRequest(f"task {task.id} has no holder: there is nothing to release")
     if person(holder) != person(who):
         raise TaskForbidden(f"{who} may not release task {task.id}: it is {holder}'s")
-    return move(task, RELEASED, answers=_said(task, who, RELEASED, reason, now))
+    return move(task, RELEASED, answers=_added(task, who, RELEASED, reason, now))
 
 
 def assign(task: TaskRow, who: str, to: str, reason: str, now: int, groups: Collection[str] = ()) -> TaskRow:
     """The task, given to one person by somebody who need not be a candidate; ``groups`` are those of ``to``.
 
-    It goes only to somebody who could have answered it anyway.
+    That must be somebody who may answer it anyway.
     """
-    _check_name(to)
+    check_receiver_name(to)
     _check_open(task, who, reason, now)
     if is_excluded(task, who):
-        raise TaskForbidden(f"{who} is excluded from task {task.id}, and may not say whose it is")
+        raise TaskForbidden(f"{who} is excluded from task {task.id}, and may not assign it")
     _check_receiver(task, to, groups)
-    said = _said(task, who, f"{ASSIGNED} to {to}", reason, now)
-    return move(task, ASSIGNED, answers=said, owner=to, delegated_to=None)
+    answers = _added(task, who, f"{ASSIGNED} to {to}", reason, now)
+    return move(task, ASSIGNED, answers=answers, owner=to, delegated_to=None)
 
 
 def delegate(
@@ -221,26 +221,28 @@ def delegate(
     groups: Collection[str] = (),
     to_groups: Collection[str] = (),
 ) -> TaskRow:
-    """The task, to be answered by another person alone. Raises as ``answer`` does, also where ``to`` could not answer.
+    """The task, delegated to another person, who alone may answer it. Raises as ``answer`` does.
 
-    Whoever delegates need not be able to approve: the starter of a run may pass its approval on to somebody else.
-    ``groups`` are those of ``who``, ``to_groups`` those of ``to``.
+    It also raises where ``to`` may not answer. ``who`` need not be allowed to approve: the starter of a run may
+    delegate its approval. ``groups`` are those of ``who``, ``to_groups`` those of ``to``.
     """
-    _check_name(to)
+    check_receiver_name(to)
     _check(task, who, reason, now, groups, deciding=False)
     _check_receiver(task, to, to_groups)
-    said = _said(task, who, f"{DELEGATED} to {to}", reason, now)
-    return move(task, DELEGATED, answers=said, owner=None, delegated_to=to)
+    answers = _added(task, who, f"{DELEGATED} to {to}", reason, now)
+    return move(task, DELEGATED, answers=answers, owner=None, delegated_to=to)
 
 
-def _said(task: TaskRow, who: str, verdict: str, reason: str, now: int) -> tuple[TaskAnswer, ...]:
+def _added(task: TaskRow, who: str, verdict: str, reason: str, now: int) -> tuple[TaskAnswer, ...]:
+    """The task's answers with one more."""
     return (*task.answers, TaskAnswer(who, verdict, reason, now))
 
 
-# -- who may -----------------------------------------------------------------------------------------------------------
+# -- checks of people --------------------------------------------------------------------------------------------------
 
 
-def _check_name(to: str) -> None:
+def check_receiver_name(to: str) -> None:
+    """Raises InvalidRequest where a task cannot go to somebody of this name."""
     if not is_name(to):
         raise InvalidRequest(f"say to whom the task goes: {NAME}, not {to!a:.60}")
     if is_pattern(to):
@@ -273,9 +275,9 @@ def _check(task: TaskRow, who: str, reason: str, now: int, groups: Collection[st
 
 
 def _check_receiver(task: TaskRow, to: str, groups: Collection[str]) -> None:
-    """Refuse to pass a task on to somebody who could not answer it: it would be stuck, or a rule gone around."""
+    """Refuse to pass a task to somebody who may not answer it: it would be stuck, or would evade a rule."""
     if is_excluded(task, to):
-        raise TaskForbidden(f"{to} may not answer task {task.id}: they are excluded from it, also by delegation")
+        raise TaskForbidden(f"{to} may not answer task {task.id}, not even by delegation: they are excluded from it")
     if not is_candidate(task, to, groups):
         raise TaskForbidden(
             f"{to} may not answer task {task.id}: delegate it to one of its candidates, {describe_people(task)}"
@@ -289,9 +291,9 @@ def _check_receiver(task: TaskRow, to: str, groups: Collection[str]) -> None:
 def _describe_bar(task: TaskRow, who: str, instead: str) -> str:
     subject = "an approval" if task.kind == "approval" else "the outcome of an act"
     if task.starter is None:
-        why = f"nobody knows who started the run, and {subject} of tier high is not theirs, whoever it was"
+        why = f"nobody knows who started the run, and that person may not give {subject} of tier high"
         return f"{why}: give it up or reject it, and start the run with actor="
-    return f"{who} started the run, and {subject} of tier high is not theirs: {instead}"
+    return f"{who} started the run, and may not give {subject} of tier high: {instead}"
 
 
 def _by(task: TaskRow) -> str:

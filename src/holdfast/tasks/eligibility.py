@@ -1,13 +1,13 @@
 """Who may answer a task.
 
-- Candidates are names or patterns, groups are names. Without any of either everybody may. A task that was escalated may
-  be answered by those named for that as well.
-- Nobody knows here who is in which group: whoever calls says it, and answers for it.
-- Whoever is excluded may neither answer nor be given the task, by whatever way.
-- Where the tier is high, whoever started the run can neither approve it nor say what became of it; so where nobody
-  knows who that was, nobody can.
-- One person may have a task: they claimed it, were assigned it, or it was delegated to them. They alone
-  may answer it then.
+- Candidates are names or patterns, groups are names. A task with neither may be answered by everybody. After an
+  escalation the people named for it may answer, too.
+- Membership of groups is not known here: the caller gives a person's groups. Where the tenant has users, these are the
+  user's own; else whoever calls is responsible for them.
+- An excluded person may neither answer the task nor be given it.
+- Where the tier is high, the person who started the run can neither approve it nor give its outcome. Where nobody knows
+  who started it, nobody can.
+- A task may have one holder, who claimed it, was assigned it, or had it delegated. Then only the holder may answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.store.governance import TaskRow
 APPROVED: Final = "approved"
 
 _PATTERN: Final = "*?["
-"""What makes a pattern of a name; as a person it would be whoever calls themselves that."""
+"""The characters of a pattern. A task must not go to a person whose name has one."""
 
 
 def is_pattern(name: str) -> bool:
@@ -43,7 +43,7 @@ def groups_of(task: TaskRow) -> tuple[str, ...]:
 
 
 def is_candidate(task: TaskRow, who: str, groups: Collection[str] = ()) -> bool:
-    """Whether this person, who is in these groups, was asked, whoever has the task by now."""
+    """Whether this person, who is in these groups, is a candidate. The holder does not matter."""
     if is_excluded(task, who):
         return False
     if not task.candidates and not task.groups:
@@ -52,34 +52,35 @@ def is_candidate(task: TaskRow, who: str, groups: Collection[str] = ()) -> bool:
 
 
 def is_excluded(task: TaskRow, who: str) -> bool:
-    """Whether the task is not for this person, however the name is written."""
+    """Whether the person is excluded from the task, in whatever spelling of the name."""
     return bool(task.excluded) and person(who) in map(person, task.excluded)
 
 
 def holder_of(task: TaskRow) -> str | None:
-    """The one person who may answer, where the task is somebody's."""
+    """The holder of the task, who alone may answer it; None where it has none."""
     holder = task.delegated_to or task.owner
     if holder is None or is_excluded(task, holder):
         return None
-    # Older versions let an approval go to somebody whom policy did not name. Of groups only who gave it away knew.
+    # Older versions let an approval go to somebody who was no candidate: that holder does not count. Where the task
+    # has groups, this cannot be checked, because the holder's groups are not known here.
     return holder if groups_of(task) or is_candidate(task, holder) else None
 
 
 def approvers(task: TaskRow) -> list[str]:
-    """Who has approved it so far, in order."""
-    return [said.who for said in task.answers if said.verdict == APPROVED]
+    """The people who have approved it so far, in order."""
+    return [answer.who for answer in task.answers if answer.verdict == APPROVED]
 
 
 def is_barred(task: TaskRow, who: str) -> bool:
-    """Whether it is another person's to let the act be done, because this one started the run and the tier is high.
+    """Whether this person may not let the act be done, because they started the run and the tier is high.
 
-    Where nobody knows who started it, it may have been anyone.
+    Where nobody knows who started the run, it may have been anyone, so everybody is barred.
     """
     return task.tier == "high" and (task.starter is None or person(who) == person(task.starter))
 
 
 def is_unanswerable(task: TaskRow) -> bool:
-    """Whether all that could answer it are known by name, and none of them may. An escalation may change that."""
+    """Whether all candidates are known by name, and none of them may answer. An escalation may change that."""
     if task.status != "requested" or groups_of(task):
         return False
     if task.tier == "high" and task.starter is None:
@@ -87,11 +88,11 @@ def is_unanswerable(task: TaskRow) -> bool:
     named = candidates_of(task)
     if not named or any(map(is_pattern, named)):
         return False
-    said = {person(who) for who in approvers(task)}
-    return all(is_excluded(task, who) or is_barred(task, who) or person(who) in said for who in named)
+    approved = {person(who) for who in approvers(task)}
+    return all(is_excluded(task, who) or is_barred(task, who) or person(who) in approved for who in named)
 
 
 def describe_people(task: TaskRow) -> str:
-    """Who may answer, in words; empty where everybody may."""
+    """The candidates and groups, in words; empty where everybody may answer."""
     named = [*candidates_of(task), *(f"group {group}" for group in groups_of(task))]
     return ", ".join(named)

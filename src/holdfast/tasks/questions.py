@@ -1,4 +1,4 @@
-"""What the author of a workflow asks people with a form: as it is recorded, and as the task that it becomes.
+"""Questions that a workflow asks people with a form: their recorded form, and the tasks made of them.
 
 Durations are in microseconds, counted from when the task is made.
 """
@@ -18,8 +18,16 @@ from holdfast.tasks.answers import task_id
 from holdfast.tasks.forms import digest
 
 
+class AnswerCheck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a form cannot say: where ``when`` holds over ``payload`` and the facts, an answer is refused."""
+
+    when: str
+    say: str
+    at: str = ""
+
+
 class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The terms of a form. ``problem`` says what was wrong with the answer to the same question before."""
+    """The terms of a form. ``problem`` is the problem of the last answer, where the same question is asked again."""
 
     form: dict[str, Any]
     candidates: tuple[str, ...] = ()
@@ -30,10 +38,12 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     escalate: Escalation | None = None
     expire: int | None = None
     problem: str = ""
+    checks: tuple[AnswerCheck, ...] = ()
+    facts: dict[str, Any] = {}  # what the checks read beside the answer, as it was when the task was made
 
 
 class AskingRun(msgspec.Struct, frozen=True, gc=False):
-    """The call that asks: which run, which of its promises, for whom, and the name of the lease that makes the task."""
+    """The call that asks: its run and promise, the run's starter, and the name of the lease that makes the task."""
 
     tenant: str
     run: str
@@ -44,6 +54,7 @@ class AskingRun(msgspec.Struct, frozen=True, gc=False):
     workflow: str
     starter: str | None
     lease: str
+    reference: str | None = None
 
 
 def write(shown: Any, question: Question) -> Payload:
@@ -52,25 +63,28 @@ def write(shown: Any, question: Question) -> Payload:
 
 
 def read(payload: Payload) -> tuple[Any, Question]:
-    """What is shown, and the question. Raises StoreCorrupt."""
+    """The shown values, and the question. Raises StoreCorrupt."""
     try:
         (shown,), terms = cbor2.loads(payload.data)
         return shown, msgspec.convert(terms, Question)
     except (cbor2.CBORError, msgspec.ValidationError, ValueError, TypeError) as error:
-        raise StoreCorrupt(f"what a form asks cannot be read ({error}): a newer Holdfast wrote it.") from error
+        raise StoreCorrupt(f"the question of a form cannot be read ({error}): a newer Holdfast wrote it.") from error
 
 
 def task_of(asker: AskingRun, title: str, payload: Payload, now: int) -> TaskRow:
     """The task that asks people. Raises StoreCorrupt."""
     shown, question = read(payload)
     form = canonical(question.form)
-    asked = digest(title, form, canonical(shown))
+    question_hash = digest(title, form, canonical(shown))
     details = {"workflow": asker.workflow, "shown": shown}
     if question.problem:
         details["problem"] = question.problem
+    if question.checks:
+        details["checks"] = msgspec.to_builtins(question.checks)
+        details["facts"] = question.facts
     return TaskRow(
         tenant=asker.tenant,
-        id=task_id(asker.promise, asker.generation, "form", asked, asker.lease),
+        id=task_id(asker.promise, asker.generation, "form", question_hash, asker.lease),
         run=asker.run,
         generation=asker.generation,
         root=asker.root,
@@ -78,7 +92,7 @@ def task_of(asker: AskingRun, title: str, payload: Payload, now: int) -> TaskRow
         kind="form",
         status="requested",
         version=1,
-        proposal=asked,
+        proposal=question_hash,
         summary=title,
         details=canonical(details),
         tier="",
@@ -95,4 +109,5 @@ def task_of(asker: AskingRun, title: str, payload: Payload, now: int) -> TaskRow
         due_at=None if question.due is None else now + question.due,
         reminders=tuple(now + after for after in sorted(question.remind)),
         escalation=question.escalate,
+        reference=asker.reference,
     )

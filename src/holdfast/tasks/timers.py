@@ -1,7 +1,7 @@
-"""What time does to an open task: people are reminded, others may answer too when it is overdue, and it expires.
+"""The timers of an open task: reminders, an escalation that adds people when it is overdue, and expiry.
 
-Times are counted from when the task was asked. A reminder and an escalation are changes of the task, noted in the
-audit; they decide nothing. Reminders that were missed together, because nobody was there, are one.
+Times are counted from when the task was made. A reminder and an escalation change the task and are noted in the audit;
+they decide nothing. Several reminders that were missed, because no worker ran, become one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast.tasks.answers import ESCALATED, REMINDED, is_expired, move
 
 
 def next_time(task: TaskRow) -> int | None:
-    """When time next does something to the task; None where it never does."""
+    """When the next timer of the task is due; None where it has no more."""
     if task.status != "requested":
         return None
     reminder = task.reminders[task.reminded] if task.reminded < len(task.reminders) else None
@@ -20,7 +20,7 @@ def next_time(task: TaskRow) -> int | None:
 
 
 def elapse(task: TaskRow, now: int) -> tuple[TaskRow, str] | None:
-    """The next version and the word for it, where a reminder or an escalation is due and the task has not expired."""
+    """The next version and its event, where a reminder or an escalation is due and the task has not expired."""
     if task.status != "requested" or is_expired(task, now):
         return None
     if task.escalation is not None and task.escalated_at is None and task.due_at is not None and task.due_at <= now:

@@ -1,11 +1,12 @@
-"""For tests: of your workflows, and of stores.
+"""Tools for tests of your workflows, of stores and of wake-ups.
 
 - ``virtual_engine`` (``engine``) inside ``run_virtually`` (``virtual``): the real engine on virtual time and in memory.
-  Days of sleeping pass in milliseconds, and nothing is mocked. ``VirtualClock`` shows the virtual time, ``Stuck`` says
-  that nothing is left that could happen.
+  Days of sleeping pass in milliseconds, and nothing is mocked. ``VirtualClock`` shows the virtual time; ``Stuck`` is
+  raised where every task waits for ever.
 - ``fixtures``: the pytest plugin with the fixtures ``holdfast_app`` and ``holdfast_loop``. pytest finds it by itself.
 - ``stores``: the suite that judges every store.
-- ``postgres``: a real PostgreSQL server for tests.
+- ``wakeups``: the suite that judges every driver of wake-ups.
+- ``postgres`` and ``redis``: real servers for tests.
 
 Nothing in ``holdfast`` but the tests themselves may import from here.
 """

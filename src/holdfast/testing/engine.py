@@ -1,10 +1,10 @@
 """An engine for tests of workflows: the real one, on virtual time, in memory, in one process.
 
 ``virtual_engine`` is used inside ``run_virtually``. Sleeping is free there: whenever everything waits, the clock jumps
-to the next timer. Plain functions run on the spot and not in threads: a thread knows nothing of virtual time.
+to the next timer. Plain functions run at once and not in threads: a thread knows nothing of virtual time.
 
-Background roles look at a store every few seconds, in case a hint was lost. None is lost here, and looking through
-weeks of virtual time would take minutes; so the store gives a hint when a timer is due, and the roles rest until then.
+Background roles poll a store every few seconds, in case a hint was lost. None is lost here, and polling through weeks
+of virtual time would take minutes. So the store gives a hint when a timer is due, and the roles rest until then.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.heart import Beats, LoopPulse, Pulse
-from holdfast.worker.worker import WorkerOptions
+from holdfast.worker.options import WorkerOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENT: Final = WorkerOptions(lease_seconds=3600.0, retention_days=None)
-"""Nothing dies here, so hearts beat seldom, and nothing is deleted while a test may still look at it."""
+"""Workers do not die here, so they beat rarely, and nothing is deleted while a test may still look at it."""
 
 LOOKS_SECONDS: Final = 2.0
-"""A role that would rest so long only looks whether a hint was lost."""
+"""A role that rests this long only polls for lost hints."""
 
 
 class OnTheSpot(Executor):
-    """Runs what it is given at once, in the caller's thread."""
+    """Runs its functions at once, in the caller's thread."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -67,16 +67,27 @@ class PunctualStore(MemoryStore):
             loop.call_later(max(0, due - now + 1) / 1e6, self._tables.hint)
         return answers
 
+    async def claim(self, *args: Any, **kwargs: Any) -> p.ClaimedRuns:
+        claimed = await super().claim(*args, **kwargs)
+        if claimed.limited and claimed.next_wake_at is not None:  # a rate lets the next run begin then
+            seconds = max(0, claimed.next_wake_at - self._virtual.now() + 1) / 1e6
+            asyncio.get_running_loop().call_later(seconds, self._tables.hint)
+        return claimed
+
 
 def _dues(change: p.Change) -> Iterator[int]:
-    """When something that the change leaves behind is due."""
+    """The times at which the change makes something due."""
     if isinstance(change, p.Enqueue):
         yield change.work.available_at
     if isinstance(change, (p.Start, p.Advance)):
         if change.projection.wake_at is not None:
             yield change.projection.wake_at
-        for also in change.also:
-            yield from _dues(also)
+        for each in change.attached:
+            yield from _dues(each)
+    if isinstance(change, p.Operate):
+        for act in change.changes:
+            if isinstance(act, p.PutItem) and act.item.due_at is not None:
+                yield act.item.due_at
 
 
 def _calm_pulse(store: p.Store, beats: Beats) -> Pulse:

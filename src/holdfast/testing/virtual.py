@@ -1,8 +1,8 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing else is left to do.
 
 Days of sleeping pass in milliseconds, and a seed gives the same order of events every time. There is no I/O on this
-loop, and there are no threads: what is meant for one is done at once. Whoever waits for something that no timer and no
-task will bring gets ``Stuck``.
+loop, and there are no threads: their functions are called at once. A wait that no timer and no task can end raises
+``Stuck``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 EPOCH_MICROSECONDS = 1_700_000_000_000_000
-"""What the virtual clock shows when its loop begins."""
+"""The virtual time when its loop begins."""
 
 
 class Stuck(RuntimeError):
-    """Nothing is left that could happen."""
+    """Every task waits, and nothing can end the wait."""
 
 
 class _Selector(selectors.SelectSelector):
-    """Waiting for I/O for so many seconds is passing so many seconds."""
+    """A selector that does not wait for I/O: the time passes at once."""
 
     loop: VirtualLoop
 
@@ -42,8 +42,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
-        # A timer is due when less than this is left. asyncio's nanosecond is lost in a float that counts months: the
-        # loop would go round for ever, at a time that is not quite the timer's.
+        # A timer is due when less than this remains. asyncio's own nanosecond is lost in a float that counts months:
+        # the loop would spin for ever just before the timer's time.
         self._clock_resolution = 1e-7
 
     def time(self) -> float:
@@ -55,7 +55,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]  # its arguments are not checked against the function
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """There are no threads here: it is done at once, while time stands still."""
+        """There are no threads here: it is done at once, and no time passes."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))

@@ -1,27 +1,26 @@
 """The advancer: it holds the runs that this worker leases and takes their turns.
 
-The way of a turn: arrivals gather at a held run; the pump, a plain callback of the event loop, advances the run's
-program; the change goes to the committer; its answer begins the requested steps. A run has one change under way at a
-time, and nothing that a turn asks for begins before the turn is durable.
+A run has one change under way at a time, and nothing that a turn asks for begins before the turn is durable.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from holdfast.errors import AuthorError
 from holdfast.gate.call import Call
-from holdfast.gate.effects import Performable
+from holdfast.gate.effects import Effects, Performable
 from holdfast.journal import events as e
 from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
 from holdfast.worker.executions import Executions
+from holdfast.worker.faults import Faults
+from holdfast.worker.gate.answers import Recorded
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.settler import Floor
 from holdfast.worker.handovers import Handovers
@@ -31,7 +30,7 @@ from holdfast.worker.inboxes import Inboxes
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
-from holdfast.worker.parker import Parker, describe
+from holdfast.worker.parker import Parker
 from holdfast.worker.pump import Pump
 from holdfast.worker.rebuilder import Rebuilder
 from holdfast.worker.steps.dispatcher import Dispatcher
@@ -40,13 +39,12 @@ from holdfast.worker.turn_plan import Plan
 
 log = logging.getLogger("holdfast.worker")
 
-Ended = Callable[[p.Key, str, e.Event], None]
+Ended = Callable[[p.Key, str, e.Event, int], None]
 """Called for a run that ended here: its key, its workflow and its last event."""
 
 
 class Advancer:
-    """Takes turns of the runs that this worker leases. ``ended`` is called for every run that ends here; ``make_gate``
-    makes the governor that stands on this."""
+    """Takes turns of the runs that this worker leases. ``ended`` is called for every run that ends here."""
 
     def __init__(
         self,
@@ -55,6 +53,7 @@ class Advancer:
         performer: Performer,
         executions: Executions,
         steps: Mapping[str, Performable],
+        effects: Effects,
         ended: Ended,
         lease: LocalLease,
         make_gate: Callable[[Floor], Governor],
@@ -79,7 +78,7 @@ class Advancer:
         self._pump = Pump()
         self._push = self._pump.push
         self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
-        self._handovers = Handovers(store, executions.clock, steps, self._runs.let_go)
+        self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce)
         self._rebuilder = Rebuilder(
             store,
             executions,
@@ -90,14 +89,15 @@ class Advancer:
             self._turn,
             self._background,
         )
-        self._inboxes = Inboxes(store, self._schedule, self._fail, self._background)
+        self._faults = Faults(self._parker, self._handovers, self._rebuilder, self._runs.relinquish, self._background)
+        self._inboxes = Inboxes(store, self._schedule, self._faults.engine_failed, self._background)
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
         )
-        self._opener = Opener(executions, self._governor, committer, self._push, self._born, roles.wake_claimer)
+        self._opener = Opener(executions, self._governor, committer, self._push, self._started, roles.wake_claimer)
         self._loads: set[asyncio.Task[None]] = set()
 
-    # -- what others tell it -------------------------------------------------------------------------------------
+    # -- what others report -------------------------------------------------------------------------------------
 
     def take(self, run: p.Run) -> bool:
         """Hold a run that was just claimed; True where its journal must be loaded and given to ``loaded``."""
@@ -108,9 +108,15 @@ class Advancer:
         return self._runs.of_lease(run) is not None
 
     def loaded(
-        self, run: p.Run, loaded: p.Loaded | None, inbox: list[p.Received], governed: p.Governed | None = None
+        self,
+        run: p.Run,
+        loaded: p.Loaded | None,
+        inbox: list[p.Received],
+        governed: p.Governed | None = None,
+        recorded: Recorded | None = None,
     ) -> None:
-        """Give a taken run its journal (None where it was warm), its inbox and what it has at the gate; it goes on."""
+        """Give a taken run its journal (None where it was warm), its inbox, what it has at the gate and what the audit
+        records of its answered tasks; it goes on."""
         held = self._runs.of_lease(run)
         if held is None or held.dropped:
             return
@@ -124,7 +130,7 @@ class Advancer:
             times = f"{run.crashes} times in a row the worker that held it died"
             self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
             return
-        self._push(partial(self._rebuilder.enter, held, loaded, inbox))
+        self._push(partial(self._rebuilder.enter, held, loaded, inbox, recorded))
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
         """What the store has of a taken run cannot be read: it is parked, so that no other run waits for it."""
@@ -132,7 +138,7 @@ class Advancer:
             self._parker.unreadable(held, what, error)
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
-        """Start a run here: its creation, its lease and its first turn are one change. A crowd is let in bit by bit."""
+        """Start a run here: its creation, its lease and its first turn are one change."""
         self._opener.begin(birth, owner, done)
 
     def arrive(self, held: Held, arrival: Arrival) -> None:
@@ -176,9 +182,9 @@ class Advancer:
 
     def lose_all(self) -> None:
         """Every lease is lost: another worker may have taken the runs already."""
-        for held in [*self.held.values(), *self._opener.unborn]:
+        for held in [*self.held.values(), *self._opener.unstored]:
             self._runs.let_go(held)
-        self._opener.unborn.clear()
+        self._opener.unstored.clear()
 
     def close(self) -> None:
         """Forget everything, running none of it."""
@@ -198,36 +204,26 @@ class Advancer:
         held.scheduled = False
         if held.dropped or held.committing or held.execution is None:
             return
+        if held.gate is not None and self._governor.reads_answers(held, held.gate):
+            return  # the next turn comes with them
         arrivals, held.arrivals = held.arrivals, []
         held.silence()
         try:
             turn = self._executions.advance(held, arrivals, resume=held.pause is None)
-        except AuthorError as error:
-            self._park_at_fault(held, arrivals, describe(error))
-            return
         except Exception as error:
-            self._fail(held, "cannot be advanced", error, arrivals)
+            self._faults.failed(held, arrivals, error)
             return
+        held.names.clear()  # a later turn asks anew: something else may be published by then
         before = None if held.gate is None else held.gate.before_turn()
         try:
             if turn.events or turn.requests or held.fresh or held.through > held.consumed or not self._stays(held):
                 self._commit(held, self._executions.plan(held, turn, self._governor))
             else:
-                self._set_alarm(held)
+                self._set_alarm(held, held.next_due())
         except Exception as error:
             if held.gate is not None:
                 held.gate.undo_turn(before or ((), 0))
-            self._fail(held, "cannot be planned", error, arrivals)
-
-    def _fail(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:
-        """Something of the engine's own went wrong with one run: it is parked, and the others go on."""
-        log.error("run %s of tenant %s %s", held.key.run, held.key.tenant, what, exc_info=error)
-        if held.dropped:
-            return
-        if held.committing:  # where a commit is under way, whoever takes the run anew finds the same, and parks it
-            self._runs.relinquish(held)
-        else:
-            self._park_at_fault(held, arrivals, describe(error, "engine"))
+            self._faults.engine_failed(held, "cannot be planned", error, arrivals)
 
     def _stays(self, held: Held) -> bool:
         """Whether something here will move the run soon, a step, an act or a timer, and nothing is to be judged."""
@@ -248,56 +244,57 @@ class Advancer:
         """The turn is durable, or refused. Called from inside a task: no program runs here."""
         held.committing = False
         try:
-            self._heed(held, work, answer)
+            self._take_answer(held, work, answer)
         except Exception as error:
-            self._fail(held, "cannot go on from what the store answered", error)
+            self._faults.engine_failed(held, "cannot go on from what the store answered", error)
 
-    def _heed(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
+    def _take_answer(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
         if work.closings and not isinstance(answer, p.Advanced):
             self._governor.acts.let_go(held, work.closings)
         if held.dropped:
             if isinstance(answer, p.Advanced):  # acts that were cleared meanwhile are closed as not begun
-                work.follow(answer.also)
+                work.follow(answer.attached)
             else:
-                work.forsake()
+                work.give_up()
             return
         if not isinstance(answer, p.Advanced):
             if isinstance(answer, Exception):
                 self._parker.park(held, f"the store refused what the run did: {answer}")
             else:
                 self._runs.relinquish(held)
-                work.forsake()
+                work.give_up()
             return
-        change = work.change
-        if change.segment is not None:
-            held.version = change.segment.first + change.segment.count
-            held.head = change.segment.head
-        held.consumed = change.consumed
+        if (segment := work.change.segment) is not None:
+            held.version, held.head = segment.first + segment.count, segment.head
+        held.consumed = work.change.consumed
         if work.is_gated:
             self._roles.wake_sealer()
         if answer.pause is not None:
             held.pause = answer.pause
         if work.ending is not None:
             self._runs.let_go(held)
-            work.follow(answer.also)
-            self._ended(held.key, held.workflow, work.ending)
-            self._messenger.wake_others(work)
+            work.follow(answer.attached)
+            self._ended(held.key, held.workflow, work.ending, held.created_at)
+            if work.attached:
+                self._messenger.wake_others(work)
             return
         self._carry_on(held, work, answer)
 
     def _carry_on(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         if work.change.renewal is not None:
             self._push(partial(self._next_generation, held, work.change.renewal))
-            work.follow(answer.also)  # behind it: nothing may take another turn of the generation that has ended
+            work.follow(answer.attached)  # behind it: nothing may take another turn of the generation that has ended
             self._messenger.wake_others(work)
             return
         held.fresh = False
         if work.attached:
             self._messenger.settle_errands(held, work, answer)
             self._messenger.wake_others(work)
-            work.follow(answer.also)
+            work.follow(answer.attached)
             if held.dropped:  # its lease has lapsed
                 return
+        if work.change.projection.standing == "waiting":
+            self._roles.rested(held.key)
         if answer.released and not held.arrivals:
             self._runs.give_back(held)
             if (due := work.change.projection.wake_at) is not None:
@@ -316,8 +313,8 @@ class Advancer:
             self._inboxes.fetch(held)
         if held.arrivals or held.pause is not None or (held.gate is not None and held.gate.wants_turn):
             self._schedule(held)
-        else:
-            self._set_alarm(held)
+        else:  # what the gate knows may have changed since the turn was planned
+            self._set_alarm(held, held.next_due() if held.gate is not None else work.change.projection.wake_at)
 
     def delivered(self, key: p.Key) -> None:
         """A message was put into a run's inbox by this process."""
@@ -337,14 +334,14 @@ class Advancer:
 
     # -- new runs --------------------------------------------------------------------------------------------------
 
-    def _born(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
+    def _started(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
         """The store has answered for a new run. Called from inside a task: no program runs here."""
         if not isinstance(answer, p.Started) or held.dropped or held.key in self.held:
             held.drop()
             if isinstance(answer, p.Started):  # acts that were cleared meanwhile are closed as not begun
-                work.follow(answer.also)
+                work.follow(answer.attached)
             elif not isinstance(answer, p.Exists | p.Retired):  # it may have been made all the same, and leased to us
-                work.forsake()
+                work.give_up()
             if not isinstance(answer, p.Exists | p.Retired):
                 self._roles.doubt()
             done(answer)
@@ -352,7 +349,7 @@ class Advancer:
         if start.owner is not None:
             self.held[held.key] = held
         done(answer)
-        self._answered(held, work, p.Advanced(0, None, start.owner is None, answer.also))
+        self._answered(held, work, p.Advanced(0, None, start.owner is None, answer.attached))
 
     # -- acts ------------------------------------------------------------------------------------------------------
 
@@ -374,14 +371,7 @@ class Advancer:
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
 
-    def _park_at_fault(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
-        self._parker.forget_turn(held, arrivals)
-        self._background(self._parker.record(held, reason))
-
-    # -- time ------------------------------------------------------------------------------------------------------
-
-    def _set_alarm(self, held: Held) -> None:
-        due = None if held.execution is None else held.next_due()
+    def _set_alarm(self, held: Held, due: int | None) -> None:
         if due is None or held.dropped or held.pause is not None:
             return
         delay = max(0.0, (due - self._clock.now()) / 1e6)

@@ -11,4 +11,5 @@ def outcome_of(errand: Errand, answer: p.Answer, now: int) -> Settled | None:
     """What the answer means to the promise; None where something else settles it."""
     if errand.promise_id is None or errand.read is None:
         return None
-    return Settled(errand.promise_id, errand.read(answer), 1, now)
+    outcome = errand.read(answer)
+    return None if outcome is None else Settled(errand.promise_id, outcome, errand.attempt, now)

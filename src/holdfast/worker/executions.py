@@ -65,8 +65,8 @@ class Executions:
             reason = str(error) if isinstance(error, CheckpointUnusable) else f"{type(error).__name__}: {error}"
             level = logging.DEBUG if reason in self._complaints else logging.WARNING
             self._complaints.add(reason)
-            told = "the checkpoint of run %s, tenant %s, is not used: %s. The run is rebuilt from its whole journal."
-            log.log(level, told, held.key.run, held.key.tenant, reason)
+            message = "the checkpoint of run %s, tenant %s, is not used: %s. The run is rebuilt from its whole journal."
+            log.log(level, message, held.key.run, held.key.tenant, reason)
             raise CheckpointUnusable(reason) from error
 
     def _restore(self, held: Held, loaded: p.Loaded, row: p.CheckpointRow) -> None:
@@ -103,9 +103,10 @@ class Executions:
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
         """One turn. Raises AuthorError where the workflow's code is at fault."""
+        held.stop_clocks()
         self._watchdog.begin(held.key)
         try:
-            return held.live.advance(arrivals, self.clock.now(), resume=resume)
+            return held.live.advance(arrivals, self.clock.now(), resume=resume, cancel_first=held.cancel_first)
         finally:
             self._watchdog.end()
 

@@ -8,10 +8,10 @@ living worker is left that has not declined it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
-from holdfast.gate.effects import Performable
+from holdfast.gate.effects import Effects
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
@@ -27,24 +27,35 @@ class Handovers:
     """Declines runs. ``has_declined`` is whether it ever did: until then a claim need not look for what it declined."""
 
     def __init__(
-        self, store: p.Store, clock: Clock, steps: Mapping[str, Performable], let_go: Callable[[Held], None]
+        self,
+        store: p.Store,
+        clock: Clock,
+        effects: Effects,
+        let_go: Callable[[Held], None],
+        announce: Callable[[], None],
     ) -> None:
         self.has_declined = False
         self._store = store
         self._clock = clock
-        self._steps = steps
+        self._effects = effects
         self._let_go = let_go
+        self._announce = announce
 
     def missing(self, held: Held) -> str | None:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
         for request in held.live.outstanding():
             kind = kind_of(request.kind)
             performed = kind.has_step and kind.place(request.queue) is not Place.COMMIT
-            if not performed or type(request) is not Invoke or held.inline_step(request.promise_id) is not None:
+            if not performed or type(request) is not Invoke or request.promise_id in held.inline:
                 continue
-            if request.function_name not in self._steps:
+            if not self._effects.has(request.function_name):
                 return f"no {request.kind} is called {request.function_name!r} here"
         return None
+
+    def unserved(self, held: Held) -> str | None:
+        """Why another worker should rather take a run: its program says what it needs, and that is not all here."""
+        lacking = sorted(name for name in held.live.program.needs if not self._effects.has(name))
+        return f"there is no step {lacking[0]!r} here, which {held.workflow} needs" if lacking else None
 
     async def offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
         """Hand the run to another worker; ``otherwise`` is called where there is none. Until then it takes no turn."""
@@ -53,12 +64,13 @@ class Handovers:
         self.has_declined = True  # before it is so: a claim may come between
         decline = partial(self._store.decline, worker, key, held.epoch, reason, self._clock.now())
         handed = await patiently(decline)
+        self._announce()
         if held.dropped:
             return
         held.committing = False
         if handed:
-            said = reason.splitlines()[0]
-            log.warning("run %s of tenant %s is handed to a worker whose code fits: %s", key.run, key.tenant, said)
+            summary = reason.splitlines()[0]
+            log.warning("run %s of tenant %s is handed to a worker whose code fits: %s", key.run, key.tenant, summary)
             self._let_go(held)
         else:
             otherwise()

@@ -1,4 +1,4 @@
-"""The heart: it keeps the worker's leases alive from a thread of its own, so a blocked loop does not lose them."""
+"""The heart: it keeps the worker's leases alive from its own thread, so a blocked loop does not lose them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pulse(Protocol):
 
 
 class Beats(msgspec.Struct):
-    """What a heart needs to know: whose it is, and whom to tell when the lease is lost."""
+    """What a heart needs to know: whose it is, and what to call when the lease is lost."""
 
     worker: str
     ttl_seconds: float

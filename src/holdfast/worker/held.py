@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from holdfast.errors import EngineError
 from holdfast.gate.effects import Performable
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival
+from holdfast.kernel.arrivals import Arrival, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
+from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performer import Performance
+
+_NO_STEPS: Final[Mapping[PromiseId, Performable]] = {}
 
 
 class Warm(NamedTuple):
@@ -37,6 +40,7 @@ class Held:
     __slots__ = (
         "alarm",
         "arrivals",
+        "cancel_first",
         "committing",
         "consumed",
         "created_at",
@@ -49,12 +53,15 @@ class Held:
         "head",
         "id",
         "inherited",
+        "inline",
         "key",
         "lineage",
+        "names",
         "parent",
         "parent_position",
         "pause",
         "priority",
+        "reference",
         "row",
         "scheduled",
         "steps",
@@ -78,16 +85,20 @@ class Held:
         self.parent_position = run.parent_position
         self.created_at = run.created_at
         self.consumed = run.consumed
+        self.reference = run.reference  # as the store has it
         self.pause = run.pause
         self.through = run.consumed
         self.execution: Execution | None = None
-        self.warm: Execution | None = None  # what it goes on with, as soon as all is known that it must know
+        self.warm: Execution | None = None  # the execution that was kept of it, until its inbox is read
         self.gate = RunCalls(run.writes) if run.governed else None
         self.lineage = 0
+        self.names: dict[str, str | None] = {}  # what the store was asked for the present turn
         self.fresh = True  # its outstanding work has not been asked for by this worker yet
-        self.inherited: set[PromiseId] | None = None  # the steps that whoever held it before may have begun
+        self.inherited: set[PromiseId] | None = None  # the steps that its holder before may have begun
+        self.inline: Mapping[PromiseId, Performable] = _NO_STEPS  # the steps that its body brought along, by call
         self.arrivals: list[Arrival] = []
         self.steps: dict[PromiseId, Performance] = {}
+        self.cancel_first = run.crashes > 0  # what it would get before a cancellation has failed, or may kill again
         self.committing = False
         self.scheduled = False
         self.dropped = False
@@ -111,11 +122,31 @@ class Held:
         receipts = [each for each in governed.receipts if each.state != "failed" or each.root == self.id.root]
         self.gate_of_run().learn(receipts, governed.tasks)
 
+    def stop_clocks(self) -> None:
+        """Let the clocks of calls that wait for people stand still, and go on later by as much."""
+        for call in () if self.gate is None else self.gate.asked():
+            waited, still = call.waited()
+            self.live.stop_clock(call.promise, waited, still=still)
+
     def next_due(self) -> int | None:
-        """When it next wants a turn without being told: a timer, a retry, or a task that expires."""
+        """When it next wants a turn although nothing arrives: a timer, a retry, or a task that expires."""
+        self.stop_clocks()
         due = self.live.next_due()
         expiry = None if self.gate is None else self.gate.next_expiry()
         return due if expiry is None else expiry if due is None else min(due, expiry)
+
+    @property
+    def present_reference(self) -> str | None:
+        """Its business reference after the turn that was just taken."""
+        return self.live.program.reference
+
+    def must_hear_cancel(self, inbox: Sequence[Received] = ()) -> bool:
+        """Whether it is asked to stop, by what has arrived or by a message that was not taken in, and its program does
+        not know it yet."""
+        if self.execution is not None and self.execution.ledger.cancel_requested:
+            return self.execution.must_hear_cancel
+        asked = any(type(arrival) is CancelArrived for arrival in self.arrivals)
+        return asked or any(messages.is_cancel(message) for _, message in inbox)
 
     def renew(self, renewal: Renewal) -> None:
         """Go on as the next generation, whose execution is yet to be made."""
@@ -136,20 +167,25 @@ class Held:
     def run_as(self, execution: Execution) -> None:
         """Go on with this execution."""
         self.execution = execution
+        execution.program.names = self.names
+        self.inline = getattr(execution.program, "inline", _NO_STEPS)
         self.lineage = lineage_of(execution.started.idempotency_key)
 
-    def take_in(self, inbox: list[Received]) -> None:
-        """Add messages from the inbox, each once. What was meant for an earlier lineage is of no use to this one."""
+    def take_in(self, inbox: list[Received], recorded: Recorded | None = None) -> None:
+        """Add messages from the inbox, each once. What was meant for an earlier lineage is of no use to this one.
+
+        ``recorded`` is what the audit records of the run's tasks, where it was read for these messages.
+        """
         for position, message in inbox:
             if position > self.through:
                 arrival = messages.read(message, self.id)
                 if isinstance(arrival, messages.CallChanged):
-                    self._hear(arrival)
+                    self._learn_change(arrival, recorded)
                 elif arrival is not None:
                     self.arrivals.append(arrival)
                 self.through = position
 
-    def _hear(self, change: messages.CallChanged) -> None:
+    def _learn_change(self, change: messages.CallChanged, recorded: Recorded | None) -> None:
         """Take in news of a call at the gate; the next turn judges it, if the run asks for it now."""
         calls = self.gate_of_run()
         if change.task is not None:
@@ -157,12 +193,9 @@ class Held:
         if self.live.request_of(change.promise_id) is not None:
             call = calls.call(change.promise_id)
             call.stale = call.stale or change.task is None
+            if recorded is not None:
+                confirm(call, recorded)
             calls.move(call, "news")
-
-    def inline_step(self, promise: PromiseId) -> Performable | None:
-        """The step of this call, where the body brought it along. A run that is rebuilt has reached the call again."""
-        inline: Mapping[PromiseId, Performable] | None = getattr(self.live.program, "inline", None)
-        return inline.get(promise) if inline else None
 
     def silence(self) -> None:
         """Forget the alarm."""

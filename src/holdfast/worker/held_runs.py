@@ -16,7 +16,7 @@ class HeldRuns:
 
     def __init__(self, acts: Acts, doubt: Callable[[], None], warm_limit: int) -> None:
         self.by_key: dict[p.Key, Held] = {}
-        self.freed = asyncio.Event()  # set whenever a lease is given up, for whoever waits for room
+        self.freed = asyncio.Event()  # set whenever a lease is given up, for the claimer, which waits for room
         self._acts = acts
         self._doubt = doubt
         self._warm = WarmCache(warm_limit)
@@ -46,7 +46,8 @@ class HeldRuns:
         """Nothing more comes of this lease: what its next commit should have carried goes alone."""
         self._remove(held)
         held.drop()
-        self._acts.let_go(held)
+        if held.gate is not None:
+            self._acts.let_go(held)
 
     def relinquish(self, held: Held) -> None:
         """Another worker may have the run by now: begin nothing. If none has, the claimer finds it again."""

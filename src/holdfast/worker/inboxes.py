@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
+from holdfast.worker.gate.answers import Recorded, has_answers, recorded_answers
 from holdfast.worker.held import Held
 
 
@@ -27,25 +28,30 @@ class Inboxes:
         self._beside = beside
 
     def fetch(self, held: Held) -> None:
-        """Read what is there for a run, beside all else."""
+        """Read the messages of a run, in the background."""
         self._beside(self._fetch(held))
 
     async def _fetch(self, held: Held) -> None:
         inbox = (await patiently(partial(self._store.messages, [held.key]))).get(held.key, [])
-        if held.dropped or held.pause is not None or not self._take_in(held, inbox):
+        recorded = await recorded_answers(self._store, held.key) if has_answers(inbox) else None
+        if held.dropped or held.pause is not None or not self._take_in(held, inbox, recorded):
             return
         if held.arrivals or held.through > held.consumed:
             self._schedule(held)
 
     def receive(self, held: Held, inbox: list[p.Received]) -> None:
         """Messages of a run were read by somebody else."""
-        if not held.dropped and held.execution is not None and self._take_in(held, inbox):
+        if held.dropped or held.execution is None:
+            return
+        if has_answers(inbox):  # they are taken in together with what the audit records of them
+            self.fetch(held)
+        elif self._take_in(held, inbox):
             self._schedule(held)
 
-    def _take_in(self, held: Held, inbox: list[p.Received]) -> bool:
+    def _take_in(self, held: Held, inbox: list[p.Received], recorded: Recorded | None = None) -> bool:
         """Give a run its messages; False where one of them cannot be read, and the run is parked for it."""
         try:
-            held.take_in(inbox)
+            held.take_in(inbox, recorded)
         except Exception as error:
             self._fail(held, "cannot read its inbox", error)
             return False

@@ -1,8 +1,8 @@
 """What a worker itself knows of its lease's life.
 
-The store decides who holds a run. But between its word and the next step of ours, the process may have been stopped,
+The store decides who holds a run. But between its answer and our next step, the process may have been stopped,
 or the store out of reach, for so long that another worker has the run. So no step begins later than the last heartbeat
-plus the time to live, counted from before that heartbeat was sent: whoever took over did so later than that.
+plus the time to live, counted from before that heartbeat was sent: another worker can take over only later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LocalLease:
         self._deadline = max(self._deadline, sent_at + self._ttl)
 
     def lost(self) -> None:
-        """The store has forgotten this worker. What it was granted before that, and hears of only now, is void."""
+        """The store has forgotten this worker. What it was granted before that, and learns of only now, is void."""
         self._deadline = 0.0
         self.losses += 1
 
@@ -35,5 +35,5 @@ class LocalLease:
         return self._time() < self._deadline
 
     def held_since(self, losses: int) -> bool:
-        """Whether what the store said is worth something: the worker was not forgotten while it was on its way."""
+        """Whether an answer of the store still counts: the worker was not forgotten while it was on its way."""
         return self.losses == losses and self.alive()

@@ -21,6 +21,10 @@ from holdfast.worker.turn_plan import Plan
 class Roles(Protocol):
     """What the advancer and its parts need of the worker's other roles."""
 
+    def rested(self, key: p.Key) -> None:
+        """A run waits for something from now on."""
+        ...
+
     def wake_claimer(self) -> None: ...
     def wake_claimer_at(self, due: int) -> None:
         """A run was handed back that is to be woken then."""
@@ -28,6 +32,10 @@ class Roles(Protocol):
 
     def wake_taker(self) -> None: ...
     def wake_sealer(self) -> None: ...
+    def announce(self) -> None:
+        """Other processes should look at the store."""
+        ...
+
     def doubt(self) -> None:
         """A lease may be this worker's that nobody here knows of."""
         ...
@@ -58,7 +66,7 @@ class Messenger:
 
     def settle_errands(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         """Give the run what its errands came to."""
-        for errand, reply in work.paired(answer.also):
+        for errand, reply in work.paired(answer.attached):
             if not isinstance(errand, Errand) or reply is None:
                 continue
             if (settled := outcome_of(errand, reply, self._clock.now())) is not None:
@@ -88,7 +96,7 @@ class Messenger:
                 self._roles.wake_claimer()
             elif isinstance(errand.change, p.Enqueue | p.Withdraw):  # what is withdrawn may be under way here
                 self._roles.wake_taker()
-            else:  # what the gate keeps comes with an entry of the audit
+            elif not isinstance(errand.change, p.SetReference):  # what the gate keeps comes with an entry of the audit
                 self._roles.wake_sealer()
 
     def delivered(self, key: p.Key) -> None:

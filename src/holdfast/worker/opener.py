@@ -17,15 +17,15 @@ from holdfast.worker.turn_plan import Gate, Plan
 
 log = logging.getLogger("holdfast.worker")
 
-BIRTHS_AT_ONCE: Final = 100
+STARTS_AT_ONCE: Final = 100
 """How many new runs may be in memory before they are stored. The others wait, and cost little meanwhile."""
 
-Born = Callable[[Held, Plan, p.Start, Done, p.Answer | Exception], None]
+OnStarted = Callable[[Held, Plan, p.Start, Done, p.Answer | Exception], None]
 
 
 class Opener:
-    """Starts runs. ``push`` runs a plain callback soon, ``born`` gets the store's answer, ``queued`` is called where a
-    run was left for any worker to begin."""
+    """Starts runs. ``push`` runs a plain callback soon, ``started`` gets the store's answer, ``queued`` is called where
+    a run was left for any worker to begin."""
 
     def __init__(
         self,
@@ -33,32 +33,32 @@ class Opener:
         gate: Gate,
         committer: Committer,
         push: Callable[[Callable[[], None]], None],
-        born: Born,
+        started: OnStarted,
         queued: Callable[[], None],
     ) -> None:
-        self.unborn: set[Held] = set()
+        self.unstored: set[Held] = set()
         self._executions = executions
         self._gate = gate
         self._committer = committer
         self._clock = executions.clock
         self._push = push
-        self._born = born
+        self._started = started
         self._queued = queued
-        self._births: deque[Callable[[], None]] = deque()
-        self._bearing = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._unanswered = 0
 
     def begin(self, birth: Birth, owner: str, done: Done) -> None:
         """Start a run here: its creation, its lease and its first turn are one change."""
-        self._births.append(partial(self._bear, birth, owner, done))
+        self._waiting.append(partial(self._begin_one, birth, owner, done))
         self._admit()
 
     def _admit(self) -> None:
-        while self._births and self._bearing < BIRTHS_AT_ONCE:
-            self._bearing += 1
-            self._push(self._births.popleft())
+        while self._waiting and self._unanswered < STARTS_AT_ONCE:
+            self._unanswered += 1
+            self._push(self._waiting.popleft())
 
-    def _bear(self, birth: Birth, owner: str, done: Done) -> None:
-        """Take a new run's first turn before it exists; it exists only if the commit says so."""
+    def _begin_one(self, birth: Birth, owner: str, done: Done) -> None:
+        """Take a new run's first turn before it exists; it exists only once that is committed."""
         held = Held(birth.row(owner, self._clock.now()))
         try:
             work = self._executions.plan(held, self._executions.begin(held, birth), self._gate)
@@ -67,23 +67,23 @@ class Opener:
             work = None
         if work is None or work.change.renewal is not None:
             held.drop()
-            self._delivered()
+            self._make_room()
             self._committer.submit(birth.start(self._clock.now()), partial(self._left, done), CALLER_PATIENCE_SECONDS)
             return
         start = birth.start_with(work.change, owner)
         held.committing = True
-        self.unborn.add(held)
+        self.unstored.add(held)
         self._committer.submit(start, partial(self._answered, held, work, start, done), CALLER_PATIENCE_SECONDS)
 
     def _answered(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
-        self.unborn.discard(held)
-        self._delivered()
-        self._born(held, work, start, done, answer)
+        self.unstored.discard(held)
+        self._make_room()
+        self._started(held, work, start, done, answer)
 
     def _left(self, done: Done, answer: p.Answer | Exception) -> None:
         done(answer)
-        self._queued()  # not before it is there: whoever looks sooner finds nothing, and sleeps
+        self._queued()  # not before it is there: a claimer that looks sooner finds nothing, and sleeps
 
-    def _delivered(self) -> None:
-        self._bearing -= 1
+    def _make_room(self) -> None:
+        self._unanswered -= 1
         self._admit()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import msgspec
 
 from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.gate.run_calls import Closing
 from holdfast.kernel.arrivals import Arrival
+from holdfast.runs.checkpoints import load
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
@@ -18,6 +20,8 @@ from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held
 
 log = logging.getLogger("holdfast.worker")
+
+_CANCELLATION_WAITS: Final = "Its cancellation could not be carried out: it comes first when the run is resumed."
 
 
 def describe(error: Exception, otherwise: str = "") -> str:
@@ -28,7 +32,7 @@ def describe(error: Exception, otherwise: str = "") -> str:
 
 
 class Parker:
-    """Parks held runs; ``let_go`` is told when one is parked, ``push`` runs a plain callback soon."""
+    """Parks held runs; ``let_go`` is called when one is parked, ``push`` runs a plain callback soon."""
 
     def __init__(
         self,
@@ -44,15 +48,17 @@ class Parker:
         self._push = push
         self._let_go = let_go
 
-    def park(self, held: Held, reason: str) -> None:
+    def park(self, held: Held, reason: str, inbox: Sequence[p.Received] = ()) -> None:
         """Pause the run where its journal stands. Its inbox is left as it is."""
-        self._commit(held, reason, None, held.consumed)
+        if held.must_hear_cancel(inbox):
+            reason = f"{reason.rstrip('.')}. {_CANCELLATION_WAITS}"
+        self._commit(held, reason)
 
-    def unbuilt(self, held: Held, error: Exception) -> None:
-        """Park a run that cannot be made from its journal."""
+    def unbuilt(self, held: Held, error: Exception, inbox: Sequence[p.Received] = ()) -> None:
+        """Park a run that cannot be made from its journal; ``inbox`` is what it was not given."""
         if not isinstance(error, HoldfastError):
             log.error("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant, exc_info=error)
-        self.park(held, describe(error, "the run cannot be rebuilt"))
+        self.park(held, describe(error, "the run cannot be rebuilt"), inbox)
 
     def unreadable(self, held: Held, what: str, error: Exception) -> None:
         """Park a run of which the store has something that cannot be read."""
@@ -68,10 +74,11 @@ class Parker:
         held.arrivals[:0] = arrivals
         held.committing = True
 
-    async def record(self, held: Held, reason: str) -> None:
-        """Record what arrived, so that no completed step is run again, and pause the run."""
+    async def record(self, held: Held, reason: str, instead: Callable[[], None] | None = None) -> None:
+        """Record what arrived, so that no completed step is run again, and pause the run. ``instead`` of the pause
+        something else may follow; then the lease is kept for it."""
         try:
-            reading = partial(self._store.load, [held.key], whole=True)
+            reading = partial(load, self._store, [held.row], whole=True)
             loaded = (await patiently(reading, unless=(StoreCorrupt,))).get(held.key)
         except Exception as error:
             log.debug("what arrived could not be recorded: %s", error)
@@ -79,9 +86,9 @@ class Parker:
                 self.park(held, reason)
             return
         if loaded is not None and not held.dropped:
-            self._push(partial(self._record, held, loaded, reason))
+            self._push(partial(self._record, held, loaded, reason, instead))
 
-    def _record(self, held: Held, loaded: p.Loaded, reason: str) -> None:
+    def _record(self, held: Held, loaded: p.Loaded, reason: str, instead: Callable[[], None] | None) -> None:
         before = None if held.gate is None else held.gate.before_turn()
         try:
             self._executions.rebuild(held, loaded.segments, loaded.blobs)
@@ -94,19 +101,25 @@ class Parker:
             self.park(held, reason)
             return
         held.arrivals.clear()
-        self._commit(held, reason, work.change.segment, held.through, work.change.blobs, work.closings)
+        if instead is not None:
+            self._commit(held, None, work.change, work.closings, instead)
+            return
+        if held.must_hear_cancel():
+            reason = f"{reason.rstrip('.')}. {_CANCELLATION_WAITS}"
+        self._commit(held, reason, work.change, work.closings)
 
     def _commit(
         self,
         held: Held,
-        reason: str,
-        segment: p.Segment | None,
-        consumed: int,
-        blobs: p.Blobs | None = None,
+        reason: str | None,
+        recorded: p.Advance | None = None,
         closings: tuple[Closing, ...] = (),
+        instead: Callable[[], None] | None = None,
     ) -> None:
-        held.pause = reason
-        log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
+        """Commit what was recorded, and the pause, with which the lease is given up."""
+        if reason is not None:
+            held.pause = reason
+            log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
         cancelling = held.execution is not None and held.execution.ledger.cancel_requested
         projection = p.Projection("waiting", pause=reason, cancelling=cancelling)
         if held.gate is not None:
@@ -116,17 +129,30 @@ class Parker:
             held.generation,
             held.epoch,
             held.version,
-            segment,
+            None if recorded is None else recorded.segment,
             projection,
-            consumed,
-            release=True,
-            blobs=blobs or {},
-            also=closings,
+            held.consumed if recorded is None else held.through,
+            release=instead is None,
+            blobs={} if recorded is None else recorded.blobs,
+            attached=closings,
         )
         held.committing = True
-        self._committer.submit(change, partial(self._answered, held, closings))
+        self._committer.submit(change, partial(self._answered, held, change, closings, instead))
 
-    def _answered(self, held: Held, closings: tuple[Closing, ...], answer: p.Answer | Exception) -> None:
+    def _answered(
+        self,
+        held: Held,
+        change: p.Advance,
+        closings: tuple[Closing, ...],
+        instead: Callable[[], None] | None,
+        answer: p.Answer | Exception,
+    ) -> None:
         if closings and held.gate is not None and not isinstance(answer, p.Advanced):
             held.gate.put_back(closings)  # they go alone when the run is let go
-        self._let_go(held)
+        if instead is None or held.dropped or not isinstance(answer, p.Advanced):
+            self._let_go(held)
+            return
+        held.consumed = change.consumed
+        if change.segment is not None:
+            held.version, held.head = change.segment.first + change.segment.count, change.segment.head
+        instead()

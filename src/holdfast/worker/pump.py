@@ -22,7 +22,7 @@ class Pump:
     def __init__(self) -> None:
         self._ready: deque[Callable[[], None]] = deque()
         self._running = False
-        self._resting: asyncio.Future[None] | None = None  # for whoever waits until nothing is left to run
+        self._resting: asyncio.Future[None] | None = None  # for those that wait until nothing is left to run
 
     @property
     def running(self) -> bool:
@@ -46,7 +46,7 @@ class Pump:
         try:
             for _ in range(min(TURNS_PER_CALLBACK, len(self._ready))):
                 self._ready.popleft()()
-        finally:  # whatever one of them raises, which the loop tells of, the others go on
+        finally:  # the loop reports what one of them raises, and the others go on
             if self._ready:
                 asyncio.get_running_loop().call_soon(self._run)
             else:

@@ -11,11 +11,14 @@ from typing import Any
 
 from holdfast.errors import AuthorError, StoreCorrupt
 from holdfast.kernel.checkpoint import CheckpointUnusable
+from holdfast.runs.checkpoints import load
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
+from holdfast.worker.gate.answers import Recorded
 from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
+from holdfast.worker.names import look_up
 from holdfast.worker.parker import Parker, describe
 from holdfast.worker.steps.dispatcher import Dispatcher
 
@@ -43,7 +46,9 @@ class Rebuilder:
         self._turn = turn
         self._background = background
 
-    def enter(self, held: Held, loaded: p.Loaded | None, inbox: list[p.Received]) -> None:
+    def enter(
+        self, held: Held, loaded: p.Loaded | None, inbox: list[p.Received], recorded: Recorded | None = None
+    ) -> None:
         """Rebuild a taken run and take its first turn here. Only from a plain callback: it steps workflow code."""
         if held.dropped:
             return
@@ -54,33 +59,77 @@ class Rebuilder:
             else:
                 held.warm_up()
         except CheckpointUnusable:
-            self._background(self._load_whole(held, inbox))
+            self._background(self._load_whole(held, inbox, recorded))
         except AuthorError as error:
-            self._background(self._handovers.offer(held, describe(error), partial(self._parker.unbuilt, held, error)))
+            self._offer(held, describe(error), partial(self._parker.unbuilt, held, error, inbox))
+        except Exception as error:
+            self._parker.unbuilt(held, error, inbox)
+        else:
+            take_in = partial(self._take_in, held, inbox, recorded)
+            if loaded is not None and (missing := self._handovers.missing(held)) is not None:
+                self._offer(held, missing, partial(self._lack, held, missing, inbox, take_in))
+            elif (reason := self._handovers.unserved(held)) is not None:
+                self._offer(held, reason, partial(self._push, take_in))
+            else:
+                take_in()
+
+    async def _load_whole(self, held: Held, inbox: list[p.Received], recorded: Recorded | None) -> None:
+        """A checkpoint was of no use: rebuild the run from its whole journal."""
+        if (loaded := await self._whole(held)) is not None:
+            self._push(partial(self.enter, held, loaded, inbox, recorded))
+
+    async def cancel_first(self, held: Held) -> None:
+        """The turn of a run failed, and nothing of it is kept: take it once more, the cancellation that has arrived
+        first. What failed may never be reached then."""
+        held.cancel_first = True
+        await self._turn_again(held)
+
+    async def resolve(self, held: Held, reference: str) -> None:
+        """The turn of a run failed because it calls by a name that may be published: take it again with the answer."""
+        held.names[reference] = await look_up(self._store, held.key.tenant, reference)
+        if not held.dropped:
+            await self._turn_again(held)
+
+    async def _turn_again(self, held: Held) -> None:
+        if (loaded := await self._whole(held)) is not None:
+            self._push(partial(self._again, held, loaded))
+
+    def _again(self, held: Held, loaded: p.Loaded) -> None:
+        if held.dropped:
+            return
+        try:
+            self._executions.rebuild(held, loaded.segments, loaded.blobs)
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:
-            self._go_on(held, inbox, None if loaded is None else self._handovers.missing(held))
+            held.committing = False
+            self._turn(held)
 
-    async def _load_whole(self, held: Held, inbox: list[p.Received]) -> None:
-        """A checkpoint was of no use: rebuild the run from its whole journal."""
+    async def _whole(self, held: Held) -> p.Loaded | None:
+        """The whole journal of a held run; None where it is lost, or parked because it cannot be read."""
         try:
-            reading = partial(self._store.load, [held.key], whole=True)
+            reading = partial(load, self._store, [held.row], whole=True)
             loaded = await patiently(reading, unless=(StoreCorrupt,))
         except Exception as error:
             if not held.dropped:
                 self._parker.unreadable(held, "journal", error)
-            return
-        if held.key in loaded:
-            self._push(partial(self.enter, held, loaded[held.key], inbox))
+            return None
+        return loaded.get(held.key)
 
-    def _go_on(self, held: Held, inbox: list[p.Received], misfit: str | None) -> None:
-        if misfit is not None:
-            turn = partial(self._go_on, held, inbox, None)
-            self._background(self._handovers.offer(held, misfit, partial(self._push, turn)))
-            return
+    def _offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
+        self._background(self._handovers.offer(held, reason, otherwise))
+
+    def _lack(self, held: Held, missing: str, inbox: list[p.Received], take_in: Callable[[], None]) -> None:
+        """No worker has a step that the run waits for. A function is told; a definition, which cannot know, waits,
+        unless it is cancelled: then it no longer waits for the step."""
+        if held.row.program_kind == p.FUNCTION or held.must_hear_cancel(inbox):
+            self._push(take_in)
+        else:
+            self._parker.park(held, f"{missing}: deploy code that has it, then resume the run.")
+
+    def _take_in(self, held: Held, inbox: list[p.Received], recorded: Recorded | None) -> None:
         try:
-            held.take_in(inbox)
+            held.take_in(inbox, recorded)
         except Exception as error:
             self._parker.unbuilt(held, error)
         else:

@@ -1,4 +1,4 @@
-"""A turn as one change of the store: its segment, its projection, and what comes also."""
+"""A turn as one change of the store: its segment, its projection, and the attached changes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.program import Continued
-from holdfast.kernel.requests import Abandon, Invoke, Request
+from holdfast.kernel.requests import Abandon, Invoke, Request, Stop
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint
-from holdfast.runs.kinds.kind import Errand, Pins, Place
+from holdfast.runs.kinds.kind import Errand, Kind, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
@@ -34,10 +34,11 @@ from holdfast.store.protocol import (
     Projection,
     Renewal,
     Segment,
+    SetReference,
     Standing,
 )
 from holdfast.worker.attached import Attached
-from holdfast.worker.gate.entries import ended
+from holdfast.worker.gate.entries import ended, ignored
 from holdfast.worker.held import Held
 
 _STANDINGS: Final[dict[type[e.Event], Standing]] = {
@@ -55,7 +56,7 @@ _GATE: Final = Place.GATE
 class Plan(msgspec.Struct, gc=False):
     """What to do with a turn: a change to commit, then steps to begin or call off here.
 
-    ``attached`` is what is committed with it, in the order of the change's ``also``: errands, and what the gate adds.
+    ``attached`` is what is committed with it, in the order of the change's attached: errands, and what the gate adds.
     ``closings`` are those of the gate's changes that must be made even where the turn is refused; ``is_gated`` is
     whether a call has passed the gate in this turn, so that the audit has something to seal.
     """
@@ -68,21 +69,21 @@ class Plan(msgspec.Struct, gc=False):
     is_gated: bool
     ending: e.Event | None
 
-    def paired(self, also: Sequence[Answer]) -> Iterator[tuple[Errand | Attached, Answer | None]]:
+    def paired(self, answers: Sequence[Answer]) -> Iterator[tuple[Errand | Attached, Answer | None]]:
         """Each attached change with the store's answer to it; None where there was no change to answer."""
-        answers = iter(also)
+        following = iter(answers)
         for each in self.attached:
-            yield each, None if each.change is None else next(answers)
+            yield each, None if each.change is None else next(following)
 
-    def follow(self, also: Sequence[Answer]) -> None:
-        """Go on from the answers to what the gate attached."""
-        for each, answer in self.paired(also):
+    def follow(self, answers: Sequence[Answer]) -> None:
+        """Act on the answers to what the gate attached."""
+        for each, answer in self.paired(answers):
             if type(each) is Attached and each.then is not None:
                 each.then(answer)
 
-    def forsake(self) -> None:
-        """The turn was refused, and its run is let go. An earlier try may have come through, its answer lost: then
-        receipts are open of acts that will never begin, and only who opened them knows that."""
+    def give_up(self) -> None:
+        """The turn was refused, and its run is let go. An earlier try of the commit may have been applied and its
+        answer lost. Then receipts of acts are open that will never begin, and only this worker knows that."""
         for each in self.attached:
             if type(each) is Attached and each.then is not None and type(each.change) is OpenReceipt:
                 each.then(Opened())
@@ -99,6 +100,7 @@ class Gate(Protocol):
     def due(self, held: Held, now: int) -> list[Request]: ...
     def judge(self, held: Held, request: Invoke, now: int) -> Sequence[Attached]: ...
     def abandon(self, held: Held, promise: PromiseId, now: int) -> Sequence[Attached]: ...
+    def stop(self, held: Held, promise: PromiseId, now: int) -> Sequence[Attached]: ...
 
 
 def terminal_of(turn: Turn) -> e.Event | None:
@@ -107,7 +109,7 @@ def terminal_of(turn: Turn) -> e.Event | None:
     return last if type(last) in _STANDINGS else None
 
 
-class _Sorting:
+class _SortedRequests:
     """A turn's requests, each where it belongs."""
 
     def __init__(self, held: Held, now: int, pins: Pins, gate: Gate | None) -> None:
@@ -124,11 +126,11 @@ class _Sorting:
         """What the turn asks for; of a run that was just taken over, all that is outstanding."""
         requests: Sequence[Request] = turn.requests
         if self._held.fresh and not execution.ended:
-            abandons = [request for request in turn.requests if type(request) is Abandon]
-            requests = [*execution.outstanding(), *abandons]
+            others = [request for request in turn.requests if type(request) is not Invoke]
+            requests = [*execution.outstanding(), *others]
         for request in requests:
             self._add(request)
-        if self._held.gate is not None and self._gate is not None:
+        if self._held.gate is not None and self._held.gate.has_calls and self._gate is not None:
             for request in self._gate.due(self._held, self._now):
                 self._add(request)
 
@@ -144,7 +146,7 @@ class _Sorting:
             self._pass(request)
         elif type(request) is Invoke:
             self.errands.append(kind.plan(self._held, request, self._now, self._pins))
-        elif type(request) is Abandon and (errand := kind.give_up(self._held, request, self._now)) is not None:
+        elif (errand := _ending(kind, self._held, request, self._now)) is not None:
             self.errands.append(errand)
 
     def _pass(self, request: Request) -> None:
@@ -152,6 +154,8 @@ class _Sorting:
             return
         if type(request) is Invoke:
             self.gated.extend(self._gate.judge(self._held, request, self._now))
+        elif type(request) is Stop:
+            self.gated.extend(self._gate.stop(self._held, request.promise_id, self._now))
         else:
             self.gated.extend(self._gate.abandon(self._held, request.promise_id, self._now))
 
@@ -169,6 +173,17 @@ class _Sorting:
         )
 
 
+def _ending(kind: Kind, held: Held, request: Request, now: int) -> Errand | None:
+    """The errand for a call that is to end, if it needs one."""
+    match request:
+        case Abandon():
+            return kind.give_up(held, request, now)
+        case Stop():
+            return kind.stop(held, request, now)
+        case Invoke():
+            return None
+
+
 def plan(
     held: Held,
     execution: Execution,
@@ -184,28 +199,30 @@ def plan(
 
     Without a ``gate`` nothing is judged: for a turn that only records what has happened.
     """
-    sorting = _Sorting(held, now, pins, gate)
-    sorting.take_in(execution, turn)
+    requests = _SortedRequests(held, now, pins, gate)
+    requests.take_in(execution, turn)
     ending = terminal_of(turn)
-    renewal = _renewal(held, execution, turn, now, pins) if _continues(ending) else None
+    renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
     if ending is not None and renewal is None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}"
         message = children.ended(held.row, execution.started.parent_id, ending, now, id)
-        sorting.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
+        requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
+    if turn.stale or execution.program.reference != held.reference:
+        requests.errands.extend(_remarks(held, turn, now))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
     if segment is not None and (
-        ending is not None or execution.ledger.version - execution.offered_at >= checkpoint_events
+        ending is not None or segment.first + segment.count - execution.offered_at >= checkpoint_events
     ):
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
-    projection, release = _projection(held, execution, ending, renewal, sorting.busy, hold_until)
-    attached: list[Errand | Attached] = list(sorting.errands)
+    projection, release = _projection(held, execution, ending, renewal, requests.busy, hold_until)
+    attached: list[Errand | Attached] = [*requests.errands]
     closings: tuple[Closing, ...] = ()
     if held.gate is not None:
         closings = held.gate.take_closings()
         attached.extend(map(Attached, closings))
-        attached.extend(sorting.gated if segment is not None else map(_named, sorting.gated))
+        attached.extend(requests.gated if segment is not None else map(_named, requests.gated))
         attached.extend(map(Attached, _ended(held, execution, ending, segment, renewal, projection)))
         projection = msgspec.structs.replace(projection, governed=True, writes=held.gate.writes)
     change = Advance(
@@ -218,17 +235,26 @@ def plan(
         held.through,
         release,
         blobs,
-        tuple(each.change for each in attached if each.change is not None),
+        tuple([each.change for each in attached if each.change is not None]) if attached else (),
         renewal,
         checkpoint,
     )
     carried_on = None if renewal is not None else ending
-    is_gated = bool(sorting.gated or closings)
-    return Plan(change, sorting.invoke, sorting.abandon, attached, closings, is_gated, carried_on)
+    is_gated = bool(requests.gated or closings)
+    return Plan(change, requests.invoke, requests.abandon, attached, closings, is_gated, carried_on)
+
+
+def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
+    """What the turn says of its run beside its events: signals that it ignored, and a new business reference."""
+    for signal in turn.stale:
+        yield Errand(ignored(held, signal, now))
+    if (reference := held.present_reference) != held.reference:
+        held.reference = reference  # a turn that is refused ends with this object
+        yield Errand(SetReference(held.key, reference))
 
 
 def _named(attached: Attached) -> Attached:
-    """A change without a segment has no hash that tells it from itself committed again, so its entries have ids."""
+    """A change without a segment has no hash by which a second commit of it is recognised, so its entries have ids."""
     change = attached.change
     return Attached(named(change), attached.then) if isinstance(change, Note) else attached
 
@@ -305,12 +331,13 @@ def code_of(held: Held, pins: Pins) -> str:
     return pins(held.workflow).digest if row.program_kind == FUNCTION else (row.code_digest or b"").hex()
 
 
-def _continues(ending: e.Event | None) -> bool:
+def _continues(ending: e.Event) -> bool:
     return isinstance(ending, e.ExecutionCompleted) and ending.result.codec == CONTINUED
 
 
 def _renewal(held: Held, execution: Execution, turn: Turn, now: int, pins: Pins) -> Renewal:
-    """The next generation's first segment: its start, the signals that nobody received, a cancellation not heard."""
+    """The next generation's first segment: its start, the signals that nobody received, and a cancellation
+    that came too late for the program."""
     ending = terminal_of(turn)
     assert isinstance(ending, e.ExecutionCompleted)
     is_function = held.row.program_kind == FUNCTION  # the others go on with the code that they pinned

@@ -1,4 +1,4 @@
-"""The watchdog: it notices a workflow body that blocks the event loop, and says where.
+"""The watchdog: it notices a workflow body that blocks the event loop, and reports the place.
 
 Two guards. An audit hook refuses well-known blocking calls inside a workflow body as they are made. And a turn that
 takes longer than the limit is reported, with the frame that blocks, by the heart's thread, which runs when the loop
@@ -57,7 +57,7 @@ def guard() -> None:
 
 
 def _announces_sleep() -> bool:
-    """Whether this Python itself tells audit hooks of ``time.sleep``; older ones do not."""
+    """Whether this Python itself notifies audit hooks of ``time.sleep``; older ones do not."""
     return sys.version_info >= (3, 13)
 
 

@@ -10,34 +10,38 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, cast
 
 from holdfast.audit.archivist import Archivist
 from holdfast.audit.sealer import Sealer
-from holdfast.errors import InvalidRequest
-from holdfast.gate.effects import Performable
+from holdfast.gate.effects import Effects, Performable
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.programs.catalogue import Catalogue
+from holdfast.programs.definition.engine_tools import EngineTools
+from holdfast.programs.function.decorators import Step
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
+from holdfast.runs.observer import Observer
 from holdfast.runs.role import Role
+from holdfast.schedules.launch import Launcher
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
+from holdfast.transports import table as transports
 from holdfast.worker.advancer import Advancer, Ended
-from holdfast.worker.claimer import Claimer
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.policy_watcher import PolicyWatcher
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
-from holdfast.worker.pruner import Pruner
-from holdfast.worker.rescuer import Rescuer
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.roles.claimer import Claimer
+from holdfast.worker.roles.pruner import Pruner
+from holdfast.worker.roles.rescuer import Rescuer
+from holdfast.worker.roles.scheduler import Scheduler
 from holdfast.worker.steps.containment import contain_tasks
 from holdfast.worker.steps.performer import Performer, is_authored
 from holdfast.worker.steps.taker import Taker
@@ -46,55 +50,6 @@ from holdfast.worker.watchdog import Watchdog, guard
 log = logging.getLogger("holdfast.worker")
 
 FLUSH_SECONDS: Final = 2.0
-
-
-class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """How a worker behaves. The defaults suit most."""
-
-    capacity: int = 1000  # runs leased at once
-    step_limit: int = 1000  # steps under way at once
-    threads: int = 32  # for plain functions
-    warm_limit: int = 64  # waiting runs kept in memory
-    lease_seconds: float = 15.0  # how long a silent worker keeps its leases
-    retention_days: float | None = 30.0  # how long ended runs are kept; None for ever
-    grace_seconds: float = 10.0  # how long a stop waits for steps to end
-    crash_limit: int = 50  # leases lost in a row before a run is parked as poison
-    turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
-    checkpoint_events: int = 100  # how many events a program that gives checkpoints may go on without one
-    evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
-    queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
-
-    def __post_init__(self) -> None:
-        """Refuse what no worker could work by. Raises InvalidRequest."""
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            whole = name in _WHOLE
-            if value is None and name == "retention_days":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
-                kind = "a whole number" if whole else "a number"
-                raise InvalidRequest(f"WorkerOptions: {name} is {kind}, {least:g} or more, not {value!r}")
-        given: Mapping[Any, Any] = self.queues or {}
-        for queue, limit in given.items():
-            if not isinstance(queue, str) or isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-                raise InvalidRequest(
-                    f"WorkerOptions: queues gives each queue 1 or more places, not {queue!r}: {limit!r}"
-                )
-
-
-_LEAST: Final = {
-    "capacity": 1,
-    "step_limit": 1,
-    "threads": 1,
-    "warm_limit": 0,
-    "lease_seconds": 0.001,
-    "retention_days": 0,
-    "grace_seconds": 0,
-    "crash_limit": 1,
-    "turn_limit_seconds": 0.001,
-    "checkpoint_events": 1,
-}
-_WHOLE: Final = frozenset({"capacity", "step_limit", "threads", "warm_limit", "crash_limit", "checkpoint_events"})
 
 
 PulseFactory = Callable[[p.Store, Beats], Pulse]
@@ -117,6 +72,10 @@ class Worker:
         *,
         pulse: PulseFactory = ThreadPulse,
         threads: Executor | None = None,
+        rested: Callable[[p.Key], None] = lambda _: None,
+        launcher: Launcher | None = None,
+        announce: Callable[[], None] = lambda: None,
+        observer: Observer | None = None,
     ) -> None:
         self.options = options
         self.id = ""
@@ -127,6 +86,11 @@ class Worker:
         self._catalogue = catalogue
         self._steps = steps
         self._ended = ended
+        self._rested = rested
+        self._launcher = launcher
+        self._scheduler: Scheduler | None = None
+        self._announce = announce
+        self._observer = observer
         self._keeper = keeper
         self._pulse_factory = pulse
         self._given_threads = threads
@@ -148,9 +112,10 @@ class Worker:
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
-        self.performer = Performer(self._store, self._clock, self._threads, options.step_limit)
+        self.performer = Performer(self._store, self._clock, self._threads, options.step_limit, self._observer)
         policy = partial(getattr, self._keeper, "current")
-        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, self._steps)
+        effects = Effects(self._steps, transports.knows, transports.effect_of)
+        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, effects)
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -164,6 +129,7 @@ class Worker:
             self.performer,
             executions,
             self._steps,
+            effects,
             self._over,
             self.lease,
             make_gate,
@@ -173,10 +139,13 @@ class Worker:
         )
         self.roles = self._make_roles()
         await self._register()
+        caps = await patiently(partial(self._store.items, p.CAP, 1, status=p.CAP_SET))
+        self.claimer.limited = bool(caps)
         beats = Beats(self.id, options.lease_seconds, self.lease, self._lost, self.watchdog)
         self._pulse = self._pulse_factory(self._store, beats)
         self._pulse.start()
         self._running, self._draining = True, False
+        transports.hold()
         for role in self.roles:
             role.start()
 
@@ -205,17 +174,42 @@ class Worker:
             self.lease,
         )
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
-        rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken)
+        rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken, self.announce)
         archivists = [Archivist(self._store, self._clock)] if options.evidence else []
         self._sealer = Sealer(self._store, self._clock, archivists)
         roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         retention = None if options.retention_days is None else options.retention_days * 86400
-        roles.append(Pruner(self._store, self._clock, retention))
+        roles.append(
+            Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
+        )
+        if self._launcher is not None and options.schedules:
+            self._scheduler = self._make_scheduler(self._launcher)
+            roles.append(self._scheduler)
         return roles
 
-    # -- what the advancer tells the other roles -------------------------------------------------------------------
+    def _make_scheduler(self, launcher: Launcher) -> Scheduler:
+        return Scheduler(
+            self._store,
+            self.committer,
+            self._clock,
+            launcher,
+            self._scheduled,
+            lambda key: self.advancer.delivered(key),
+        )
+
+    def _scheduled(self) -> None:
+        """Runs were started by schedules, and noted."""
+        self.claimer.wake()
+        self._sealer.wake()
+        self._announce()
+
+    # -- what the advancer asks of other roles ---------------------------------------------------------------------
+
+    def rested(self, key: p.Key) -> None:
+        """A run waits for something from now on."""
+        self._rested(key)
 
     def wake_claimer(self) -> None:
         """A run may be ready to be claimed."""
@@ -233,18 +227,27 @@ class Worker:
         """The audit has a new entry."""
         self._sealer.wake()
 
+    def announce(self) -> None:
+        """Other processes should look at the store: something concerns them that was not committed as a change."""
+        self._announce()
+
     def doubt(self) -> None:
         """A run may be leased to this worker without its knowledge."""
         self.claimer.doubt()
 
-    def _over(self, key: p.Key, workflow: str, ending: e.Event) -> None:
+    def _over(self, key: p.Key, workflow: str, ending: e.Event, created_at: int) -> None:
         """A run has ended here: where caps hold, its place is another's now."""
-        self._ended(key, workflow, ending)
-        if self._limits() is not None:
+        self._ended(key, workflow, ending, created_at)
+        if self._scheduler is not None:
+            self._scheduler.ended(key)
+        if self._is_limited():
             self.claimer.wake()
 
     def _limits(self) -> p.Limits | None:
         return self._keeper.current.limits
+
+    def _is_limited(self) -> bool:
+        return self._limits() is not None or self.claimer.limited
 
     def _queues(self) -> dict[str, int]:
         declared: dict[str, int] = {}
@@ -275,7 +278,7 @@ class Worker:
             return False
         if not self.lease.alive():
             return False
-        if self._limits() is not None:  # whether it may begin is decided where all that wait are seen
+        if self._is_limited():  # whether it may begin is decided where all that wait are seen
             return False
         self.advancer.begin(birth, self.id, done)
         return True
@@ -290,6 +293,8 @@ class Worker:
             self.claimer.wake()
             self.taker.wake()
             self._sealer.wake()
+            if self._scheduler is not None:
+                self._scheduler.wake()
 
     def _lost(self) -> None:
         """The store has forgotten this worker, and others may have its runs: it drops all and registers again."""
@@ -304,7 +309,7 @@ class Worker:
 
     async def _rejoin(self) -> None:
         await self._register()
-        self.advancer.lose_all()  # what was leased to it while nobody knew it, anyone may have taken
+        self.advancer.lose_all()  # another worker may have taken what was leased to it before
         self.taker.lose_all()
         self.claimer.doubt()  # it may have claimed after it was forgotten and before it knew
         self.taker.doubt()
@@ -329,6 +334,7 @@ class Worker:
         await self._seal_last()
         await self._pulse.stop()
         await self._hand_back()
+        await transports.release()
         if self._given_threads is None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -362,5 +368,6 @@ class Worker:
     async def _hand_back(self) -> None:
         try:
             await self._store.unregister(self.id, self._clock.now())
+            self._announce()
         except Exception as error:
             log.warning("the leases of worker %s could not be handed back, they will expire: %s", self.id, error)

@@ -1,4 +1,4 @@
-"""Reading the kept databases."""
+"""Readers of the kept databases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLICY: Final = FOLDER / "policy.yaml"
 
 
 def script(path: Path) -> str:
-    """The SQL, with the long rows of one byte that ``make`` had shortened."""
+    """The SQL, with the long sequences of one byte that ``make`` had shortened."""
     return re.sub(r"<([0-9a-fA-F]{2})\*(\d+)>", lambda m: m[1] * int(m[2]), path.read_text(encoding="utf-8"))
 
 

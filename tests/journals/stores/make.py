@@ -1,8 +1,8 @@
-"""Make the databases of this version, unless they are there: ``python -m tests.journals.stores.make NAME``.
+"""Make the databases of this version, unless they exist: ``python -m tests.journals.stores.make NAME``.
 
-They are taken from under a worker that is at work, as a crash would leave them. Each is a script of SQL, in which a
-long row of one byte is short: ``<78*33000>`` stands for 33000 bytes 78. PostgreSQL's is made with ``pg_dump``. The
-signing keys in them were made for them and sign nothing else.
+They are copied while a worker is running, as a crash would leave them. Each is a script of SQL in which a long sequence
+of one byte is shortened: ``<78*33000>`` means 33000 bytes of value 78. PostgreSQL's is made with ``pg_dump``. The
+signing keys were made for these databases and sign nothing else.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from tests.journals.stores import programs as g
 from tests.journals.stores.kept import FOLDER, POLICY
 
 BEGINNING = 1_700_000_000_000_000
-DIED = f"UPDATE workers SET expires_at = {BEGINNING};\n"  # they are not heard of any more, whatever the clock says
+DIED = f"UPDATE workers SET expires_at = {BEGINNING};\n"  # they have expired, at any time of the clock
+KNOWN = "UPDATE deliveries SET at = 4000000000000000;\n"  # ids of messages are forgotten after some days
 OPTIONS = WorkerOptions(retention_days=None, queues={}, lease_seconds=3600.0)
 
 
 class PastClock:
-    """Time that passes as it does, some years ago: whatever was to wait for is over when a test opens the database."""
+    """Real time, shifted some years into the past: all waits are over when a test opens the database."""
 
     def __init__(self) -> None:
         self._began = time.monotonic_ns()
@@ -84,7 +85,7 @@ async def fill_ended(app: Holdfast) -> None:
 
 
 async def has_evidence(run: RunHandle[Any]) -> bool:
-    return bool((await run.info()).evidence)
+    return bool((await run.info()).evidence_sha256)
 
 
 async def fill_waiting(app: Holdfast) -> None:
@@ -102,9 +103,11 @@ async def fill_waiting(app: Holdfast) -> None:
     for run in ("signal", "signals", "timer", "parent", "parent~0", "queued", "paused", "generations", "parked"):
         await reach(app, run, "waiting")
     await app.run("paused").pause("for a while", by="ann")
+    app.definitions.add(g.CLAIM)
+    await app.start("kept.claim", {"no": "7"}, id="claimed")
 
     async def asked() -> bool:
-        return bool([task async for task in app.tasks.list(run="approval")])
+        return {"approval", "claimed"} == {task.run async for task in app.tasks.list()}
 
     await until(asked)
 
@@ -136,7 +139,7 @@ async def fill(url: str, dump: Callable[[], str]) -> str:
 
 
 def shortened(script: str) -> str:
-    """The same with long rows of one byte, made short."""
+    """The same with long sequences of one byte shortened."""
     return re.sub(r"([0-9a-fA-F]{2})\1{199,}", lambda m: f"<{m[1]}*{len(m[0]) // 2}>", script)
 
 
@@ -175,7 +178,7 @@ def write(name: str, script: str) -> None:
     path = FOLDER / name
     if path.exists():
         sys.exit(f"{path} is there already: kept databases are never overwritten")
-    path.write_text(shortened(script) + DIED, encoding="utf-8")
+    path.write_text(shortened(script) + DIED + KNOWN, encoding="utf-8")
     for done in (g.HANGS, g.BROKEN, g.CHANGED):
         done.clear()
 

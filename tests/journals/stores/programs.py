@@ -132,3 +132,18 @@ async def forgiving() -> str:
         return await note("forgiven")
     except StepFailed as error:
         return str(error)
+
+
+CLAIM = {
+    "holdfast": "definition/1",
+    "name": "kept.claim",
+    "version": 1,
+    "reference": '="C-" + start.no',
+    "tasks": {"well": {"title": "Well?", "form": {"type": "object"}}},
+    "steps": [
+        {"noted": {"step": "kept.note", "with": {"text": "=start.no"}, "as": "state.noted"}},
+        {"ask": {"task": "well", "as": "state.answer"}},
+        {"done": {"end": "=[state.noted, run.reference]"}},
+    ],
+}
+"""A definition, for databases of versions that have them."""

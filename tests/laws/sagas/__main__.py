@@ -18,7 +18,7 @@ from tests.laws.sagas.runner import Broken, digests, play, shrunk
 from tests.laws.sagas.tree import read, size
 
 TRIES: Final = 20
-"""One seed is tried so often: where an order depends on addresses, not every process shows it at once."""
+"""How often one seed is tried: an order that depends on addresses may not show at once."""
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
     if given.digests:
         print("\n".join(digests(range(given.seed, given.seed + given.count))))
         return 0
-    logging.disable(logging.CRITICAL)  # workers say that they are dying; that is the point
+    logging.disable(logging.CRITICAL)  # workers log that they die, and here they die often
     if given.program is not None or given.count == 1:
         tree = program(given.seed) if given.program is None else read(given.program)
         tries = (play(tree, given.seed, whole=given.whole) for _ in range(TRIES))

@@ -16,11 +16,12 @@ FAILS: Final = ((0, 70), (1, 8), (2, 12), (4, 5), (99, 5))
 GENERATIONS: Final = 3
 
 LEAVES: Final = {
-    "mixed": {"do": 50, "receive": 20, "sleep": 8, "fail": 8, "drain": 4, "again": 5, "raise": 5},
+    "mixed": {"do": 50, "receive": 20, "sleep": 8, "fail": 8, "drain": 4, "again": 5, "raise": 5, "ask": 8},
     "signals": {"do": 15, "receive": 60, "sleep": 8, "fail": 5, "drain": 6, "again": 4, "raise": 2},
     "effects": {"do": 75, "receive": 4, "sleep": 6, "fail": 12, "raise": 3},
     "generations": {"do": 60, "receive": 10, "sleep": 5, "fail": 5, "again": 17, "raise": 3},
     "order": {"do": 60, "receive": 20, "sleep": 15, "fail": 5},
+    "forms": {"ask": 55, "do": 20, "receive": 8, "sleep": 8, "fail": 5, "again": 2, "raise": 2},
 }
 BRANCHES: Final = {
     "mixed": {"seq": 1, "gather": 1, "group": 1, "race": 1, "completed": 1, "join": 1, "stream": 1, "timeout": 1}
@@ -30,6 +31,8 @@ BRANCHES: Final = {
     | {"shield": 1, "loose": 1, "child": 2, "stream": 1, "completed": 1},
     "generations": {"seq": 5, "gather": 2, "group": 4, "race": 1, "ensure": 2, "child": 1, "timeout": 1, "rescue": 1},
     "order": {"race": 4, "completed": 2, "stream": 2, "gather": 1, "group": 1, "ensure": 2, "seq": 1, "rescue": 1},
+    "forms": {"seq": 4, "gather": 2, "group": 2, "race": 4, "completed": 1, "join": 3, "timeout": 4, "rescue": 3}
+    | {"ensure": 1, "shield": 1, "loose": 1, "child": 2},
 }
 ENDS: Final = {
     "mixed": ("", "", "", "raise", "fail", "drains", "again"),
@@ -37,6 +40,7 @@ ENDS: Final = {
     "effects": ("", "raise", "fail", "fail", "fail"),
     "generations": ("", "raise", "fail", "again", "again", "again"),
     "order": ("", "", "fail"),
+    "forms": ("", "", "raise", "fail", "again"),
 }
 THEMES: Final = tuple(LEAVES)
 
@@ -73,6 +77,7 @@ class Grower:
             "fail": self._fail,
             "drain": lambda: t.Drain(self._name()),
             "drains": lambda: t.Seq(tuple(t.Drain(name) for name in t.SIGNALS)),
+            "ask": lambda: t.Ask(f"form {self._key()}", self._source.choice((None, None, *SECONDS))),
             "again": self._again,
             "raise": self._raise,
         }
@@ -120,7 +125,8 @@ class Grower:
 
     def _members(self, size: int) -> tuple[t.Do | t.Child, ...]:
         count = self._source.randint(1, min(size, 4))
-        return tuple(t.Child(self.grow(size // count)) if self._chance(0.15) else self._do() for _ in range(count))
+        children = 0.4 if self._theme == "forms" else 0.15
+        return tuple(t.Child(self.grow(size // count)) if self._chance(children) else self._do() for _ in range(count))
 
     def _several(self, size: int) -> tuple[t.Node, ...]:
         count = self._source.randint(2, min(size, 4)) if size > 1 else 1

@@ -1,7 +1,7 @@
-"""The hand: it does a worker's work one turn at a time, as it is told, over a real store and with the real plan.
+"""The hand: it does a worker's work one turn at a time, over a real store and with the engine's own plan of a turn.
 
-Nothing here decides anything: which steps are settled in a turn, when time passes, when the worker dies. What a turn
-commits, how generations follow each other, how children begin and end and what a retry keeps, all that is the engine's.
+Nothing is decided here. The schedule decides which steps are settled in a turn, when time passes and when the worker
+dies. The engine decides what a turn commits, how generations follow each other and what a retry keeps.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from holdfast import Holdfast
-from holdfast.errors import AuthorError, EngineError, HoldfastError
+from holdfast.errors import AuthorError, EngineError, HoldfastError, TaskClosed
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
-from holdfast.kernel.execution import Execution
+from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.catalogue import Catalogue
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.functions import Functions
 from holdfast.programs.function.values import encode
 from holdfast.runs import children
+from holdfast.runs.checkpoints import load
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
@@ -32,6 +34,7 @@ from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held, Warm
 from holdfast.worker.turn_plan import Plan
 from holdfast.worker.watchdog import Watchdog
+from tests.laws.sagas.forms import People, governor
 from tests.laws.sagas.lives import Life, origin_of
 from tests.laws.sagas.play import Note, Trace, Unlucky, World, begun, book, do, plain, play, unbook, undo, world
 from tests.laws.sagas.violation import Violation
@@ -43,13 +46,13 @@ STEPS: Final = {step.name: step for step in (book, do, plain, unbook, undo)}
 
 
 class Waiting:
-    """A step that was begun and of which no end is known, in place of what performs one."""
+    """A step that was begun and has not ended. It stands in for a performance."""
 
     def __init__(self, invoke: Invoke) -> None:
         self.invoke = invoke
 
     def cancel(self) -> None:
-        """Nothing goes on that could be stopped."""
+        """Nothing runs that could be stopped."""
 
 
 class HandClock:
@@ -73,7 +76,7 @@ class Hand:
         self.ended: dict[tuple[p.Key, int], list[Note]] = {}
         self.roots: dict[tuple[p.Key, int], bytes] = {}
         self.sent = 0
-        self.dozing: set[p.Key] = set()  # they have not heard yet of what is recorded
+        self.dozing: set[p.Key] = set()  # paused: their programs have not seen yet what is recorded
         self.log: list[str] = []
         self._warm: dict[p.Key, tuple[Warm, Trace]] = {}
         self._loop = VirtualLoop()
@@ -83,6 +86,8 @@ class Hand:
             Catalogue([Functions({play.name: play})]), self.clock, self._entropy, Watchdog(3600.0)
         )
         self._client = Holdfast(self.store, worker=False, clock=self.clock, entropy=self._entropy, workflows=[play])
+        self._people = People(self._client)
+        self._governor = governor(self.store, self.clock, WORKER)
         self.ask(self._client.open())
         begun.clear()
 
@@ -104,7 +109,7 @@ class Hand:
         self.ask(self._client.start(play, tree, id=run))
 
     def signal(self, key: p.Key, name: str) -> None:
-        """Send a signal that says something else than all before."""
+        """Send a signal. Its value differs from all before."""
         self.sent += 1
         value = f"s{self.sent}"
         self.log.append(f"{key.run}: signal {name} {value}")
@@ -113,6 +118,24 @@ class Hand:
     def cancel(self, key: p.Key) -> None:
         self.log.append(f"{key.run}: cancel")
         self.ask(self._client.run(key.run).cancel())
+
+    def forms(self, key: p.Key) -> list[p.TaskRow]:
+        """Every form that this run has asked people to fill in, open or not."""
+        return [task for task in self.store._tables.tasks.values() if task.run == key.run]
+
+    def answer(self, task: p.TaskRow) -> None:
+        """Fill a form in, unless its time is over."""
+        try:
+            word = self.ask(self._people.answer(task))
+        except TaskClosed:
+            word = "too late"
+        self.log.append(f"{task.run}: {task.summary} is answered {word}")
+
+    def take_form(self, task: p.TaskRow) -> None:
+        """Somebody means to answer a form."""
+        self.log.append(f"{task.run}: {task.summary} is claimed")
+        with suppress(TaskClosed):
+            self.ask(self._people.claim(task))
 
     def retry(self, key: p.Key) -> str | None:
         """Retry an ended run; gives the reason where that is refused."""
@@ -143,6 +166,9 @@ class Hand:
             self.turn(held, ())
 
     def _enter(self, held: Held, run: p.Run, *, warm: bool) -> None:
+        governed = self.ask(self.store.governed([run.key])).get(run.key) if run.governed else None
+        if governed is not None:
+            held.learn(governed)
         kept, trace = self._warm.pop(run.key, (None, None))
         if kept is not None and trace is not None and warm and kept.fits(run):
             held.run_as(kept.execution)
@@ -150,7 +176,7 @@ class Hand:
         else:
             if kept is not None:
                 kept.execution.program.close()
-            loaded = self.ask(self.store.load([run.key]))[run.key]
+            loaded = self.ask(load(self.store, [run]))[run.key]
             self._rebuild(held, loaded.segments, loaded.blobs)
 
     def _rebuild(self, held: Held, segments: Iterable[p.Segment], blobs: Any) -> None:
@@ -200,7 +226,7 @@ class Hand:
         return Settled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
 
     def doze(self, held: Held, arrivals: Iterable[Arrival]) -> None:
-        """One turn of a run that is paused: what arrives is recorded, and the program hears of it when it goes on."""
+        """One turn of a paused run: what arrives is recorded, and the program sees it when it is resumed."""
         handle = self._client.run(held.key.run)
         self.ask(handle.pause())
         held.pause = "paused by request"
@@ -210,8 +236,10 @@ class Hand:
         self.ask(handle.resume())
 
     def turn(self, held: Held, arrivals: Iterable[Arrival], *, dies: bool = False) -> None:
-        """One turn with what is in the inbox and these arrivals. A worker that dies has not committed it."""
+        """One turn with the inbox and these arrivals. With ``dies`` the worker dies before it commits."""
         held.take_in(self.ask(self.store.messages([held.key])).get(held.key, []))
+        while self.ask(self._reads_answers(held)):
+            continue
         gathered, held.arrivals = self._mixed(held.arrivals, list(arrivals)), []
         for arrival in gathered:
             if isinstance(arrival, (Settled, AttemptFailed)):
@@ -227,7 +255,7 @@ class Hand:
         if dies:
             self.restart(held.key)
             return
-        plan = self._executions.plan(held, turn, None)
+        plan = self.ask(self._plan(held, turn))
         answer = self.ask(self.store.commit([plan.change]))[0]
         if not isinstance(answer, p.Advanced):
             raise EngineError(f"the hand was fenced: {answer!r}")
@@ -236,8 +264,21 @@ class Hand:
                 self.log.append(f"{held.key.run}: {type(event).__name__}")
         self._heed(held, plan, answer)
 
+    async def _reads_answers(self, held: Held) -> bool:
+        return held.gate is not None and self._governor.reads_answers(held, held.gate)
+
+    async def _plan(self, held: Held, turn: Turn) -> Plan:
+        """The governor may have something looked up beside, so this is for a running loop."""
+        try:
+            return self._executions.plan(held, turn, self._governor)
+        except HoldfastError as error:
+            raise Violation("L7", f"run {held.key.run} is parked: {error}") from None
+
+    async def _follow(self, plan: Plan, answer: p.Advanced) -> None:
+        plan.follow(answer.attached)
+
     def _mixed(self, one: list[Arrival], other: list[Arrival]) -> list[Arrival]:
-        """Both in their order, in any order to each other: messages and steps do not wait for each other."""
+        """Both lists, merged at random: each keeps its own order."""
         places = sorted(self._entropy.sample(range(len(one) + len(other)), len(other)))
         mixed = list(one)
         for place, arrival in zip(places, other, strict=True):
@@ -253,8 +294,10 @@ class Hand:
             self.ended[key, held.generation] = list(self.traces[key].notes)
         if plan.ending is not None:
             self.held.pop(key).drop()
+            self.ask(self._follow(plan, answer))
             return
         if change.renewal is not None:
+            self.ask(self._follow(plan, answer))
             held.live.program.close()
             held.renew(change.renewal)
             held.steps.clear()
@@ -267,20 +310,23 @@ class Hand:
         for invoke in plan.invoke:
             held.steps[invoke.promise_id] = Waiting(invoke)  # type: ignore[assignment]
         self._meet_again(held, plan, answer)
-        if answer.released:
+        self.ask(self._follow(plan, answer))
+        if answer.released and held.arrivals:
+            self.held.pop(key).drop()
+        elif answer.released:
             trace = self.traces[key]
             warm = self.held.pop(key).cool()
             if warm is not None:
                 self._warm[key] = (warm, trace)
 
     def _meet_again(self, held: Held, plan: Plan, answer: p.Advanced) -> None:
-        """A retried run that comes to a child of before hears of its end once more."""
-        for errand, reply in plan.paired(answer.also):
+        """A retried run that meets an earlier child gets the message of its end once more."""
+        for errand, reply in plan.paired(answer.attached):
             start = errand.change
             if isinstance(start, p.Start) and held.generation and isinstance(reply, p.Exists):
                 met = children.met_again(self.store, start, reply, held.id, held.generation, self.clock.now())
-                if (told := self.ask(met)) is not None:
-                    self.ask(self.store.commit([p.Deliver(held.key, told)]))
+                if (message := self.ask(met)) is not None:
+                    self.ask(self.store.commit([p.Deliver(held.key, message)]))
 
     # -- what came of it -------------------------------------------------------------------------------------------
 
@@ -327,7 +373,7 @@ class Hand:
         stirred.clear()
 
     def _stir(self) -> list[Any]:
-        """Occupy memory, so that what a replay makes lies elsewhere than before: no order may depend on that."""
+        """Occupy memory, so that a replay's objects get other addresses: no order may depend on them."""
         made = [asyncio.Future[Any](loop=self._loop) for _ in range(self._entropy.randrange(20))]
         coroutines = [self._client.changed(0.0) for _ in range(self._entropy.randrange(20))]
         for coroutine in coroutines:

@@ -105,7 +105,7 @@ def _judge_completed(run: str, account: Account) -> None:
         if len(standing) == expected:
             continue
         if not expected and all(value in account.not_undone for value in standing):
-            continue  # it could not be taken back, and that was said when the run failed
+            continue  # it could not be undone, and the run's failure said so
         law = "L4" if account.was_retried() else "L2"
         raise Violation(law, f"run {run} completed and {key} stands {len(standing)} times, not {expected}: {standing}")
 
@@ -141,7 +141,7 @@ def _did_after_trouble(life: Life) -> bool:
 
 
 def _blame(account: Account, value: str) -> str:
-    """Which law it is that something stands: told by what else happened."""
+    """Which law is broken where an effect stands: it depends on what else happened."""
     last = account.lives[-1]
     following = [life.origin for life in account.lives[account.recorded[value] + 1 :]]
     if following:
@@ -241,7 +241,7 @@ def seen(life: Life, name: str) -> list[str]:
 
 
 def judge_waiting(run: str, life: Life) -> None:
-    """A run at rest: whoever waits for a signal would have got the one that is there."""
+    """A run at rest: a receive that waits has not missed a signal of its name."""
     delivered = deliveries(life)
     for name, values in delivered.items():
         asked = sum(note.name == name and note.what == "wants" for note in life.notes)

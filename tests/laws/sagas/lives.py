@@ -9,6 +9,7 @@ import cbor2
 import msgspec
 
 from holdfast.journal import events as e
+from holdfast.journal.forms import FORM
 from holdfast.journal.payload import CONTINUED, Ok, Outcome
 from tests.laws.sagas.play import Note, book, do, unbook, undo
 
@@ -30,7 +31,7 @@ def origin_of(generation: int, retried: bool) -> str:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A step that has come to its end, and the sequences of both."""
+    """A step or a form that has come to its end, and the sequences of both."""
 
     name: str
     args: list[Any]
@@ -53,7 +54,7 @@ def text_of(data: Any) -> str:
 
 
 def calls(life: Life) -> Iterator[Call]:
-    """The steps of a generation, in the order in which they ended."""
+    """The steps and forms of a generation, in the order in which they ended."""
     asked: dict[object, e.Entry] = {}
     for entry in life.entries:
         match entry.event:
@@ -62,7 +63,7 @@ def calls(life: Life) -> Iterator[Call]:
             case e.InvokeCompleted(promise_id=promise, result=result):
                 event = asked[promise].event
                 assert isinstance(event, e.InvokeScheduled)
-                args = cbor2.loads(event.input.data)[0]
+                args = [] if event.kind == FORM else cbor2.loads(event.input.data)[0]
                 yield Call(event.function_name, args, result, asked[promise].sequence, entry.sequence)
 
 
@@ -80,9 +81,10 @@ def how_ended(life: Life) -> str:
 
 
 def reached(lives: list[Life]) -> set[str]:
-    """What a run came to: a law that is never put to the test proves nothing."""
+    """The situations that a run has reached: a law that is never tried proves nothing."""
     found = {how_ended(life) for life in lives}
     found |= {f"{life.origin}, then {how_ended(life)}" for life in lives[1:]}
+    found |= {what for life in lives for what in _reached_by_forms(life)}
     for life in lives:
         ended = list(calls(life))
         undos = [call for call in ended if call.name in UNDOING]
@@ -94,4 +96,32 @@ def reached(lives: list[Life]) -> set[str]:
             found.add("cancelled while compensating")
         if any(call.name in DOING and isinstance(call.result, Ok) and call.completed > since for call in ended):
             found.add("success while compensating")
+    return found
+
+
+def _reached_by_forms(life: Life) -> set[str]:
+    """The situations that the forms of one generation have reached."""
+    found: set[str] = set()
+    open_: set[object] = set()
+    settled: set[str] = set()  # since the program was last resumed
+    for entry in life.entries:
+        match entry.event:
+            case e.InvokeScheduled(promise_id=promise, kind=kind) if kind == FORM:
+                open_.add(promise)
+            case e.InvokeCompleted(promise_id=promise, result=result) if promise in open_:
+                open_.discard(promise)
+                settled.add("form answered" if isinstance(result, Ok) else "form expired")
+            case e.CancelRequested() if open_:
+                found.add("cancelled while a form is open")
+            case e.TimerFired():
+                settled.add("timer fired")
+            case e.ExecutionResumed():
+                found |= settled - {"timer fired"}
+                if settled >= {"form answered", "timer fired"}:
+                    found.add("form answered as a timer fires")
+                settled.clear()
+    if open_ and how_ended(life) == "completed":
+        found.add("form given up")
+    if life.origin == "retry" and any(note.what == "answered" for note in life.notes):
+        found.add("form answered in a retried run")
     return found

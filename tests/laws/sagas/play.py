@@ -1,7 +1,7 @@
 """The workflow that plays any tree, the steps that it calls, the world that they act on, and what the program saw.
 
-Each success of a step has a number of its own in its value (``k3#17``), and an undo gets that value. So a journal says
-exactly which execution was recorded, and which one was taken back.
+Each success of a step has a unique number in its value (``k3#17``), and an undo gets that value. So a journal says
+exactly which execution was recorded, and which one was undone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import Any, Final, NoReturn, assert_never
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from holdfast.journal.payload import RetryPolicy
 from holdfast.programs.function import calls
 from holdfast.programs.function.decorators import step, workflow
+from holdfast.programs.function.forms import ask
 from holdfast.programs.function.loop import durable_loop
 from tests.laws.sagas import tree as t
 
@@ -70,6 +72,12 @@ class Booking(msgspec.Struct, frozen=True):
     value: str
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What people answer to a form."""
+
+    word: str
+
+
 def key_of(value: str) -> str:
     """The key of the effect that an execution had."""
     return value.partition("#")[0]
@@ -104,7 +112,7 @@ async def plain(key: str, fails: int) -> str:
 
 
 def _checked(booking: Booking, key: str) -> str:
-    """What an undo is given is what its call was given, and gave."""
+    """Check that an undo got the arguments and the result of its call."""
     return booking.value if key_of(booking.value) == key else f"{booking.value} as {key}"
 
 
@@ -115,7 +123,8 @@ def call(node: t.Do) -> Any:
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What the program saw: that it ``wants``, ``got`` or ``missed`` a signal, ``continues`` as new, has ``left``."""
+    """What the program saw: that it ``wants``, ``got`` or ``missed`` a signal, ``asks`` a form that was ``answered``
+    or ``unanswered``, ``continues`` as new, has ``left``."""
 
     what: str
     name: str = ""
@@ -130,12 +139,12 @@ class Trace:
 
     def note(self, what: str, name: str = "", value: str = "") -> None:
         loop = durable_loop()
-        if loop is not None and not loop.is_closed():  # what is thrown away sees nothing more
+        if loop is not None and not loop.is_closed():  # a program that was closed sees nothing more
             self.notes.append(Note(what, name, value))
 
 
 begun: Final[list[Trace]] = []
-"""The traces of the programs that have begun; whoever begins or rebuilds one takes its trace from here."""
+"""The traces of the programs that have begun. The caller that begins or rebuilds one takes its trace from here."""
 
 
 @workflow(name="sagas.play")
@@ -174,6 +183,8 @@ class Player:
                 return await self._receive(name)
             case t.Drain(name=name):
                 return await self._drain(name)
+            case t.Ask():
+                return await self._ask(node)
             case t.Child(item=item):
                 return await play(item)
             case t.Again(item=item):
@@ -248,6 +259,17 @@ class Player:
             raise
         self._trace.note("got", name, value)
         return value
+
+    async def _ask(self, node: t.Ask) -> str:
+        self._trace.note("asks", node.title)
+        expire = None if node.seconds is None else timedelta(seconds=node.seconds)
+        try:
+            answer = await ask(node.title, Answer, expire=expire)
+        except BaseException as error:
+            self._trace.note("unanswered", node.title, type(error).__name__)
+            raise
+        self._trace.note("answered", node.title, answer.word)
+        return answer.word
 
     async def _drain(self, name: str) -> list[str]:
         found: list[str] = []

@@ -18,7 +18,7 @@ from tests.laws.sagas.violation import Violation
 from tests.laws.sagas.whole import Whole
 
 SCHEDULES = 40
-"""So many schedules are tried before a smaller program is taken for a lawful one."""
+"""How many schedules are tried before a smaller program is believed to keep the laws."""
 
 
 class Broken(msgspec.Struct):
@@ -56,7 +56,7 @@ def play(tree: t.Node, seed: int, *, whole: bool = False, reached: Counter[str] 
 
 
 def digests(seeds: Iterable[int]) -> Iterator[str]:
-    """What each seed did and recorded, in a few letters; where it breaks a law, up to there."""
+    """A short hash of what each seed did and recorded; where it breaks a law, up to there."""
     for seed in seeds:
         schedule = Schedule(program(seed), seed)
         with _quietly(), suppress(Violation):
@@ -126,7 +126,7 @@ def _fitting(node: t.Node, field: str, value: Any) -> Iterator[t.Node]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """An async generator that is thrown away with its run says so on the way; nothing came of it."""
+    """Silence the error of an async generator that is thrown away with its run: it means nothing."""
     outer = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs) -> None:

@@ -11,21 +11,23 @@ from holdfast.kernel.requests import Invoke
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
 from tests.laws.sagas import tree as t
+from tests.laws.sagas.forms import is_moving
 from tests.laws.sagas.hand import Hand
 from tests.laws.sagas.judge import judge, judge_refusal, judge_waiting
+from tests.laws.sagas.judge_forms import judge_forms, judge_open_forms
 from tests.laws.sagas.lives import reached
 from tests.laws.sagas.violation import Violation
 
 MAIN = p.Key("default", "run")
 TURNS = 500
 GENEROUS = 8
-"""After so many signals only a run that nothing else could move is sent more: else draining them would never end."""
+"""After this many signals only a run that nothing else can move gets more: draining them must end."""
 RESTLESS = 60
-"""After so many turns nothing is left out any more, so that every run comes to its end."""
+"""After this many turns rare faults stop, so that every run ends."""
 
 
 class Schedule:
-    """Drives one program. ``log`` tells what was done, for people."""
+    """Drives one program. ``log`` lists what was done, for people."""
 
     def __init__(self, tree: t.Node, seed: int) -> None:
         self._source = source = random.Random(f"schedule {seed}")
@@ -38,6 +40,7 @@ class Schedule:
         self._dozes = source.choice((0.0, 0.0, 0.0, 0.15))
         self._cancels = source.choice((0.0, 0.0, 0.05, 0.2))
         self._retries = source.choice((0, 1, 1, 2, 3))
+        self._answers = source.choice((0.1, 0.5, 0.9))
         self._turns = 0
         self.hand = Hand(seed)
         self.reached: Counter[str] = Counter()
@@ -55,6 +58,7 @@ class Schedule:
                 for run in self.hand.runs():
                     lives = self.hand.lives(run.key)
                     judge(run.key.run, lives)
+                    judge_forms(run.key.run, lives, self.hand.forms(run.key))
                     self.reached.update(reached(lives))
                 if not self._again():
                     return
@@ -62,14 +66,14 @@ class Schedule:
             self.hand.close()
 
     def digest(self) -> str:
-        """All that was done and recorded, in a few letters."""
-        told = list(self.log)
+        """A short hash of all that was done and recorded."""
+        lines = list(self.log)
         for run in self.hand.runs():
-            told += [line(entry.event) for life in self.hand.lives(run.key) for entry in life.entries]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+            lines += [line(entry.event) for life in self.hand.lives(run.key) for entry in life.entries]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def _again(self) -> bool:
-        """Retry the first run, seldom another one; whether something goes on."""
+        """Retry the first run, seldom another one; gives whether a run goes on."""
         failed = [run.key for run in self.hand.runs() if run.standing in ("failed", "cancelled")]
         if not failed or not self._retries:
             return False
@@ -94,13 +98,15 @@ class Schedule:
         raise Violation("end", f"the runs do not end: {waits}")
 
     def _look(self) -> None:
-        """What must hold at every rest of every run."""
+        """Check what must hold whenever a run is at rest."""
         hand = self.hand
         for run in hand.runs():
             if run.key in hand.dozing or run.key not in hand.traces:
                 continue
             if run.standing not in p.ENDED and run.arrived == run.consumed:
                 judge_waiting(run.key.run, hand.lives(run.key)[-1])
+                if run.key not in hand.held:
+                    judge_open_forms(run.key.run, hand.lives(run.key)[-1], run.generation, hand.forms(run.key))
                 if self._chance(self._replays):
                     hand.check_replay(run)
 
@@ -110,9 +116,10 @@ class Schedule:
         if self._chance(self._cancels):
             hand.cancel(key)
         held = hand.held.get(key)
-        moves = run.wake_at is not None if held is None else held.next_due() is not None or bool(held.steps)
+        moves = run.wake_at is not None if held is None else _moves(held)
         if not moves or hand.sent < GENEROUS:
             self._send(key)
+        self._fill_in(key, must=not moves)
         if held is None:  # it waits for a message, or for its time
             if run.wake_at is not None and self._chance(0.5):
                 self._pass_until(run.wake_at)
@@ -151,6 +158,15 @@ class Schedule:
             for _ in range(count):
                 self.hand.signal(key, name)
 
+    def _fill_in(self, key: p.Key, *, must: bool) -> None:
+        """People answer the forms of a run, or claim one; where nothing else moves the run, one is answered."""
+        open_ = [task for task in self.hand.forms(key) if task.status == "requested"]
+        for task in open_:
+            if self._chance(self._answers) or (must and task is open_[-1]):
+                self.hand.answer(task)
+            elif task.owner is None and self._chance(0.2):
+                self.hand.take_form(task)
+
     def _pass_until(self, time: int) -> None:
         clock = self.hand.clock
         if time > clock.time:
@@ -161,6 +177,11 @@ class Schedule:
         if self._turns > RESTLESS and 0 < probability < 0.3:
             return False
         return self._source.random() < probability
+
+
+def _moves(held: Held) -> bool:
+    """Whether a turn of this run would do something, now or in time."""
+    return held.next_due() is not None or bool(held.steps) or is_moving(held)
 
 
 def _named(chosen: list[Invoke]) -> str:

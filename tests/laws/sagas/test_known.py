@@ -1,4 +1,4 @@
-"""Small programs of which each was broken once, or easily could be; each under many schedules.
+"""Small programs, each of which broke a law once, or easily could; each under many schedules.
 
 A failure's notes show the schedule, and the command that plays it again.
 """
@@ -13,6 +13,7 @@ from tests.laws.sagas.runner import play
 from tests.laws.sagas.tree import (
     Again,
     AsCompleted,
+    Ask,
     Child,
     Do,
     Drain,
@@ -127,6 +128,31 @@ ORDERS: Final[dict[str, Node]] = {
     "tasks are cancelled together": Timeout(1.0, Gather((Ensure(LEFT, A), Ensure(RIGHT, B), Ensure(LEFT, C)))),
 }
 
+ASKED, BRIEF = Ask("asked"), Ask("brief", seconds=1.0)
+
+FORMS: Final[dict[str, Node]] = {
+    "two forms are raced": Seq((Race((ASKED, BRIEF)), A)),
+    "the losers are not awaited": Seq((Race((ASKED, LEFT, A), tidy=False), WAITS)),
+    "a form races with its time": Seq((Rescue(Timeout(1.0, ASKED), WAITS), Ask("next"))),
+    "wait_for a form that expires": Rescue(Timeout(1.0, BRIEF, wait_for=True), ASKED),
+    "a sibling's failure cancels a form": Seq((Rescue(Group((FAILS, ASKED)), WAITS), Ask("next"))),
+    "a failure leaves a form behind": Rescue(Gather((FAILS, ASKED, BRIEF)), Ask("next")),
+    "a shielded form outlives its race": Seq((Race((Shield(ASKED), WAITS)), B)),
+    "a form that nobody awaits": Seq((Loose(ASKED), WAITS, A)),
+    "a form in cleanup": Ensure(Seq((A, FAILS)), ASKED),
+    "a cancellation is swallowed, then people are asked": Rescue(Seq((A, ASKED)), Ask("next"), stubborn=True),
+    "a form, then the next generation": Seq((ASKED, Loose(BRIEF), Again(Seq((Ask("next"), FAILS_ONCE))))),
+    "forms in a join set": Join((Child(ASKED), Child(Seq((BRIEF, A))), B)),
+    "one form of a join set is taken": Seq((Join((Child(ASKED), Child(BRIEF)), 1), FAILS)),
+    "a parent's time is up while its child asks": Rescue(Timeout(1.0, Child(Seq((A, ASKED, B)))), WAITS),
+    "a form before a failure that is retried": Seq((A, ASKED, FAILS_ONCE, Ask("next"))),
+    "another form stands at its place in a retried run": Seq(
+        (Rescue(Do("y", fails=2), ASKED), Ask("next"), FAILS_TWICE)
+    ),
+    "a form that expires at first": Seq((A, BRIEF, ASKED)),
+    "forms beside a failure that is retried": Gather((ASKED, Seq((B, FAILS_ONCE)), BRIEF)),
+}
+
 
 def _hold(tree: Node, *, whole: bool = False) -> None:
     for seed in range(SCHEDULES // 5 if whole else SCHEDULES):
@@ -165,7 +191,13 @@ def test_replay_keeps_every_order(case: str) -> None:
     _hold(ORDERS[case])
 
 
-@pytest.mark.parametrize("case", [*RETRIES, *ENDINGS])
+@pytest.mark.parametrize("case", FORMS)
+def test_a_form_is_open_while_it_is_waited_for_and_its_answer_arrives(case: str) -> None:
+    """L7."""
+    _hold(FORMS[case])
+
+
+@pytest.mark.parametrize("case", [*RETRIES, *ENDINGS, *FORMS])
 def test_the_same_on_the_whole_engine(case: str) -> None:
-    """L4 and L5, with workers that die."""
-    _hold((RETRIES | ENDINGS)[case], whole=True)
+    """L4, L5 and L7, with workers that die."""
+    _hold((RETRIES | ENDINGS | FORMS)[case], whole=True)

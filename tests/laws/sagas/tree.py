@@ -38,8 +38,15 @@ class Drain(msgspec.Struct, frozen=True, tag="drain"):
     name: str
 
 
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """A form that people are asked to fill in, perhaps for so many seconds only."""
+
+    title: str
+    seconds: float | None = None
+
+
 class Child(msgspec.Struct, frozen=True, tag="child"):
-    """The tree below as a workflow of its own."""
+    """The tree below as a child workflow."""
 
     item: Node
 
@@ -131,7 +138,7 @@ class Again(msgspec.Struct, frozen=True, tag="again"):
 
 
 class Raise(msgspec.Struct, frozen=True, tag="raise"):
-    """The body raises: an error, SystemExit, KeyboardInterrupt, a BaseException of its own, a stray CancelledError."""
+    """The body raises: an error, SystemExit, KeyboardInterrupt, another BaseException, a stray CancelledError."""
 
     what: Ending = "error"
 
@@ -141,6 +148,7 @@ Node = (
     | Sleep
     | Receive
     | Drain
+    | Ask
     | Child
     | Seq
     | Gather

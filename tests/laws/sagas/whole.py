@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from holdfast import Holdfast, WorkerOptions
-from holdfast.errors import HoldfastError, RunEnded
+from holdfast.errors import HoldfastError, RunEnded, TaskClosed, TaskForbidden
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution
 from holdfast.programs.function.loop import dispose_all
@@ -24,7 +24,9 @@ from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
 from holdfast.worker.heart import LoopPulse
 from tests.laws.sagas import tree as t
+from tests.laws.sagas.forms import People
 from tests.laws.sagas.judge import judge
+from tests.laws.sagas.judge_forms import judge_forms
 from tests.laws.sagas.lives import Life, origin_of
 from tests.laws.sagas.play import SAID, World, begun, play, world
 from tests.laws.sagas.violation import Violation
@@ -38,7 +40,7 @@ OPTIONS: Final = WorkerOptions(
 
 
 class Body(World):
-    """Where one worker's steps happen: they take their time, and end with their process."""
+    """Where one worker's steps happen: they take time, and end with their process."""
 
     def __init__(self, whole: Whole, process: Process) -> None:
         super().__init__()
@@ -53,7 +55,7 @@ class Body(World):
 
 
 class Process:
-    """One worker process. All that it does happens in its own context, so that a step knows where it happens."""
+    """One worker process. Everything in it runs in its own context, so that a step knows its process."""
 
     def __init__(self, whole: Whole) -> None:
         loop = asyncio.get_running_loop()
@@ -88,6 +90,8 @@ class Whole:
         self.reached: Counter[str] = Counter()
         self.faults = Faults(source)
         self.log: list[str] = []
+        if any(isinstance(node, t.Ask) for node in t.walk(tree)):
+            self.faults.govern()
         self._tree = tree
         self._cancels = source.choice((0.0, 0.0, 0.05, 0.2))
         self._deaths = source.choice((0.0, 0.05, 0.2))
@@ -99,13 +103,15 @@ class Whole:
         self.store = Recorder(lambda: EPOCH_MICROSECONDS + round(self._loop.time() * 1e6))
 
     def play(self) -> None:
-        """Let it live until every run has ended, and judge each; retry the first as often as the seed says."""
+        """Play until every run has ended, and judge each; retry the first as often as the seed says."""
         try:
             self._run(self._begin())
             while True:
                 self._run(self._live())
                 for run in list(self.store._tables.runs.values()):
-                    judge(run.key.run, self._lives(run.key))
+                    lives = self._lives(run.key)
+                    judge(run.key.run, lives)
+                    judge_forms(run.key.run, lives, self._forms(run.key))
                 if not self._run(self._again()):
                     return
         finally:
@@ -120,7 +126,7 @@ class Whole:
             raise Violation("L5", "run run: KeyboardInterrupt of a body came out of the engine") from None
 
     def _abandon(self) -> None:
-        """What is still going on, dead processes among it, ends with the loop, unheard."""
+        """End whatever is still going on with the loop, dead processes included. No error of it is reported."""
         self._loop.set_exception_handler(lambda *_: None)
         dispose_all()
         for task in asyncio.all_tasks(self._loop):
@@ -137,8 +143,9 @@ class Whole:
         clock = VirtualClock(self._loop)
         self._client = Holdfast(self.store, worker=False, clock=clock, entropy=self.source, workflows=[play])
         await self._client.open()
+        self._people = People(self._client)
         for _ in range(self.source.choice((1, 2))):
-            self._spawn(self._boot(0.0))  # it may die of it
+            self._spawn(self._boot(0.0))  # it may die while it opens
         await self._client.start(play, self._tree, id="run")
 
     async def _boot(self, delay: float) -> None:
@@ -160,7 +167,7 @@ class Whole:
         task.add_done_callback(self._tasks.discard)
 
     async def _live(self) -> None:
-        """Disturb it for a while, then let it come to rest."""
+        """Disturb it for a while, then let every run end."""
         heals = self._loop.time() + FAULTY_SECONDS
         self.faults.healed = False
         while self._loop.time() < heals and (going := self._going()):
@@ -178,6 +185,7 @@ class Whole:
                 for name in t.SIGNALS:
                     if self.source.random() < 0.5:
                         await self._signal(run.key, name)
+                await self._fill_in(run.key, 0.8)
 
     async def _disturb(self, run: p.Run) -> None:
         if self.source.random() < self._deaths and self._processes:
@@ -189,6 +197,22 @@ class Whole:
         for name in t.SIGNALS:
             for _ in range(self.source.choice((0, 0, 0, 1, 1, 2))):
                 await self._signal(run.key, name)
+        await self._fill_in(run.key, 0.3)
+
+    async def _fill_in(self, key: p.Key, probability: float) -> None:
+        """People answer forms of the run, or claim one."""
+        for task in self._forms(key):
+            if task.status != "requested" or self.source.random() >= probability:
+                continue
+            with contextlib.suppress(TaskClosed, TaskForbidden):
+                if task.owner is None and self.source.random() < 0.2:
+                    await self._people.claim(task)
+                else:
+                    word = await self._people.answer(task)
+                    self.log.append(f"{self._loop.time():8.3f} {key.run}: {task.summary} is answered {word}")
+
+    def _forms(self, key: p.Key) -> list[p.TaskRow]:
+        return [task for task in self.store._tables.tasks.values() if task.run == key.run]
 
     async def _signal(self, key: p.Key, name: str) -> None:
         value = f"s{next(self._sent)}"
@@ -215,7 +239,7 @@ class Whole:
     # -- what came of it -------------------------------------------------------------------------------------------
 
     def _lives(self, key: p.Key) -> list[Life]:
-        """Every generation of a run, each replayed, so that its program sees once more what it saw."""
+        """Every generation of a run, each replayed to learn what its program saw."""
         lives: list[Life] = []
         for generation, entries in enumerate(self.store.generations(key)):
             root = PromiseId(self.store._roots[key, generation])

@@ -1,4 +1,4 @@
-"""A governed run, whole and synthetic: its journal, its audit among other runs' entries, blocks under two keys."""
+"""A complete synthetic governed run: its journal, its entries among those of other runs, blocks under two keys."""
 
 from __future__ import annotations
 
@@ -50,9 +50,14 @@ def journal() -> list[p.Segment]:
         turns[-1].append(e.InvokeScheduled(promise, "action", name, Payload(b"\x82\x81\x18\x2a\xa0"), ONCE))
         turns[-1].append(e.InvokeStarted(promise, 1))
         turns[-1].append(e.ExecutionAwaiting((promise,), e.Single()))
-        gave = Err(Failure("PolicyDenied", "no")) if promise == WIPE else Ok(Payload(b"\x64done"))
-        turns.append([e.InvokeCompleted(promise, gave, 1), e.ExecutionResumed()])
+        outcome = Err(Failure("PolicyDenied", "no")) if promise == WIPE else Ok(Payload(b"\x64done"))
+        turns.append([e.InvokeCompleted(promise, outcome, 1), e.ExecutionResumed()])
     turns[-1].append(e.ExecutionCompleted(Payload(b"\x67secrets")))
+    return sealed(turns)
+
+
+def sealed(turns: Sequence[Sequence[e.Event]]) -> list[p.Segment]:
+    """A journal of these turns, one segment for each."""
     segments: list[p.Segment] = []
     head, first = GENESIS, 0
     for number, turn in enumerate(turns):
@@ -140,7 +145,7 @@ def ended(segments: Sequence[p.Segment]) -> records.Ended:
 
 
 def story() -> list[records.Record]:
-    """What the audit says of the run, in order."""
+    """The records of the run, in order."""
     return [
         decided(CHARGE, "allow"),
         receipted(CHARGE),
@@ -166,14 +171,14 @@ def chained(previous: p.Block | None, entries: Sequence[p.AuditEntry], sealed_at
 
 
 def audit(
-    told: Sequence[records.Record], *, size: int = 6, of_first_form: int = 1
+    recorded: Sequence[records.Record], *, size: int = 6, of_first_form: int = 1
 ) -> tuple[list[p.Block], list[p.AuditEntry]]:
-    """The tenant's whole chain: another run's entries between this one's, and the first block under the first key.
+    """The tenant's whole chain: entries of another run between those of this one, the first block under the first key.
 
-    So many blocks, from the beginning, are of the first form: an earlier version made them.
+    The first ``of_first_form`` blocks are of the first form: an earlier version made them.
     """
     mixed: list[p.AuditEntry] = []
-    for record in told:
+    for record in recorded:
         mixed.append(entry(record, len(mixed) + 1, len(mixed)))
         other = records.Operated(NOW, "pause", "eve", run="other", reason=f"{len(mixed)}")
         mixed.append(entry(other, len(mixed) + 1, len(mixed), "other"))
@@ -219,19 +224,19 @@ def run_row(segments: Sequence[p.Segment]) -> p.Run:
     )
 
 
-def inputs(told: Sequence[records.Record] | None = None, *, values: bool = False, of_first_form: int = 1) -> Inputs:
-    """Everything that the run's bundle is made of."""
+def inputs(recorded: Sequence[records.Record] | None = None, *, values: bool = False, of_first_form: int = 1) -> Inputs:
+    """The inputs of the run's bundle."""
     segments = journal()
-    blocks, entries = audit(story() if told is None else told, of_first_form=of_first_form)
+    blocks, entries = audit(story() if recorded is None else recorded, of_first_form=of_first_form)
     mine = [each for each in entries if each.run == RUN]
     return Inputs(run_row(segments), 0, [Journal(0, segments)], mine, blocks, {}, values)
 
 
 def bundle(
-    given: Inputs | None = None, *, line: Sequence[PublicKey] = LINE, signer: Signer = SECOND[1], **changed: object
+    own: Inputs | None = None, *, line: Sequence[PublicKey] = LINE, signer: Signer = SECOND[1], **changed: object
 ) -> bytes:
-    """The run's bundle, with some inputs changed and signed all the same: what a cheating operator would make."""
-    return build(replace(inputs() if given is None else given, **changed), line, signer, NOW + 20)
+    """The run's bundle, with some inputs changed and still signed, as a cheating operator would make it."""
+    return build(replace(inputs() if own is None else own, **changed), line, signer, NOW + 20)
 
 
 async def run_in_store(
@@ -265,8 +270,8 @@ async def run_in_store(
 
 
 async def receipts_in_store(store: p.Store) -> None:
-    """The receipts of what the run did, its task, and the decision by which what was approved was allowed."""
-    said = [p.TaskAnswer(who, "approved", "", NOW) for who in ("ann", "bob")]
+    """The receipts of the run's acts, its task, and the decision that allowed the approved act."""
+    answers = [p.TaskAnswer(who, "approved", "", NOW) for who in ("ann", "bob")]
     task = p.TaskRow(
         tenant=TENANT,
         id="task-1",
@@ -289,33 +294,33 @@ async def receipts_in_store(store: p.Store) -> None:
         created_at=NOW,
         expires_at=None,
     )
-    half = replace(task, version=2, answers=tuple(said[:1]))
-    whole = replace(task, version=3, answers=tuple(said), status="approved", closed_at=NOW)
+    half = replace(task, version=2, answers=tuple(answers[:1]))
+    whole = replace(task, version=3, answers=tuple(answers), status="approved", closed_at=NOW)
     await store.commit([p.PutTask(task), p.PutTask(half), p.PutTask(whole)])
     allowed = decided(MAIL, "allow", "approval", task="task-1")
     await store.commit([p.Note(TENANT, RUN, "decision", NOW, records.encode(allowed))])
     for promise, task in ((CHARGE, None), (MAIL, "task-1")):
-        told = receipted(promise)
+        record = receipted(promise)
         opened = p.ReceiptRow(
             tenant=TENANT,
-            key=told.key,
-            id=told.receipt,
+            key=record.key,
+            id=record.receipt,
             run=RUN,
             root=ROOT.root,
             position=promise.path[-1],
             attempt=1,
             token="ann~1",
             state="pending",
-            action=told.action,
-            connector=told.connector,
-            operation=told.operation,
-            target=told.target,
+            action=record.action,
+            connector=record.connector,
+            operation=record.operation,
+            target=record.target,
             writes=True,
             risk="med",
-            proposal=bytes.fromhex(told.proposal),
+            proposal=bytes.fromhex(record.proposal),
             request=ARGUMENTS,
             opened_at=NOW,
             task=task,
         )
-        closed = replace(opened, state="succeeded", cost=dict(told.cost or {}), closed_at=NOW)
+        closed = replace(opened, state="succeeded", cost=dict(record.cost or {}), closed_at=NOW)
         assert await store.commit([p.OpenReceipt(opened), p.CloseReceipt(closed)]) == [p.Opened(), p.Closed()]

@@ -1,4 +1,4 @@
-"""The audit in a database that somebody changed by hand: whatever they did, the first that is broken is named."""
+"""The audit in a database that somebody changed by hand: the first broken entry or block is named."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def verified(path: Path) -> Verdict:
 
 
 def chain(path: Path) -> str:
-    """What is said of the chain."""
+    """The text of the claim about the chain."""
     return next(claim.text for claim in verified(path).claims if claim.about == "chain")
 
 
@@ -65,7 +65,7 @@ def test_the_chain_is_whole(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "problem"),
     [
         ("body = replace(body, 'charge', 'refund')", "entry 9 (decision) was altered"),
         ("body = 'x'", "entry 9 (decision) was altered"),
@@ -78,18 +78,18 @@ def test_the_chain_is_whole(path: Path) -> None:
         ("tenant = 'bolt'", "entry 9 is missing from block 2"),
         ("position = 'x'", "entry 9 is missing from block 2"),
         ("position = 99", "entry 9 is missing from block 2"),
-        ("position = 8", "block 1 holds 9 entries, and 10 are said to be in it"),
+        ("position = 8", "block 1 holds 9 entries, and 10 claim to be in it"),
         ("position = NULL", "entry 9 is missing from block 2"),
     ],
 )
-def test_an_altered_entry_is_named_whatever_it_became(path: Path, changed: str, told: str) -> None:
-    """SQLite takes any type for any column."""
+def test_an_altered_entry_is_named_whatever_it_became(path: Path, changed: str, problem: str) -> None:
+    """SQLite takes any type in any column."""
     change(path, f"UPDATE audit SET {changed} WHERE position = 9")
-    assert told in chain(path)
+    assert problem in chain(path)
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "problem"),
     [
         ("first = first + 1", "block 2 begins at entry 10 instead of 9"),
         ("first = 'x'", "block 2 begins at entry 0 instead of 9"),
@@ -111,20 +111,20 @@ def test_an_altered_entry_is_named_whatever_it_became(path: Path, changed: str, 
         ("number = 4", "block 2 is missing"),
     ],
 )
-def test_an_altered_block_is_named_whatever_it_became(path: Path, changed: str, told: str) -> None:
+def test_an_altered_block_is_named_whatever_it_became(path: Path, changed: str, problem: str) -> None:
     """Each column, with values of the right and the wrong type."""
     change(path, f"UPDATE blocks SET {changed} WHERE tenant = '{TENANT}' AND number = 2")
-    assert told in chain(path)
+    assert problem in chain(path)
 
 
 @pytest.mark.parametrize("at", range(27))
-def test_a_second_entry_at_a_place_that_is_taken_is_named(path: Path, at: int) -> None:
-    """Also at the last place of a block, where it stands between that and the next."""
+def test_a_second_entry_at_one_position_is_named(path: Path, at: int) -> None:
+    """Even at the last position of a block, between it and the next block."""
     forged = "tenant, run, kind, at, CAST(replace(body, 'a', 'b') AS BLOB), position"
     columns = "tenant, run, kind, at, body, position"
     change(path, f"INSERT INTO audit ({columns}) SELECT {forged} FROM audit WHERE position = {at}")
-    told = chain(path)
+    problem = chain(path)
     number = at // 9 + 1
-    assert told.startswith(
-        (f"block {number} holds 9 entries, and 10 are said to be in it", f"entry {at + 1} is missing")
+    assert problem.startswith(
+        (f"block {number} holds 9 entries, and 10 claim to be in it", f"entry {at + 1} is missing")
     )

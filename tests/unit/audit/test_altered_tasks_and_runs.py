@@ -1,4 +1,4 @@
-"""Tasks, rows of runs and evidence held against the audit and the journals: whatever was changed by hand is named."""
+"""Tasks, rows of runs and evidence compared with the audit and the journals: each change by hand is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["books", "kept"]  # the fixtures
 
 
 def verified(path: Path) -> dict[str, Claim]:
-    """What ``verify`` says of each."""
+    """The claims of ``verify``, by name."""
 
     async def main() -> dict[str, Claim]:
         async with Holdfast(f"sqlite:///{path}", worker=False) as app:
@@ -31,14 +31,14 @@ def verified(path: Path) -> dict[str, Claim]:
 
 
 def broken(path: Path, about: str) -> str:
-    """What is broken of it, and that nothing else is."""
+    """The text of this claim, which is broken; no other claim is."""
     found = {name: claim for name, claim in verified(path).items() if claim.state == "broken"}
     assert set(found) == {about}, found
     return found[about].text
 
 
-def test_what_nobody_changed_is_as_it_must_be(books: Path) -> None:
-    """Whatever was asked and answered, and however a run ended."""
+def test_an_unchanged_store_is_consistent(books: Path) -> None:
+    """With every kind of task and answer, and every end of a run."""
     found = verified(books)
     for about in ("tasks", "runs", "evidence"):
         assert found[about].state == "consistent", found[about].text
@@ -90,31 +90,32 @@ CHANGED = {
 
 @pytest.mark.parametrize("field", sorted(CHANGED))
 def test_any_field_of_a_task_that_was_changed_is_named(books: Path, field: str) -> None:
-    """Also what is asked, of whom, and by which rule."""
+    """The question, the people who are asked and the rule included."""
     with by_hand(books) as database:
         id = set_field(database, "sure", "approval", field, CHANGED[field])
-    told = "nothing in the audit tells of it" if field == "run" else "differs from what the audit says of it in its "
-    assert told in broken(books, "tasks")
+    problem = "the audit has no entry of it" if field == "run" else "differs from what the audit says of it in its "
+    assert problem in broken(books, "tasks")
     assert f"task {id}" in broken(books, "tasks")
 
 
 def test_every_field_of_a_task_is_among_them() -> None:
-    """But those by which it is found, and the answers, of which the next tests are."""
+    """Except those by which it is found, and the answers, of which the next tests are; and the reference, which is not
+    the task's own: it follows that of the run."""
     names = {field.name for field in msgspec.structs.fields(p.TaskRow)}
-    assert names - set(CHANGED) == {"tenant", "id", "answers"}
+    assert names - set(CHANGED) == {"tenant", "id", "answers", "reference"}
 
 
 @pytest.mark.parametrize(
     ("field", "value"), [("who", '"mallory"'), ("verdict", '"rejected"'), ("reason", '"why not"'), ("at", "1")]
 )
 def test_an_answer_that_was_changed_is_named(books: Path, field: str, value: str) -> None:
-    """Who said it, what, why and when."""
+    """Its person, verdict, reason or time."""
     with by_hand(books) as database:
         id = set_field(database, "sure", "approval", f"answers[0].{field}", value)
     assert broken(books, "tasks") == f"task {id} differs from what the audit says of it in its answers."
 
 
-def test_a_result_that_a_person_gave_and_that_was_changed_is_named(books: Path) -> None:
+def test_a_changed_result_in_an_answer_is_named(books: Path) -> None:
     """The audit has its hash."""
     with by_hand(books) as database:
         id = set_field(database, "recalled", "outcome", "answers[0].value", '"9g=="')
@@ -122,7 +123,7 @@ def test_a_result_that_a_person_gave_and_that_was_changed_is_named(books: Path) 
 
 
 def test_a_task_that_was_forged_to_be_answered_is_named(books: Path) -> None:
-    """However well it is done: there is no entry of it."""
+    """Even if the row is right in itself: there is no entry of the answer."""
     with by_hand(books) as database:
         for field, value in (("status", '"approved"'), ("version", "2"), ("closed_at", "1")):
             set_field(database, "open", "outcome", field, value)
@@ -131,19 +132,19 @@ def test_a_task_that_was_forged_to_be_answered_is_named(books: Path) -> None:
     assert f"task {id} differs from what the audit says of it in its status, number of" in broken(books, "tasks")
 
 
-def test_a_task_that_was_taken_away_put_in_or_cannot_be_read_is_named(books: Path) -> None:
-    """None that the audit tells of is missing, and none is there that it does not tell of."""
+def test_a_removed_an_added_and_an_unreadable_task_are_named(books: Path) -> None:
+    """The audit and the table have the same tasks."""
     with by_hand(books) as database:
         (id,) = database.execute("SELECT id FROM tasks WHERE run = 'open' ORDER BY created_at DESC").fetchone()
         database.execute("CREATE TEMP TABLE kept AS SELECT * FROM tasks WHERE id = ?", (id,))
         database.execute("DELETE FROM tasks WHERE id = ?", (id,))
         database.commit()
-        assert broken(books, "tasks") == f"task {id}: the audit tells of it, and it is gone."
+        assert broken(books, "tasks") == f"task {id}: the audit has entries of it, and it is gone."
         database.execute("INSERT INTO tasks SELECT * FROM kept")
         database.execute("UPDATE kept SET id = 'a-new', body = json_set(body, '$.id', 'a-new')")
         database.execute("INSERT INTO tasks SELECT * FROM kept")
         database.commit()
-        assert broken(books, "tasks") == "task a-new: nothing in the audit tells of it."
+        assert broken(books, "tasks") == "task a-new: the audit has no entry of it."
         database.execute("DELETE FROM tasks WHERE id = 'a-new'")
         database.execute("UPDATE tasks SET body = '{' WHERE id = ?", (id,))
     assert broken(books, "tasks") == f"task {id}: it was altered, and cannot be read."
@@ -166,7 +167,7 @@ ROWS: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("column", sorted(ROWS))
 def test_a_column_of_a_run_that_was_changed_is_named(books: Path, column: str) -> None:
-    """All that the journal, or the entry of the end, can tell."""
+    """Each column that the journal or the entry of the end has, too."""
     run, value = ROWS[column]
     with by_hand(books) as database:
         database.execute(f"UPDATE runs SET evidence = NULL, {column} = ? WHERE id = ?", (value, run))
@@ -182,8 +183,8 @@ def test_a_run_in_another_tenant_or_under_another_id_is_named(books: Path) -> No
     assert "run other: " in verified(books)["runs"].text
 
 
-def test_a_run_that_is_said_to_go_on_or_to_have_ended_is_named(books: Path) -> None:
-    """A row decides whether a worker takes the run."""
+def test_a_changed_standing_of_a_run_is_named(books: Path) -> None:
+    """Ended or open: a worker takes a run by its row."""
     with by_hand(books) as database:
         database.execute("UPDATE runs SET standing = 'completed', ended_at = 1 WHERE id = 'open'")
     assert "status" in broken(books, "runs")
@@ -201,7 +202,7 @@ def test_a_journal_that_was_changed_is_named(books: Path) -> None:
 
 
 def test_evidence_that_was_changed_is_named(books: Path) -> None:
-    """Its bytes, its hash, and where the row shows another."""
+    """Its bytes, its hash, or the hash in the row."""
     with by_hand(books) as database:
         run, data, digest = database.execute("SELECT run, data, sha256 FROM artefacts ORDER BY run").fetchone()
         database.execute("UPDATE artefacts SET data = ? WHERE run = ?", (data[:-1] + b"\1", run))
@@ -209,15 +210,15 @@ def test_evidence_that_was_changed_is_named(books: Path) -> None:
     with by_hand(books) as database:
         other = hashlib.sha256(data[:-1] + b"\1").digest()
         database.execute("UPDATE artefacts SET sha256 = ? WHERE run = ?", (other, run))
-    assert f"run {run}: the evidence that its row shows is not the one that is kept" in broken(books, "evidence")
+    assert f"run {run}: the evidence that its row names is not the one that is stored" in broken(books, "evidence")
     with by_hand(books) as database:
         database.execute("UPDATE artefacts SET data = ?, sha256 = ? WHERE run = ?", (data, digest, run))
         database.execute("UPDATE runs SET evidence = ? WHERE id = ?", (bytes(32), run))
-    assert f"run {run}: the evidence that its row shows is not the one that is kept" in broken(books, "evidence")
+    assert f"run {run}: the evidence that its row names is not the one that is stored" in broken(books, "evidence")
 
 
 def test_a_run_that_was_deleted_without_its_evidence_is_named(books: Path) -> None:
-    """Pruned runs leave theirs."""
+    """The evidence of a pruned run stays."""
     with by_hand(books) as database:
         database.execute("DELETE FROM segments WHERE run = 'kept'")
         database.execute("DELETE FROM runs WHERE id = 'kept'")

@@ -1,4 +1,4 @@
-"""Offline verification: a whole bundle is proved, and whatever was done to one is caught and named."""
+"""Offline verification: an unaltered bundle is proved, and each alteration of one is found and named."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def states(verdict: Verdict) -> dict[str, str]:
     return {claim.about: claim.state for claim in verdict.claims}
 
 
-def broken(data: bytes, given: Sequence[bytes] | None = TRUSTED) -> str:
-    """What is broken, in one text; empty where nothing is."""
-    return "\n".join(claim.text for claim in verify_bundle(data, given).claims if claim.state == "broken")
+def broken(data: bytes, trusted: Sequence[bytes] | None = TRUSTED) -> str:
+    """The texts of all broken claims; empty where none is broken."""
+    return "\n".join(claim.text for claim in verify_bundle(data, trusted).claims if claim.state == "broken")
 
 
 def resigned(change: Callable[[dict[str, bytes]], None], signer: Signer = SECOND[1]) -> bytes:
-    """A bundle whose files were changed, its manifest written and signed anew."""
+    """A bundle with changed files, and a new manifest and signature."""
     files = unpack(GOOD)
     change(files)
     manifest = msgspec.json.decode(files.pop("manifest.json"), type=evidence.Manifest)
@@ -82,7 +82,7 @@ def edit(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], None
 
 
 def test_a_whole_bundle_is_proved_by_the_first_key() -> None:
-    """The reader has the oldest key; the endorsement leads to the one that signed."""
+    """The reader has the oldest key; the endorsement leads to the signer."""
     verdict = verify_bundle(GOOD, TRUSTED)
     assert verdict.good
     assert verdict.trusted
@@ -103,7 +103,7 @@ def test_a_whole_bundle_is_proved_by_the_first_key() -> None:
     }
 
 
-def test_with_values_the_journal_is_computed_anew() -> None:
+def test_with_values_the_journal_is_computed_again() -> None:
     """Hashes and outline follow from the bytes."""
     blob = b"x" * 50
     data = bundle(inputs(values=True), blobs={hashlib.sha256(blob).digest(): blob})
@@ -113,22 +113,22 @@ def test_with_values_the_journal_is_computed_anew() -> None:
 
 
 @pytest.mark.parametrize("values", [False, True])
-def test_an_end_that_does_not_tell_its_input_binds_the_journal_all_the_same(values: bool) -> None:
-    """Where the input may hold a secret its hash is left out; the journal's last hash is what counts."""
-    told = [*story()[:-1], replace(ended(journal()), input=records.Metadata("arguments"))]
-    verdict = verify_bundle(bundle(inputs(told, values=values)), TRUSTED)
+def test_an_end_without_the_hash_of_its_input_still_binds_the_journal(values: bool) -> None:
+    """Where the input may hold a secret, its hash is left out. The journal's last hash counts."""
+    recorded = [*story()[:-1], replace(ended(journal()), input=records.Metadata("arguments"))]
+    verdict = verify_bundle(bundle(inputs(recorded, values=values)), TRUSTED)
     assert verdict.good
     assert states(verdict)["journal"] == "proved"
 
 
 def test_a_bundle_from_before_the_runs_own_input_was_hidden_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was told by other rules, and its bytes are what they are."""
+    """It was outlined by other rules, and its bytes stay as they are."""
     secret = {"fields": {"pin": "secret"}}
-    told = [replace(each, **secret) if isinstance(each, records.Decided) else each for each in story()]
-    monkeypatch.setattr(evidence, "outline", partial(outline, calls_alone=True))
-    before = bundle(inputs(told, values=True))
+    recorded = [replace(each, **secret) if isinstance(each, records.Decided) else each for each in story()]
+    monkeypatch.setattr(evidence, "outline", partial(outline, edition=0))
+    before = bundle(inputs(recorded, values=True))
     monkeypatch.undo()
-    now = bundle(inputs(told, values=True))
+    now = bundle(inputs(recorded, values=True))
     assert before != now
     for data in (before, now):
         verdict = verify_bundle(data, TRUSTED)
@@ -137,7 +137,7 @@ def test_a_bundle_from_before_the_runs_own_input_was_hidden_is_proved(monkeypatc
 
 
 def test_without_a_key_all_is_only_consistent() -> None:
-    """It says in plain words that anyone could have made it."""
+    """The claim says that anyone could have made it."""
     verdict = verify_bundle(GOOD)
     assert verdict.good
     assert not verdict.trusted
@@ -145,7 +145,7 @@ def test_without_a_key_all_is_only_consistent() -> None:
     assert any("no public key was given" in claim.text and "anyone" in claim.text for claim in verdict.claims)
 
 
-def test_a_bundle_of_a_run_that_goes_on_is_good_and_its_journal_not_bound() -> None:
+def test_a_bundle_of_an_open_run_is_good_and_its_journal_not_bound() -> None:
     """Nothing binds a journal before its end."""
     live = replace(inputs().run, standing="running", ended_at=None)
     verdict = verify_bundle(bundle(inputs(story()[:-1]), run=live), TRUSTED)
@@ -153,8 +153,8 @@ def test_a_bundle_of_a_run_that_goes_on_is_good_and_its_journal_not_bound() -> N
     assert states(verdict)["journal"] == "not proved"
 
 
-def test_what_a_fork_inherited_is_not_proved_and_not_broken() -> None:
-    """The receipts of what was done before the fork are in the other run's evidence."""
+def test_acts_that_a_fork_inherited_are_not_proved_and_not_broken() -> None:
+    """Their receipts are in the evidence of the run that was forked."""
     fork = replace(inputs().run, attributes={"forked_from": "order-0"}, created_at=NOW + 10)
     verdict = verify_bundle(bundle(inputs([decided(CHARGE, "allow"), ended(journal())]), run=fork), TRUSTED)
     assert verdict.good
@@ -165,7 +165,7 @@ def test_what_a_fork_inherited_is_not_proved_and_not_broken() -> None:
 
 
 def test_every_single_byte_counts() -> None:
-    """Whichever byte of the file is changed, it is not verified as good."""
+    """With any byte of the file changed, it is not good."""
     data = bytearray(GOOD)
     for at in range(len(data)):
         data[at] ^= 1
@@ -175,16 +175,17 @@ def test_every_single_byte_counts() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(unpack(GOOD)))
-def test_a_changed_byte_of_a_file_that_is_packed_anew_is_named(name: str) -> None:
-    """Where the zip is whole again, the manifest names the file, or its signature breaks."""
+def test_a_changed_byte_of_a_file_that_is_packed_again_is_named(name: str) -> None:
+    """Where the zip is valid again, the hash in the manifest differs, or the signature breaks."""
     files = unpack(GOOD)
     original = files[name]
     step = 1 if name == "manifest.sig" else max(1, len(original) // 60)
     for at in range(0, len(original), step):
         changed = bytearray(original)
         changed[at] ^= 0x20
-        told = broken(pack({**files, name: bytes(changed)}), None)
-        assert ("manifest" if name.startswith("manifest") else f"file {name} was altered") in told or "read" in told, at
+        problem = broken(pack({**files, name: bytes(changed)}), None)
+        expected = "manifest" if name.startswith("manifest") else f"file {name} was altered"
+        assert expected in problem or "read" in problem, at
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, len(GOOD) // 2, len(GOOD) - 1])
@@ -202,7 +203,7 @@ def test_files_cannot_be_added_or_taken_away() -> None:
         assert name.removesuffix(".sig") in broken(pack(rest)), name
 
 
-# -- signed anew -------------------------------------------------------------------------------------------------------
+# -- signed again ------------------------------------------------------------------------------------------------------
 
 
 def test_a_bundle_signed_anew_with_another_key_is_caught() -> None:
@@ -212,25 +213,25 @@ def test_a_bundle_signed_anew_with_another_key_is_caught() -> None:
     blocks = [make_block(None, audit(story(), size=99)[1], NOW, STRANGER[1])]
     forged = bundle(own, line=line, signer=STRANGER[1], blocks=blocks)
     assert verify_bundle(forged, None).good
-    told = broken(forged)
-    assert STRANGER[0].id in told
-    assert "no endorsement leads there" in told
+    problem = broken(forged)
+    assert STRANGER[0].id in problem
+    assert "no endorsement leads there" in problem
 
 
 def test_a_stranger_behind_our_keys_is_caught() -> None:
     """A forged endorsement breaks the line of keys, and trust ends before it."""
     forged = replace(keys.published(STRANGER[0]), number=3, endorsement=SECOND[1].sign(b"not an endorsement"))
-    told = broken(bundle(line=[*LINE, forged], signer=STRANGER[1]))
-    assert f"key 3 ({STRANGER[0].id}) is not endorsed by key 2" in told
-    assert "no endorsement leads there" in told
+    problem = broken(bundle(line=[*LINE, forged], signer=STRANGER[1]))
+    assert f"key 3 ({STRANGER[0].id}) is not endorsed by key 2" in problem
+    assert "no endorsement leads there" in problem
 
 
 def test_a_swapped_key_is_caught() -> None:
     """Another public key under our key's id."""
     swapped = [replace(LINE[0], public=STRANGER[0].public), LINE[1]]
-    told = broken(bundle(line=swapped))
-    assert f"block 1 is signed by key {FIRST[0].id}, which is not known" in told
-    assert f"key 1 is called {FIRST[0].id}" in told
+    problem = broken(bundle(line=swapped))
+    assert f"block 1 is signed by key {FIRST[0].id}, which is not known" in problem
+    assert f"key 1 is called {FIRST[0].id}" in problem
 
 
 def test_a_removed_key_is_caught() -> None:
@@ -241,20 +242,19 @@ def test_a_removed_key_is_caught() -> None:
 
 def test_a_newer_key_does_not_vouch_for_an_older() -> None:
     """Endorsements lead onwards only: the first block is by a key that the reader does not have."""
-    told = broken(GOOD, [SECOND[0].public])
-    assert FIRST[0].id in told
+    assert FIRST[0].id in broken(GOOD, [SECOND[0].public])
     assert broken(GOOD, [FIRST[0].public, SECOND[0].public]) == ""
 
 
 def test_a_key_that_follows_ours_is_trusted() -> None:
-    """After a rotation the reader's key still leads there."""
+    """After a rotation the reader's key still leads to the signer."""
     third = pair(SECOND)
     assert verify_bundle(bundle(line=[*LINE, keys.published(third[0])], signer=third[1]), TRUSTED).trusted
 
 
 @pytest.mark.parametrize("index", range(9))
 def test_a_changed_entry_is_named_however_the_bundle_is_signed(index: int) -> None:
-    """Even the holder of the key cannot change what a block sealed."""
+    """Even the holder of the key cannot change a sealed entry."""
     own = inputs()
     changed = list(own.entries)
     changed[index] = replace(changed[index], at=NOW + 1)
@@ -262,7 +262,7 @@ def test_a_changed_entry_is_named_however_the_bundle_is_signed(index: int) -> No
 
 
 def test_reordered_entries_are_named() -> None:
-    """The order is the chain's."""
+    """Their order must be that of the chain."""
     own = inputs()
     swapped = [own.entries[1], own.entries[0], *own.entries[2:]]
     assert "entry 0 is out of its order, after entry 2" in broken(bundle(own, entries=swapped))
@@ -271,14 +271,14 @@ def test_reordered_entries_are_named() -> None:
 
 
 def test_a_removed_block_is_named_by_its_entries() -> None:
-    """An entry that no block holds is not proved by anything."""
+    """Nothing proves an entry that no block holds."""
     own = inputs()
     assert "no block holds entry 6" in broken(bundle(own, blocks=[own.blocks[0], own.blocks[2]]))
     assert "no block holds entry 12" in broken(bundle(own, blocks=own.blocks[:2]))
 
 
 def test_reordered_and_foreign_blocks_are_named() -> None:
-    """Blocks stand in their order, and one that follows another by number follows it by hash."""
+    """Blocks are in order, and the next number must follow by its hash."""
     own = inputs()
     assert "block 1 is out of its order" in broken(bundle(own, blocks=[own.blocks[1], own.blocks[0], own.blocks[2]]))
     foreign = replace(own.blocks[1], previous=bytes(32))
@@ -290,15 +290,14 @@ def test_reordered_and_foreign_blocks_are_named() -> None:
 
 
 def without(kind: type[records.Record], number: int = 0) -> bytes:
-    """The bundle without one entry of a kind, everything else sealed and signed as it should be."""
+    """The bundle without one entry of a kind; all else is sealed and signed properly."""
     own = inputs()
-    found = [entry for entry in own.entries if isinstance(records.decode(entry.body), kind)]
-    left = [entry for entry in own.entries if entry is not found[number]]
-    return bundle(own, entries=left)
+    of_kind = [entry for entry in own.entries if isinstance(records.decode(entry.body), kind)]
+    return bundle(own, entries=[entry for entry in own.entries if entry is not of_kind[number]])
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "problem"),
     [
         (without(records.Ended), "the entry of its end is missing"),
         (without(records.Receipted), "action charge"),
@@ -309,42 +308,43 @@ def without(kind: type[records.Record], number: int = 0) -> bytes:
         (without(records.Asked, 2), "receipt receipt-mail of mail"),
     ],
 )
-def test_a_left_out_entry_is_missed(data: bytes, told: str) -> None:
-    """Journal, decisions, approvals and receipts need each other: none can be left out, also not by the signer."""
-    assert told in broken(data)
+def test_a_left_out_entry_is_missed(data: bytes, problem: str) -> None:
+    """Journal, decisions, approvals and receipts need each other: not even the signer can leave one out."""
+    assert problem in broken(data)
 
 
-def told_as(*changed: tuple[int, records.Record]) -> bytes:
-    told = story()
+def recorded_as(*changed: tuple[int, records.Record]) -> bytes:
+    """The bundle, with other records at these places of the story."""
+    recorded = story()
     for at, record in changed:
-        told[at] = record
-    return bundle(inputs(told))
+        recorded[at] = record
+    return bundle(inputs(recorded))
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "problem"),
     [
-        (told_as((0, decided(CHARGE, "deny"))), "entry 2, receipt receipt-charge of charge: nothing allowed"),
-        (told_as((1, replace(receipted(CHARGE), proposal="dd" * 32))), "nothing allowed or approved this proposal"),
-        (told_as((1, replace(receipted(CHARGE), state="failed"))), "has no receipt of a success"),
-        (told_as((0, receipted(CHARGE)), (1, decided(CHARGE, "allow"))), "only entry 2, after it, allowed"),
-        (told_as((4, asked("bob", "requested"))), "two different people"),
-        (told_as((4, asked("eve", "requested", "delegated"))), "two different people"),
-        (told_as((4, asked("ann <script>", "requested"))), "who started the run, approved it"),
-        (told_as((8, replace(ended(journal()), head="00" * 32))), "binds: the last hash differs"),
-        (told_as((8, replace(ended(journal()), version=3))), "the number of events differs"),
-        (told_as((8, replace(ended(journal()), standing="failed"))), "the status differs"),
+        (recorded_as((0, decided(CHARGE, "deny"))), "entry 2, receipt receipt-charge of charge: nothing allowed"),
+        (recorded_as((1, replace(receipted(CHARGE), proposal="dd" * 32))), "nothing allowed or approved this proposal"),
+        (recorded_as((1, replace(receipted(CHARGE), state="failed"))), "has no receipt of a success"),
+        (recorded_as((0, receipted(CHARGE)), (1, decided(CHARGE, "allow"))), "only entry 2, after it, allowed"),
+        (recorded_as((4, asked("bob", "requested"))), "two different people"),
+        (recorded_as((4, asked("eve", "requested", "delegated"))), "two different people"),
+        (recorded_as((4, asked("ann <script>", "requested"))), "who started the run, approved it"),
+        (recorded_as((8, replace(ended(journal()), head="00" * 32))), "binds: the last hash differs"),
+        (recorded_as((8, replace(ended(journal()), version=3))), "the number of events differs"),
+        (recorded_as((8, replace(ended(journal()), standing="failed"))), "the status differs"),
     ],
 )
-def test_a_story_that_does_not_hold_is_broken(data: bytes, told: str) -> None:
-    """An act without leave, an approval by too few, a journal that is another: sealed and signed, and still caught."""
-    assert told in broken(data)
+def test_a_story_that_does_not_hold_is_broken(data: bytes, problem: str) -> None:
+    """An act that nobody allowed, an approval by too few, another journal: sealed and signed, and still found."""
+    assert problem in broken(data)
 
 
-def approving(*said: records.Record) -> bytes:
-    """The bundle, with this said of the mail's approval, its receipt after it, and nothing else changed."""
-    told = story()
-    return bundle(inputs([*told[:3], *said, *told[6:]]))
+def approving(*approval: records.Record) -> bytes:
+    """The bundle, with these records of the mail's approval before its receipt, and no other change."""
+    recorded = story()
+    return bundle(inputs([*recorded[:3], *approval, *recorded[6:]]))
 
 
 REQUESTED = asked("", "requested", "requested")
@@ -353,7 +353,7 @@ ANN, BOB = asked("ann", "requested"), asked("bob", "approved")
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "problem"),
     [
         (approving(REQUESTED, ALLOWED), "entry 8 allows mail by task task-1, which nobody approved before it"),
         (approving(REQUESTED, ANN, ALLOWED), "by task task-1, which only ann approved before it"),
@@ -367,23 +367,23 @@ ANN, BOB = asked("ann", "requested"), asked("bob", "approved")
         (approving(REQUESTED, ANN, replace(BOB, subject="outcome"), ALLOWED), "which only ann approved before it"),
     ],
 )
-def test_what_is_allowed_by_an_approval_was_approved_before_it(data: bytes, told: str) -> None:
-    """A decision that names a task is leave only where enough people had approved that very call by then."""
-    assert told in broken(data)
+def test_a_decision_by_an_approval_comes_after_it(data: bytes, problem: str) -> None:
+    """A decision that names a task counts only where enough people had approved that very call before."""
+    assert problem in broken(data)
 
 
-def test_an_act_without_the_approval_that_allowed_it_is_without_leave() -> None:
-    """Neither the decision nor what was said after it makes its receipt good."""
-    told = broken(approving(REQUESTED, ALLOWED))
-    assert "receipt receipt-mail of mail: nothing allowed or approved this proposal" in told
+def test_a_receipt_without_its_approval_is_broken() -> None:
+    """Neither the decision nor a later approval makes the receipt good."""
+    problem = broken(approving(REQUESTED, ALLOWED))
+    assert "receipt receipt-mail of mail: nothing allowed or approved this proposal" in problem
 
 
-def test_an_approval_by_all_whom_it_needs_is_leave() -> None:
-    """As every approved act of a worker is told."""
+def test_an_approval_by_enough_people_is_good() -> None:
+    """A worker records every approved act in this way."""
     assert broken(approving(REQUESTED, ANN, BOB, ALLOWED)) == ""
 
 
-def test_one_person_is_enough_where_one_is_asked() -> None:
+def test_one_person_is_enough_where_one_is_needed() -> None:
     """The task says how many."""
     one = (replace(each, two_person=False) for each in (REQUESTED, asked("bob", "approved")))
     assert broken(approving(*one, ALLOWED)) == ""
@@ -399,8 +399,8 @@ def test_another_journal_is_not_the_one_that_ended() -> None:
     assert "is missing" in broken(bundle(journals=[]))
 
 
-def test_values_that_are_others_are_caught() -> None:
-    """The bytes must give the hashes: altered, cut and prolonged ones do not."""
+def test_altered_values_are_caught() -> None:
+    """The bytes must give the hashes."""
     segments = journal()
     worse = replace(segments[1], events=segments[1].events.replace(b"done", b"gone"))
     own = inputs(values=True)
@@ -410,19 +410,19 @@ def test_values_that_are_others_are_caught() -> None:
     assert f"file blobs/{'00' * 32} is not the value of that hash" in broken(blob)
 
 
-def test_sizes_that_go_back_are_refused() -> None:
-    """Else a few bytes could be read again and again, and each time kept."""
+def test_negative_sizes_are_refused() -> None:
+    """Otherwise the same few bytes could be read for many segments."""
     own = bundle(inputs(values=True))
     (line,) = msgspec.json.decode(unpack(own)["journal.json"], type=list[JournalLine])
     back = replace(line.segments[0], size=-line.segments[0].size)
     worse = replace(line, segments=[back, *line.segments[1:]])
     data = pack({**unpack(own), "journal.json": msgspec.json.encode([worse])})
-    assert "a segment of generation 0 has a size below nothing" in broken(data)
+    assert "a segment of generation 0 has a negative size" in broken(data)
 
 
 @pytest.mark.parametrize("count", [10**14, 10**30, 7, -1, 0])
 def test_a_length_in_the_file_decides_nothing_about_memory(count: int) -> None:
-    """A segment that says it has more events than can be counted is broken, at once."""
+    """A segment that claims a huge number of events is broken at once."""
     data = resigned(edit("journal.json", b'"count": 4', b'"count": %d' % count))
     tracemalloc.start()
     try:
@@ -433,14 +433,14 @@ def test_a_length_in_the_file_decides_nothing_about_memory(count: int) -> None:
 
 
 def test_entries_of_another_run_are_refused() -> None:
-    """Evidence of one run is not made of another's entries."""
+    """Evidence of one run has no entries of another."""
     _, everything = audit(story())
     foreign: list[AuditEntry] = sorted([*inputs().entries, everything[1]], key=lambda entry: entry.position or 0)
     assert f"entry 1 is not one of run {RUN}" in broken(bundle(entries=foreign))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "problem"),
     [
         (edit("costs.json", b"0.2", b"0.1"), "the costs are not the sum"),
         (edit("journal.json", b'"sequence": 3', b'"sequence": 4'), "lacks events"),
@@ -451,32 +451,32 @@ def test_entries_of_another_run_are_refused() -> None:
     ],
 )
 def test_a_derived_file_that_was_changed_and_signed_is_caught(
-    change: Callable[[dict[str, bytes]], None], told: str
+    change: Callable[[dict[str, bytes]], None], problem: str
 ) -> None:
-    """The verifier computes for itself."""
-    assert told in broken(resigned(change))
+    """The verifier computes it itself."""
+    assert problem in broken(resigned(change))
 
 
-def test_a_summary_that_says_something_else_is_not_believed() -> None:
-    """The page may be another version's; what counts are the entries."""
+def test_another_summary_is_not_proved() -> None:
+    """The page may be of another version; the entries count."""
     verdict = verify_bundle(resigned(edit("summary.html", b"deny", b"allow")), TRUSTED)
     assert states(verdict)["summary"] == "not proved"
 
 
-def test_a_format_of_the_future_is_told() -> None:
-    """It is not guessed at."""
+def test_an_unknown_format_is_named() -> None:
+    """The verifier does not guess."""
     files = unpack(GOOD)
     files["manifest.json"] = files["manifest.json"].replace(b"holdfast.evidence.2", b"holdfast.evidence.9")
     assert "'holdfast.evidence.9'" in broken(pack(files))
 
 
-# -- what earlier versions made ----------------------------------------------------------------------------------------
+# -- bundles of earlier versions ---------------------------------------------------------------------------------------
 
 OLD = Path(__file__).with_name("golden") / "evidence_1.zip"
 
 
 def test_a_bundle_of_the_first_format_is_proved() -> None:
-    """Its key is in it: whoever kept such a bundle kept that key, too."""
+    """Its key is in it, and here the reader trusts that key."""
     data = OLD.read_bytes()
     first = msgspec.json.decode(unpack(data)["keys.json"], type=list[evidence.KeyLine])[0]
     verdict = verify_bundle(data, [bytes.fromhex(first.public)])
@@ -486,14 +486,14 @@ def test_a_bundle_of_the_first_format_is_proved() -> None:
 
 
 def of_first_format(**changed: object) -> bytes:
-    """A bundle of the first format, with some inputs changed and signed all the same."""
+    """A bundle of the first format, with some inputs changed and still signed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evidence, "SECOND_FORMAT", evidence.FIRST_FORMAT)
         return bundle(inputs(of_first_form=3), **changed)
 
 
 def test_a_bundle_of_the_first_format_is_no_less_strict() -> None:
-    """However it is signed: a changed entry, its digest, a block's place, its signature."""
+    """However it is signed: a changed entry, its digest, a block's place or its signature is named."""
     own = inputs(of_first_form=3)
     assert broken(of_first_format()) == ""
     for index, entry in enumerate(own.entries):
@@ -512,15 +512,15 @@ def test_a_bundle_of_the_first_format_is_no_less_strict() -> None:
 
 
 def test_a_bundle_of_the_first_format_has_blocks_of_the_first_form() -> None:
-    """Whoever verifies such a bundle with an earlier version must come to the same answer."""
+    """An earlier version must come to the same verdict on such a bundle."""
     assert "has no blocks of another form" in broken(of_first_format(blocks=inputs().blocks))
 
 
-# -- blocks in part ----------------------------------------------------------------------------------------------------
+# -- parts of blocks ---------------------------------------------------------------------------------------------------
 
 
 def shown(index: int, **changed: object) -> bytes:
-    """The bundle with something of what it shows of one block changed, the manifest signed anew."""
+    """The bundle with some fields of one block's line changed, and the manifest signed again."""
 
     def change(files: dict[str, bytes]) -> None:
         lines = msgspec.json.decode(files["blocks.json"], type=list[evidence.BlockLine])
@@ -535,7 +535,7 @@ DIGESTS = "was altered: its digests do not lead"
 
 
 @pytest.mark.parametrize(
-    ("index", "changed", "told"),
+    ("index", "changed", "problem"),
     [
         (0, {"digests": [*CHAINED.digests[:-1], "00" * 32]}, DIGESTS),
         (0, {"digests": CHAINED.digests[::-1]}, DIGESTS),
@@ -569,24 +569,24 @@ DIGESTS = "was altered: its digests do not lead"
     ],
     ids=str,
 )
-def test_what_a_block_shows_cannot_be_changed(index: int, changed: dict[str, object], told: str) -> None:
-    """Not by the holder of the manifest's key either: the block's own signature is over its head and place."""
+def test_a_changed_line_of_a_block_is_named(index: int, changed: dict[str, object], problem: str) -> None:
+    """Even with the manifest's key: the block's own signature is over its head and place."""
     claims = broken(shown(index, **changed)).splitlines()
-    assert any(claim.startswith(f"block {index + 1} ") and told in claim for claim in claims)
+    assert any(claim.startswith(f"block {index + 1} ") and problem in claim for claim in claims)
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_entry_that_was_changed_with_its_digest_is_caught(index: int) -> None:
-    """The digest in the bundle is not the block's word for it: the signed head is."""
+    """The digest in the bundle proves nothing: the signed head does."""
     own = inputs()
     at = own.blocks[index].first
     changed = [replace(entry, at=NOW + 1) if entry.position == at else entry for entry in own.entries]
-    told = {entry.position: digest(entry).hex() for entry in changed}
+    digests = {entry.position: digest(entry).hex() for entry in changed}
 
     def change(files: dict[str, bytes]) -> None:
         files.update(unpack(bundle(own, entries=changed)))
         lines = msgspec.json.decode(files["blocks.json"], type=list[evidence.BlockLine])
-        lines[index] = replace(lines[index], digests=[told[at], *lines[index].digests[1:]])
+        lines[index] = replace(lines[index], digests=[digests[at], *lines[index].digests[1:]])
         files["blocks.json"] = msgspec.json.encode(lines)
 
     claims = broken(resigned(change))
@@ -609,13 +609,13 @@ def test_an_entry_that_was_changed_with_its_digest_is_caught(index: int) -> None
     ],
     ids=str,
 )
-def test_a_block_that_cannot_be_read_is_told(index: int, changed: dict[str, object]) -> None:
-    """It is refused before anything is computed from it; and there is one way to show something, not several."""
+def test_an_unreadable_block_is_named(index: int, changed: dict[str, object]) -> None:
+    """It is refused before anything is computed from it. A part of a block has only one canonical form."""
     assert "cannot be read" in broken(shown(index, **changed))
 
 
 def test_an_entry_that_a_block_shows_must_be_there() -> None:
-    """Whoever leaves out an entry must leave it out of its block, too; then what needs it misses it."""
+    """An entry cannot be left out of the bundle while its block still shows it."""
 
     def change(files: dict[str, bytes]) -> None:
         lines = files["entries.jsonl"].splitlines(keepends=True)
@@ -625,9 +625,9 @@ def test_an_entry_that_a_block_shows_must_be_there() -> None:
 
 
 def test_an_entry_that_its_block_does_not_show_is_named() -> None:
-    """Being among a block's positions proves nothing."""
+    """A position within the block proves nothing."""
     less = excerpt(inputs().blocks[1], TREE.positions[1:])
-    told = broken(
+    problem = broken(
         shown(
             1,
             positions=list(less.digests),
@@ -635,12 +635,12 @@ def test_an_entry_that_its_block_does_not_show_is_named() -> None:
             hashes=[each.hex() for each in less.hashes],
         )
     )
-    assert f"entry {TREE.positions[0]} is not shown to be in block 2" in told
-    assert "block 2 was altered" not in told
+    assert f"entry {TREE.positions[0]} is not shown to be in block 2" in problem
+    assert "block 2 was altered" not in problem
 
 
-def test_many_entries_in_many_blocks_are_checked_in_time() -> None:
-    """However large a bundle is, checking it takes as long as it is large, and not the square of that."""
+def test_the_check_takes_time_in_proportion_to_the_bundle() -> None:
+    """Many entries in many blocks do not take quadratic time."""
     blocks, entries = [], []
     line = inputs().entries[0]
     for at in range(3000):

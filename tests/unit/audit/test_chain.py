@@ -1,4 +1,4 @@
-"""The audit's chain: what it seals cannot be changed, removed or moved without being named."""
+"""The audit's chain: a sealed entry that is changed, removed or moved is named."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ def test_a_block_is_signed_as_the_documents_say() -> None:
     blocks, _ = audit(story())
     for block in blocks:
         name = f"holdfast.audit.block.{block.form}"
-        told = [name, block.tenant, block.number, block.first, block.count, block.previous, block.head]
-        assert message_of(block) == cbor2.dumps([*told, block.sealed_at, block.signer], canonical=True)
+        fields = [name, block.tenant, block.number, block.first, block.count, block.previous, block.head]
+        assert message_of(block) == cbor2.dumps([*fields, block.sealed_at, block.signer], canonical=True)
 
 
 @pytest.mark.parametrize(
     "change", [{"tenant": "b"}, {"run": None}, {"run": ""}, {"kind": "x"}, {"at": 1}, {"body": b"{}"}], ids=str
 )
-def test_an_entrys_digest_is_over_everything_it_says(change: dict[str, Any]) -> None:
+def test_an_entrys_digest_is_over_all_its_content(change: dict[str, Any]) -> None:
     """Tenant, run, kind, time and body: each of them changes the digest."""
     _, entries = audit(story())
     assert digest(replace(entries[0], **change)) != digest(entries[0])
 
 
 def test_a_digest_is_what_the_documents_say() -> None:
-    """Whoever writes a verifier of their own has nothing but those."""
-    told = b"holdfast.audit.entry.1\0acme\0run-1\0decision\x0017\0" + b"{}"
-    assert digest(AuditEntry(1, "acme", "run-1", "decision", 17, b"{}")) == hashlib.sha256(told).digest()
+    """The author of another verifier has only the documents."""
+    of_run = b"holdfast.audit.entry.1\0acme\0run-1\0decision\x0017\0" + b"{}"
+    assert digest(AuditEntry(1, "acme", "run-1", "decision", 17, b"{}")) == hashlib.sha256(of_run).digest()
     of_no_run = b"holdfast.audit.entry.1\0acme\0\0operator\x0017\0" + b"{}"
     assert digest(AuditEntry(1, "acme", None, "operator", 17, b"{}")) == hashlib.sha256(of_no_run).digest()
 
@@ -78,8 +78,8 @@ def test_fields_cannot_flow_into_each_other() -> None:
     assert digest(AuditEntry(1, "ab", "c", "d", 1, b"e")) != digest(AuditEntry(1, "a", "bc", "d", 1, b"e"))
 
 
-def test_a_digest_says_nothing_of_where_the_entry_is_kept() -> None:
-    """Sequence and position are the store's: they are not hashed."""
+def test_a_digest_does_not_depend_on_the_place_in_the_store() -> None:
+    """Sequence and position are not hashed."""
     _, entries = audit(story())
     assert digest(replace(entries[0], sequence=99, position=None)) == digest(entries[0])
 
@@ -101,7 +101,7 @@ def test_a_removed_entry_is_named(at: int) -> None:
 
 
 def test_entries_that_changed_places_are_named() -> None:
-    """The order is sealed, also where the positions are exchanged with the entries."""
+    """The order is sealed: exchanging the positions too does not help."""
     blocks, entries = audit(story())
     one, two = entries[3], entries[4]
     entries[3], entries[4] = replace(two, position=3), replace(one, position=4)
@@ -109,7 +109,7 @@ def test_entries_that_changed_places_are_named() -> None:
 
 
 def test_an_entry_that_no_block_holds_is_named() -> None:
-    """An entry cannot be sealed by saying so."""
+    """A position alone does not make an entry sealed."""
     blocks, entries = audit(story())
     assert "entry 18 " in problem(blocks, [*entries, replace(entries[0], position=18)])
 
@@ -119,7 +119,7 @@ def test_a_removed_block_is_named(index: int) -> None:
     """A block cannot be left out, the last one only together with its entries."""
     blocks, entries = audit(story())
     del blocks[index]
-    expected = "entry 12 is said to be sealed" if index == 2 else f"block {index + 1} is missing"
+    expected = "entry 12 claims to be sealed" if index == 2 else f"block {index + 1} is missing"
     assert expected in problem(blocks, entries)
 
 
@@ -150,7 +150,7 @@ BOTH_FORMS = pytest.mark.parametrize("of_first_form", [0, 3], ids=["trees", "cha
 @pytest.mark.parametrize("change", BLOCK_CHANGES)
 @BOTH_FORMS
 def test_a_changed_block_is_named(of_first_form: int, change: Callable[[Block], Block], index: int) -> None:
-    """Whatever of a block is changed, that block is named."""
+    """Whichever field of a block is changed, that block is named."""
     blocks, entries = audit(story(), of_first_form=of_first_form)
     blocks[index] = change(blocks[index])
     assert problem(blocks, entries).startswith(f"block {index + 1} ")
@@ -170,7 +170,7 @@ def test_an_entry_that_was_changed_with_its_digest_is_caught(of_first_form: int,
 
 @pytest.mark.parametrize("form", [1, 2])
 def test_a_block_without_entries_is_refused(form: int) -> None:
-    """Whoever holds the key could seal nothing as often as they like, and make room for something."""
+    """Otherwise the holder of the key could add empty blocks, to replace them later."""
     blocks, entries = audit(story())
     empty = replace(blocks[2], number=4, first=18, count=0, previous=blocks[2].head, digests=b"", form=form)
     empty = replace(empty, head=blocks[2].head)
@@ -179,22 +179,22 @@ def test_a_block_without_entries_is_refused(form: int) -> None:
 
 
 def test_an_entry_of_another_tenant_is_named() -> None:
-    """Also where its digest would be the right one."""
+    """Even if its digest is right."""
     blocks, entries = audit(story())
     entries[6] = replace(entries[6], tenant="bolt")
     assert problem(blocks, entries).startswith("entry 6 is of tenant bolt")
 
 
 def test_one_entry_too_many_is_named() -> None:
-    """A second one at a place that is taken, behind the right one."""
+    """A second entry at the position of another, after it."""
     blocks, entries = audit(story())
     walk = Walk(TENANT, PUBLICS)
-    told = walk.step(blocks[0], [*entries[:6], replace(entries[5], body=b"{}")])
-    assert told == "block 1 holds 6 entries, and 7 are said to be in it."
+    found = walk.step(blocks[0], [*entries[:6], replace(entries[5], body=b"{}")])
+    assert found == "block 1 holds 6 entries, and 7 claim to be in it."
 
 
-def test_a_block_signed_anew_by_a_stranger_is_refused() -> None:
-    """Whoever rewrites an entry and signs with a key of their own, under our key's name, is found out."""
+def test_a_block_signed_again_by_a_stranger_is_refused() -> None:
+    """A stranger rewrites an entry, and signs the block with another key under our key's id."""
     blocks, entries = audit(story())
     entries[0] = replace(entries[0], body=b"{}")
     forged = make_block(None, entries[:6], blocks[0].sealed_at, STRANGER[1])
@@ -203,8 +203,8 @@ def test_a_block_signed_anew_by_a_stranger_is_refused() -> None:
     assert "block 1 was altered" in problem([forged, *blocks[1:]], entries)
 
 
-def test_a_block_made_anew_with_our_own_key_does_not_fit_the_next() -> None:
-    """Even the holder of the key cannot change what a later block binds."""
+def test_a_block_made_again_with_our_own_key_does_not_fit_the_next() -> None:
+    """Even the holder of the key cannot change a block before another."""
     blocks, entries = audit(story())
     entries[0] = replace(entries[0], body=b"{}")
     blocks[0] = make_block(None, entries[:6], blocks[0].sealed_at, FIRST[1])
@@ -212,7 +212,7 @@ def test_a_block_made_anew_with_our_own_key_does_not_fit_the_next() -> None:
 
 
 def test_a_walk_stops_where_it_broke() -> None:
-    """A block that is refused is not taken: the next in line is still the one that was missing."""
+    """A refused block is not taken: the next one is still the missing one."""
     blocks, entries = audit(story())
     walk = Walk(TENANT, PUBLICS)
     assert walk.step(blocks[1], entries[6:12]) is not None
@@ -225,7 +225,7 @@ def states(verdict: Any) -> dict[str, str]:
 
 
 def test_an_audit_is_proved_by_the_last_key_and_its_tail_is_shown_as_unsealed() -> None:
-    """The last block binds all before it; what is not sealed is told as such; a cut end cannot be excluded."""
+    """The last block binds all before it. Unsealed entries have a claim of their own. A cut end cannot be excluded."""
     blocks, entries = audit(story())
     tail = replace(entries[0], sequence=99, position=None)
     verdict = verify_audit(TENANT, blocks, [*entries, tail], LINE, [SECOND[0].public])
@@ -257,7 +257,7 @@ def test_an_audit_under_another_key_is_broken() -> None:
     assert states(verdict)["trust"] == "broken"
 
 
-def test_a_broken_audit_is_told_with_its_place() -> None:
+def test_the_claim_of_a_broken_audit_names_the_entry() -> None:
     """The first broken entry is named."""
     blocks, entries = audit(story())
     entries[7] = replace(entries[7], at=1)

@@ -1,4 +1,4 @@
-"""A bundle of evidence: deterministic, complete, without values unless they are asked for, and safe to look at."""
+"""A bundle of evidence: deterministic, complete, without values unless they are wanted, and safe to open."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_any_zip_program_opens_it() -> None:
 
 
 def test_it_has_all_its_files() -> None:
-    """What is in it is what the manifest lists, and the manifest and its signature."""
+    """Those that the manifest lists, the manifest and its signature."""
     found = files(bundle())
     listed = {file["name"]: file for file in json.loads(found["manifest.json"])["files"]}
     assert set(found) == {*listed, "manifest.json", "manifest.sig"}
@@ -77,7 +77,7 @@ def test_it_has_all_its_files() -> None:
         assert (file["size"], file["sha256"]) == (len(found[name]), hashlib.sha256(found[name]).hexdigest())
 
 
-def test_the_manifest_says_what_it_is_about() -> None:
+def test_the_manifest_names_its_run() -> None:
     """Format, run, signer and time."""
     manifest = content("manifest.json")
     assert manifest["format"] == "holdfast.evidence.2"
@@ -94,7 +94,7 @@ def test_bodies_survive_byte_for_byte_with_their_positions() -> None:
     ]
 
 
-def test_it_does_not_grow_with_what_others_did() -> None:
+def test_it_does_not_grow_with_the_entries_of_others() -> None:
     """Of a block of a thousand entries it shows its own, and about ten hashes for each."""
     record = records.Operated(NOW, "pause", "eve", run="other")
     others = [entry(record, at, at, "other") for at in range(1000)]
@@ -110,7 +110,7 @@ def test_it_does_not_grow_with_what_others_did() -> None:
 
 
 def test_no_value_is_in_it() -> None:
-    """Inputs and results are told by type, size and hash; other runs' entries by hashes alone."""
+    """Inputs and results are in it by type, size and hash; other runs' entries by hashes alone."""
     data = bundle()
     assert b"secrets" not in data
     assert b'"other"' not in data
@@ -121,7 +121,7 @@ def test_no_value_is_in_it() -> None:
     assert (ends["event"], ends["payload"]) == ("ExecutionCompleted", expected)
 
 
-def test_the_outline_tells_each_event() -> None:
+def test_the_outline_has_each_event() -> None:
     """Sequence, time, type, promise, kind, name, attempt and outcome."""
     (generation,) = content("journal.json")
     events = [event for segment in generation["segments"] for event in segment["events"]]
@@ -137,30 +137,30 @@ def test_the_outline_tells_each_event() -> None:
 
 
 def test_an_input_with_a_secret_has_no_hash() -> None:
-    """It could be guessed from one; the inputs of other actions have theirs."""
+    """A secret could be guessed from its hash. The inputs of other actions have a hash."""
     (generation,) = content("journal.json")
     events = [event for segment in generation["segments"] for event in segment["events"]]
-    inputs_told = {event["promise"]: event["payload"] for event in events if event.get("kind") == "action"}
-    assert inputs_told[str(CHARGE)]["sha256"] is None
-    assert inputs_told[str(MAIL)]["sha256"] is not None
+    action_inputs = {event["promise"]: event["payload"] for event in events if event.get("kind") == "action"}
+    assert action_inputs[str(CHARGE)]["sha256"] is None
+    assert action_inputs[str(MAIL)]["sha256"] is not None
 
 
-def payloads(event: str, told: list[records.Record], **changed: Any) -> list[Any]:
-    """What the outline tells of the payloads of one kind of event."""
-    journals = content("journal.json", bundle(inputs(told), **changed))
+def payloads(event: str, recorded: list[records.Record], **changed: Any) -> list[Any]:
+    """The payloads of one kind of event, in the outline."""
+    journals = content("journal.json", bundle(inputs(recorded), **changed))
     lines = [line for journal in journals for segment in journal["segments"] for line in segment["events"]]
     return [line["payload"] for line in lines if line["event"] == event]
 
 
 def test_the_input_of_a_run_with_a_secret_call_has_no_hash() -> None:
-    """Secrets mostly come with the run's own input; where no call has one, it is told."""
+    """Secrets mostly come with the run's own input. Without secrets the input has its hash."""
     assert payloads("ExecutionStarted", story()) == [{"type": "list", "size": None, "sha256": None}]
-    ((told),) = payloads("ExecutionStarted", story()[2:])
-    assert told == {"type": "list", "size": 3, "sha256": hashlib.sha256(b"\x82\x80\xa0").hexdigest()}
+    (payload,) = payloads("ExecutionStarted", story()[2:])
+    assert payload == {"type": "list", "size": 3, "sha256": hashlib.sha256(b"\x82\x80\xa0").hexdigest()}
 
 
-def test_what_a_generation_gives_to_the_next_is_an_input_too() -> None:
-    """A secret that goes on from generation to generation is in no result of theirs either."""
+def test_the_input_of_the_next_generation_is_an_input_too() -> None:
+    """A generation's result has no hash where it hands a secret on to the next generation."""
     started = e.ExecutionStarted("digest", Payload(b"\x82\x80\xa0"), None, "acme~order-1")
     turn: list[tuple[int, e.Event]] = [
         (NOW, started),
@@ -173,32 +173,32 @@ def test_what_a_generation_gives_to_the_next_is_an_input_too() -> None:
     assert payloads("ExecutionCompleted", story()[2:], journals=journals)[0]["sha256"] is not None
 
 
-def test_a_call_refused_for_its_arguments_does_not_tell_its_secret() -> None:
-    """It has no proposal; its decision names the secret arguments, and the hash of what was given is left out."""
+def test_a_call_refused_for_its_arguments_does_not_show_its_secret() -> None:
+    """It has no proposal. Its decision names the secret arguments, and its input has no hash."""
     fields = {"card": "secret"}
     refused = replace(decided(MAIL, "deny", "schema"), proposal="", fields=fields, rule=None, policy=None)
-    told = payloads("InvokeScheduled", [refused])
-    assert [payload["sha256"] is None for payload in told] == [False, True, False]
-    assert [payload["size"] is None for payload in told] == [False, True, False]
+    scheduled = payloads("InvokeScheduled", [refused])
+    assert [payload["sha256"] is None for payload in scheduled] == [False, True, False]
+    assert [payload["size"] is None for payload in scheduled] == [False, True, False]
 
 
-def test_values_are_added_when_they_are_asked_for() -> None:
+def test_values_are_added_where_they_are_wanted() -> None:
     """The raw segments, end to end, and the large payloads under their hashes."""
     blob = b"large" * 9
     data = bundle(inputs(values=True), blobs={hashlib.sha256(blob).digest(): blob})
-    found = files(data)
-    assert found["journal/0.cbor"] == b"".join(segment.events for segment in journal())
-    assert found[f"blobs/{hashlib.sha256(blob).hexdigest()}"] == blob
-    assert cbor2.loads(found["journal/0.cbor"]) is not None
+    packed = files(data)
+    assert packed["journal/0.cbor"] == b"".join(segment.events for segment in journal())
+    assert packed[f"blobs/{hashlib.sha256(blob).hexdigest()}"] == blob
+    assert cbor2.loads(packed["journal/0.cbor"]) is not None
 
 
 def test_costs_are_summed_per_provider_and_model() -> None:
-    """Words name what is summed, numbers are added, in whatever order the receipts come."""
+    """Texts name the sum, numbers are added, in any order of the receipts."""
     words = {"provider": "openbank", "model": "v1"}
     amounts = {"a": 1e16, "b": 1.0, "c": -1e16}
-    told = [replace(receipted(CHARGE), receipt=name, cost={**words, "amount": n}) for name, n in amounts.items()]
+    costly = [replace(receipted(CHARGE), receipt=name, cost={**words, "amount": n}) for name, n in amounts.items()]
     other = replace(receipted(CHARGE), receipt="x", cost={"provider": "openbank", "model": "v2", "tokens": 7})
-    for order in ([*told, other], [other, told[1], told[2], told[0]]):
+    for order in ([*costly, other], [other, costly[1], costly[2], costly[0]]):
         found = evidence.costs(order)
         assert [(cost.of, cost.sums) for cost in found] == [
             ({"model": "v1", "provider": "openbank"}, {"amount": 1.0, "receipts": 3}),
@@ -207,15 +207,15 @@ def test_costs_are_summed_per_provider_and_model() -> None:
 
 
 def test_an_attempt_costs_once_and_a_reused_receipt_nothing() -> None:
-    """An outcome that was found out later takes the place of the first; what was not done again was not paid again."""
+    """A later outcome replaces the first one. A reused result was not paid again."""
     unknown = replace(receipted(CHARGE), state="unknown")
     reused = replace(receipted(MAIL), state="reused")
     (cost,) = evidence.costs([unknown, receipted(CHARGE), reused])
     assert cost.sums == {"amount": 0.1, "receipts": 1.0}
 
 
-def test_the_summary_shows_the_story_and_obeys_none_of_it() -> None:
-    """Everything that came from outside is escaped; the page loads nothing."""
+def test_the_summary_shows_texts_from_outside_and_runs_none_of_them() -> None:
+    """Every text from outside is escaped; the page loads nothing."""
     page = files(bundle())["summary.html"].decode()
     assert "&lt;b&gt;because&lt;/b&gt;" in page
     assert "<b>because" not in page
@@ -227,14 +227,14 @@ def test_the_summary_shows_the_story_and_obeys_none_of_it() -> None:
 
 
 def test_a_run_without_entries_has_a_bundle_too() -> None:
-    """Whoever asks for evidence of an ungoverned run gets what there is."""
+    """Evidence of an ungoverned run has its journal alone."""
     data = bundle(replace(inputs(), entries=[], blocks=[], run=replace(inputs().run, governed=False)))
     assert content("costs.json", data) == []
     assert files(data)["entries.jsonl"] == b""
 
 
-def test_an_earlier_generation_is_told_as_the_audit_ended_it() -> None:
-    """The row tells of the present generation alone."""
+def test_an_earlier_generation_has_the_standing_of_its_recorded_end() -> None:
+    """The row is about the present generation alone."""
     later = replace(inputs().run, generation=1, standing="running", ended_at=None)
     run = content("manifest.json", bundle(run=later))["run"]
     assert (run["generation"], run["standing"], run["ended"]) == (0, "completed", True)
@@ -254,6 +254,6 @@ def test_a_zip_is_read_only_as_it_was_written() -> None:
 
 
 def test_every_record_of_the_story_is_of_its_kind() -> None:
-    """The synthetic run has all that a governed run has."""
+    """The synthetic run has a record of each kind that every governed run has."""
     kinds = {records.kind_of(record) for record in story()}
     assert kinds == {"decision", "approval", "receipt", "ended"}

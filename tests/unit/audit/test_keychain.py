@@ -19,14 +19,14 @@ from tests.unit.audit.test_sealer import note, opened
 
 
 def intruder() -> p.SigningKey:
-    """A key that somebody who can write to the database put there; they could open none of ours."""
+    """A key that was added by somebody who can write to the database, but cannot open our keys."""
     return replace(keys.generate(NOW, None), number=2, endorsement=b"")
 
 
 def test_a_key_that_was_not_endorsed_signs_nothing_and_is_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Entries wait, the log says once which key it is and what to do, and without the key all goes on."""
+    """Entries wait, the log names the key and the remedy once, and sealing continues without the key."""
 
     async def main() -> p.SigningKey:
         store, clock = await opened()
@@ -57,7 +57,7 @@ def test_a_key_that_was_not_endorsed_signs_nothing_and_is_named(
 
 
 def test_no_key_is_endorsed_after_one_that_was_not() -> None:
-    """A rotation would make the intruder's key one of ours."""
+    """A rotation would accept the intruder's key."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -72,13 +72,13 @@ def test_no_key_is_endorsed_after_one_that_was_not() -> None:
     run_virtually(main())
 
 
-def test_the_keys_are_held_against_each_other_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_keys_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for every block, but again after a rotation."""
-    looked: list[int] = []
+    lengths: list[int] = []
     check_line = keys.check_line
 
     def counted(line: list[keys.PublicKey]) -> str | None:
-        looked.append(len(line))
+        lengths.append(len(line))
         return check_line(line)
 
     monkeypatch.setattr(keys, "check_line", counted)
@@ -93,4 +93,4 @@ def test_the_keys_are_held_against_each_other_once(monkeypatch: pytest.MonkeyPat
             await keychain.signer()
 
     run_virtually(main())
-    assert looked == [1, 2]
+    assert lengths == [1, 2]

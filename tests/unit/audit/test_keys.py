@@ -1,4 +1,4 @@
-"""The audit's keys: what they sign, how they are kept, and how one leads to the next."""
+"""The audit's keys: signatures, storage, and endorsements from one key to the next."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_an_id_follows_from_the_public_bytes() -> None:
 
 
 def test_a_key_without_a_passphrase_opens_with_and_without_one() -> None:
-    """A passphrase that is set later does not lock out what was made before."""
+    """A passphrase that is set later does not lock earlier keys."""
     assert b"ENCRYPTED" not in (FIRST[0].private or b"")
     assert keys.unlock(FIRST[0], None).id == keys.unlock(FIRST[0], "later").id
 
 
 def test_an_encrypted_key_opens_only_with_its_passphrase() -> None:
-    """A missing and a wrong passphrase are told, with what to set."""
+    """For a missing or wrong passphrase the error names the variable to set."""
     key = keys.generate(NOW, "sesame")
     assert b"ENCRYPTED" in (key.private or b"")
     assert keys.is_signed(key.public, keys.unlock(key, "sesame").sign(b"x"), b"x")
@@ -46,14 +46,14 @@ def test_an_encrypted_key_opens_only_with_its_passphrase() -> None:
             keys.unlock(key, passphrase)
 
 
-def test_a_key_that_is_kept_elsewhere_cannot_sign_here() -> None:
+def test_a_key_that_is_stored_elsewhere_cannot_sign_here() -> None:
     """A row may hold the public half alone."""
-    with pytest.raises(KeyLocked, match="not kept in this store"):
+    with pytest.raises(KeyLocked, match="not in this store"):
         keys.unlock(replace(FIRST[0], private=None), None)
 
 
 def test_a_private_half_that_is_damaged_or_another_keys_is_refused() -> None:
-    """Nothing is ever signed under the wrong name."""
+    """Otherwise one key would sign in the name of another."""
     with pytest.raises(KeyLocked, match="cannot be opened"):
         keys.unlock(replace(FIRST[0], private=b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), None)
     with pytest.raises(KeyLocked, match="does not belong"):
@@ -67,7 +67,7 @@ def test_a_line_of_keys_is_whole() -> None:
 
 
 def test_a_broken_line_names_the_key() -> None:
-    """Missing, renamed, forged and foreign endorsements are told apart from a whole line."""
+    """Missing, renamed, forged and foreign keys are all found."""
     forged = replace(LINE[1], public=STRANGER[0].public, id=STRANGER[0].id)
     endorsed_by_stranger = replace(LINE[1], endorsement=STRANGER[1].sign(b"key 2"))
     assert keys.check_line([]) == "there is no key."
@@ -79,13 +79,13 @@ def test_a_broken_line_names_the_key() -> None:
 
 
 def test_an_endorsement_is_for_one_number() -> None:
-    """An endorsed key cannot be put into another place of the line."""
+    """An endorsed key cannot have another number."""
     moved = replace(LONG[1], number=3)
     assert "key 3" in (keys.check_line([LONG[0], LONG[1], moved]) or "")
 
 
 def test_trust_leads_onwards_and_never_back() -> None:
-    """Who trusts a key trusts those it endorses, and those they endorse, and none before it."""
+    """A reader who trusts a key trusts all later keys in the line, and no earlier one."""
     assert set(keys.follow(LONG, [FIRST[0].public])) == {key.id for key in LONG}
     assert set(keys.follow(LONG, [SECOND[0].public])) == {LONG[1].id, LONG[2].id}
     assert set(keys.follow(LONG, [THIRD[0].public])) == {LONG[2].id}
@@ -93,13 +93,13 @@ def test_trust_leads_onwards_and_never_back() -> None:
 
 
 def test_trust_ends_where_an_endorsement_is_forged() -> None:
-    """A key that nobody trusted endorsed is not trusted, nor is what follows it."""
+    """A key without an endorsement by a trusted key is not trusted, nor are the keys after it."""
     broken = [LONG[0], replace(LONG[1], endorsement=bytes(64)), LONG[2]]
     assert set(keys.follow(broken, [FIRST[0].public])) == {LONG[0].id}
 
 
 def test_public_keys_survive_export_and_reading() -> None:
-    """Several keys stand in one file, with words between them."""
+    """One file has several keys, with text between them."""
     text = b"key 1\n" + keys.to_pem(FIRST[0].public) + b"\nkey 2\n" + keys.to_pem(SECOND[0].public)
     assert keys.read_pem(text) == [FIRST[0].public, SECOND[0].public]
 
@@ -112,6 +112,6 @@ def test_what_is_no_public_key_is_refused(text: bytes) -> None:
 
 
 def test_a_private_key_is_not_taken_for_a_public_one() -> None:
-    """Whoever hands over the wrong half is told."""
+    """A reader who is given the wrong half gets an error."""
     with pytest.raises(InvalidRequest):
         keys.read_pem(FIRST[0].private or b"")

@@ -1,4 +1,4 @@
-"""Merkle trees: the root is the one of RFC 9162, a proof leads to it from any leaves, and nothing else does."""
+"""Merkle trees: the root is the one of RFC 9162, a proof leads to it from any leaves, and no other does."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_proof_leads_to_the_root(sample: tuple[Leaves, set[int]]) -> None:
 
 
 @given(shown_(), st.data())
-def test_nothing_else_leads_there(sample: tuple[Leaves, set[int]], data: st.DataObject) -> None:
-    """Another leaf, a leaf at another place, another hash, other hashes in number: none gives this root."""
+def test_a_forged_proof_does_not_lead_there(sample: tuple[Leaves, set[int]], data: st.DataObject) -> None:
+    """Another leaf, a leaf at another index, another hash, one hash more or less: none gives this root."""
     leaves, shown = sample
     held = {at: leaves[at] for at in shown}
     hashes = proof(b"".join(leaves), shown)
@@ -74,14 +74,14 @@ def test_nothing_else_leads_there(sample: tuple[Leaves, set[int]], data: st.Data
 
 
 @pytest.mark.parametrize(("count", "place"), [(0, None), (-3, None), (3, 3), (3, -1), (1, 1), (2**33, 2**32)])
-def test_a_tree_that_cannot_be_is_refused(count: int, place: int | None) -> None:
+def test_an_impossible_tree_is_refused(count: int, place: int | None) -> None:
     shown = {} if place is None else {place: bytes(DIGEST_BYTES)}
-    with pytest.raises(ValueError, match="cannot be, or has no such leaf"):
+    with pytest.raises(ValueError, match="or it has no such leaf"):
         root_of(count, shown, [bytes(DIGEST_BYTES)] * 9)
 
 
 def test_a_tree_of_any_size_is_checked_within_the_size_of_its_proof() -> None:
-    """Whoever checks does as much as the proof is long, whatever it says of the tree, and keeps no more."""
+    """The check takes time and memory for the length of the proof, not for the size that it claims."""
     shown = {at * 1000: bytes(DIGEST_BYTES) for at in range(20_000)}
     hashes = [bytes(DIGEST_BYTES)] * 600_000
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""The receipts held against the audit: what was changed, put in or taken away by hand is named, and nothing else."""
+"""The receipts compared with the audit: each one that was changed, added or removed by hand is named, and no other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Cost, Happened, Holdfast, OutcomeUnknown, Receipt, RunFailed, action, workflow
-from holdfast.audit import collector as gathering
+from holdfast.audit import collector
 from holdfast.audit import records as r
-from holdfast.audit.check import receipts as accounting
-from holdfast.audit.check import runs as run_accounting
+from holdfast.audit.check import receipts as receipt_check
+from holdfast.audit.check import runs as run_check
 from holdfast.audit.check import sealed_entries
-from holdfast.audit.check import tasks as task_accounting
+from holdfast.audit.check import tasks as task_check
 from holdfast.audit.check.claims import Claim
 from holdfast.audit.check.receipts import check_receipts
 from holdfast.audit.sealer import Sealer
@@ -70,10 +70,10 @@ async def wire(account: str) -> str:
 
 
 async def look(account: str) -> Happened:
-    found = LOOKS.pop(0)
-    if isinstance(found, Exception):
-        raise found
-    return found
+    answer = LOOKS.pop(0)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 @action(connector="bank", operation="order", idempotency_key="order:{account}", probe=look, name="books.order")
@@ -102,7 +102,7 @@ async def _fails(app: Holdfast, run: str) -> None:
 
 
 async def _wired(app: Holdfast, run: str, account: str = "unsure") -> p.TaskRow:
-    """Wire, approved; gives what is asked then."""
+    """Start a wire transfer and approve it; gives the task that is open then."""
     await app.start(wiring, account, id=run, actor="ann")
     task = await asked(app, run)
     await app.tasks.approve(task.id, by="bob")
@@ -110,7 +110,7 @@ async def _wired(app: Holdfast, run: str, account: str = "unsure") -> p.TaskRow:
 
 
 async def _live(app: Holdfast, path: Path) -> None:
-    """All that can become of an act; the last is under way when the file is copied."""
+    """An act with each possible outcome; the last act is under way when the file is copied."""
     FAILS.update(refused=[ValueError("no")], second=[ValueError("no")])
     for run in ("kept", "back", "reused"):
         await (await app.start(paying, "back" if run == "back" else "kept", id=run)).result(30)
@@ -151,7 +151,7 @@ def app_path(app: Holdfast) -> str:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database in which all that can become of an act has become of one; never changed by a test."""
+    """A database with an act of each possible outcome; no test changes it."""
     path = tmp_path_factory.mktemp("books") / "kept.db"
 
     async def main() -> None:
@@ -166,7 +166,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def books(kept: Path, tmp_path: Path) -> Path:
-    """A copy of it, for this test alone."""
+    """A copy of that database for one test."""
     copy = tmp_path / "books.db"
     copy.write_bytes(kept.read_bytes())
     return copy
@@ -179,7 +179,7 @@ def by_hand(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def verified(path: Path, tenant: str = "default") -> Claim:
-    """What ``verify`` says of the receipts."""
+    """The claim of ``verify`` about the receipts."""
 
     async def main() -> Claim:
         async with Holdfast(f"sqlite:///{path}", worker=False) as app:
@@ -192,7 +192,7 @@ def verified(path: Path, tenant: str = "default") -> Claim:
     return asyncio.run(main())
 
 
-RUNS = {  # and what became of the receipt that is the run's
+RUNS = {  # each with the state of its receipt
     "kept": "succeeded",
     "back": "succeeded",
     "large": "succeeded",
@@ -207,25 +207,27 @@ RUNS = {  # and what became of the receipt that is the run's
 }
 
 
-def test_whatever_becomes_of_an_act_its_receipt_is_what_the_audit_says(books: Path) -> None:
-    """Nothing is called broken that only came about in an unusual way."""
+def test_receipts_of_all_outcomes_agree_with_the_audit(books: Path) -> None:
+    """A rare course of an act is not called broken."""
     with by_hand(books) as database:
-        found = dict(database.execute("SELECT run, state FROM receipts WHERE run NOT LIKE 'reverse:%'"))
-        assert found == RUNS
-        told = {state for (state,) in database.execute("SELECT body ->> 'state' FROM audit WHERE kind = 'receipt'")}
-        assert told == {"succeeded", "failed", "unknown", "reused"}
-        under = {run for (run,) in database.execute("SELECT run FROM audit WHERE body ->> 'key' = 'order:o-1'")}
-        assert under == {"left", "finder"}
+        states = dict(database.execute("SELECT run, state FROM receipts WHERE run NOT LIKE 'reverse:%'"))
+        assert states == RUNS
+        recorded = {state for (state,) in database.execute("SELECT body ->> 'state' FROM audit WHERE kind = 'receipt'")}
+        assert recorded == {"succeeded", "failed", "unknown", "reused"}
+        runs = {run for (run,) in database.execute("SELECT run FROM audit WHERE body ->> 'key' = 'order:o-1'")}
+        assert runs == {"left", "finder"}
     claim = verified(books)
-    text = f"all receipts ({len(RUNS) + 1}) are what the audit says, and none that it tells of is missing."
+    text = f"all receipts ({len(RUNS) + 1}) are as the audit records them, and none that it records is missing."
     assert claim == Claim("consistent", "receipts", text)
 
 
-MISFILED = "it was altered, and is not kept under what it says of itself"
+MISFILED = "it was altered: its columns do not agree with its content"
 FILED = ("tenant", "key", "id", "run", "connector", "opened_at")
-"""What a store looks for: it is kept beside the body, too."""
+"""The fields by which a store finds a receipt: they have a column, too."""
 
-ALTERED = {  # and what is said of it
+REVERSED = "it names another receipt as the one that reversed it, and that one did not"
+
+ALTERED = {  # each with a new value, and the problem that is named
     "tenant": ('"acme"', "the audit says that it succeeded, and it is gone"),
     "key": ('"pay:other"', "of it in its idempotency key."),
     "id": ('"r-other"', "the audit says that it succeeded, and it is gone"),
@@ -237,27 +239,27 @@ ALTERED = {  # and what is said of it
     "connector": ('"desk"', "of it in its connector."),
     "operation": ('"give"', "of it in its operation."),
     "target": ('"account other"', "of it in its target."),
-    "writes": ("false", "of it in its word on whether it writes."),
+    "writes": ("false", "of it in its mark as writing."),
     "risk": ('"high"', "of it in its risk."),
     "proposal": (f'"{"A" * 43}="', "of it in its proposal."),
     "request": ('"oA=="', "of it in its arguments."),
     "opened_at": ("5", "of it in its time of opening."),
     "actor": ('"eve"', "of it in its actor."),
     "reverse": ('"books.other"', "of it in its reversing action."),
-    "reverses": ('"r-other"', "of it in its word on what it takes back."),
-    "reversed_by": ('"r-other"', "it is said to be taken back by another receipt, which did not do that"),
+    "reverses": ('"r-other"', "of it in its reversed receipt."),
+    "reversed_by": ('"r-other"', REVERSED),
     "task": ('"a-other"', "of it in its task."),
     "result": ('"oA=="', "of it in its result."),
     "result_blob": (f'"{"A" * 43}="', "of it in its result."),
     "error": ('"no"', "of it in its error."),
     "cost": ('{"amount":0.01}', "of it in its cost."),
     "closed_at": ("5", "of it in its time of closing."),
-    "abandoned": ("true", "it is marked as abandoned, and what is known of it does not say so"),
+    "abandoned": ("true", "it is marked as abandoned, and its error does not say so"),
 }
 
 
 def alter(database: sqlite3.Connection, run: str, field: str, value: str) -> None:
-    """Change a field of a run's receipt, wherever it stands."""
+    """Change a field of a run's receipt, in its body and in its column."""
     beside = f", {field} = json_extract(?1, '$')" if field in FILED else ""
     sql = f"UPDATE receipts SET body = json_set(body, '$.{field}', json(?1)){beside} WHERE run = ?2"
     assert database.execute(sql, (value, run)).rowcount == 1
@@ -266,8 +268,8 @@ def alter(database: sqlite3.Connection, run: str, field: str, value: str) -> Non
 @pytest.mark.parametrize("run", ["kept", "large", "left", "recalled", "refused"])
 @pytest.mark.parametrize("field", ALTERED)
 def test_any_field_of_a_closed_receipt_that_was_changed_is_named(books: Path, field: str, run: str) -> None:
-    """By the receipt's id, and without what stood or stands there."""
-    value, said = ALTERED[field]
+    """By the receipt's id, and without the old or the new value."""
+    value, problem = ALTERED[field]
     with by_hand(books) as database:
         ((id,),) = database.execute("SELECT id FROM receipts WHERE run = ?", (run,)).fetchall()
         alter(database, run, field, value)
@@ -275,24 +277,24 @@ def test_any_field_of_a_closed_receipt_that_was_changed_is_named(books: Path, fi
     assert claim.state == "broken"
     assert id in claim.text or "r-other" in claim.text
     if run == "kept":
-        assert said in claim.text
+        assert problem in claim.text
     assert not {"eve", "account", "pay:", "0.01", "books.other"} & set(claim.text.replace(":", " ").split())
 
 
-UNTOLD = {"tenant", "id", "key", "attempt", "request", "reverse", "reverses"}
-"""Of a pending receipt no entry tells these; and to move it to another tenant is to take it away."""
+UNRECORDED = {"tenant", "id", "key", "attempt", "request", "reverse", "reverses"}
+"""No entry has these of a pending receipt. Moving it to another tenant removes it from this one."""
 
 
-@pytest.mark.parametrize("field", [field for field in ALTERED if field not in UNTOLD])
-def test_a_pending_receipt_is_what_was_allowed_and_has_no_outcome(books: Path, field: str) -> None:
-    """A decision tells of it before anything else does."""
+@pytest.mark.parametrize("field", [field for field in ALTERED if field not in UNRECORDED])
+def test_a_pending_receipt_agrees_with_its_decision_and_has_no_outcome(books: Path, field: str) -> None:
+    """The decision is its only entry so far."""
     with by_hand(books) as database:
         alter(database, "slow", field, ALTERED[field][0])
     assert verified(books).state == "broken"
 
 
 def test_every_field_is_among_them() -> None:
-    """But the token of an attempt, which no entry tells, and the state, of which there is more to say."""
+    """Except the token of an attempt, which is in no entry, and the state, which has tests of its own."""
     assert {*p.ReceiptRow.__struct_fields__} - {*ALTERED} == {"token", "state"}
 
 
@@ -305,34 +307,34 @@ COLUMNS = {
     "token": ("other~1", MISFILED),
     "connector": ("desk", MISFILED),
     "opened_at": (5, MISFILED),
-    "reversed_by": ("r-other", "it is said to be taken back by another receipt, which did not do that"),
+    "reversed_by": ("r-other", REVERSED),
     "body": ("{", MISFILED),
 }
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_any_column_that_was_changed_is_named(books: Path, column: str) -> None:
-    """Also where the body stands as it was: it is by the columns that the store finds a receipt."""
-    value, said = COLUMNS[column]
+    """Even if the body is unchanged: the store finds a receipt by its columns."""
+    value, problem = COLUMNS[column]
     with by_hand(books) as database:
         ((id,),) = database.execute("SELECT id FROM receipts WHERE run = 'kept'").fetchall()
         assert database.execute(f"UPDATE receipts SET {column} = ? WHERE id = ?", (value, id)).rowcount == 1
     claim = verified(books)
     assert (claim.state, claim.text.startswith("receipt ")) == ("broken", True)
-    assert said in claim.text
+    assert problem in claim.text
     assert id in claim.text or "r-other" in claim.text
 
 
 def test_a_receipt_in_another_tenant_is_named_there(books: Path) -> None:
-    """Moved there, it would be given to whoever asks for its key; also where that tenant has no audit at all."""
+    """There it would answer a call under its key. That tenant need not have an audit."""
     with by_hand(books) as database:
         database.execute("UPDATE receipts SET tenant = 'acme' WHERE run = 'kept'")
     assert MISFILED in verified(books, "acme").text
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_receipt_that_was_taken_away_is_named(books: Path, run: str) -> None:
-    """All but one that is pending, of which no entry tells yet: a key that the audit tells of is somebody's."""
+def test_a_removed_receipt_is_named(books: Path, run: str) -> None:
+    """Each recorded key must have a receipt. A pending receipt has no entry yet, so it is not missed."""
     with by_hand(books) as database:
         ((id,),) = database.execute("SELECT id FROM receipts WHERE run = ?", (run,)).fetchall()
         database.execute("DELETE FROM receipts WHERE id = ?", (id,))
@@ -346,10 +348,10 @@ def test_a_receipt_that_was_taken_away_is_named(books: Path, run: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "unknown", "pending"])
-def test_a_receipt_that_was_put_in_is_named(books: Path, state: str) -> None:
-    """In any state, as a copy of one that is in order."""
+def test_an_added_receipt_is_named(books: Path, state: str) -> None:
+    """In any state, as a copy of a good one."""
     with by_hand(books) as database:
-        (run,) = [run for run, is_so in RUNS.items() if is_so == state][:1]
+        (run,) = [run for run, its_state in RUNS.items() if its_state == state][:1]
         database.execute(
             """
             INSERT INTO receipts
@@ -361,7 +363,7 @@ def test_a_receipt_that_was_put_in_is_named(books: Path, state: str) -> None:
         )
     claim = verified(books)
     assert (claim.state, "receipt r-mine" in claim.text) == ("broken", True)
-    lacks = "no decision in the audit allowed" if state == "pending" else "nothing in the audit tells of it"
+    lacks = "no decision in the audit allowed" if state == "pending" else "the audit has no entry of it"
     assert lacks in claim.text
 
 
@@ -370,8 +372,8 @@ STATES = ["pending", "succeeded", "failed", "unknown"]
 
 @pytest.mark.parametrize("run", ["kept", "left", "refused", "given_up", "open", "slow"])
 @pytest.mark.parametrize("state", STATES)
-def test_a_receipt_that_was_given_another_state_is_named(books: Path, run: str, state: str) -> None:
-    """With its column, and without the outcome that it had: a success that is made pending would be done again."""
+def test_a_receipt_with_another_state_is_named(books: Path, run: str, state: str) -> None:
+    """With its column changed, and its outcome removed: an act would be done again if its success became pending."""
     cleared = "'$.result', '$.error', '$.cost', '$.closed_at', '$.abandoned'"
     with by_hand(books) as database:
         ((id,),) = database.execute("SELECT id FROM receipts WHERE run = ?", (run,)).fetchall()
@@ -384,30 +386,30 @@ def test_a_receipt_that_was_given_another_state_is_named(books: Path, run: str, 
     assert state == RUNS[run] or id in claim.text
 
 
-def test_a_reversal_that_was_struck_out_is_named(books: Path) -> None:
-    """The audit says that it was taken back: it must not look as if it could be taken back once more."""
+def test_a_removed_reversal_is_named(books: Path) -> None:
+    """A reversed act must not look as if it could be reversed again."""
     with by_hand(books) as database:
         ((id,),) = database.execute("SELECT id FROM receipts WHERE run = 'back'").fetchall()
         database.execute("UPDATE receipts SET reversed_by = NULL")
     claim = verified(books)
-    assert claim.text == f"receipt {id}: the audit says that it was taken back, and it does not show that."
+    assert claim.text == f"receipt {id}: the audit says that it was reversed, and it is not marked as reversed."
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"), [("UPDATE blobs SET {} = x'00'", "not what it was"), ("DELETE FROM blobs", "missing")]
+    ("sql", "problem"), [("UPDATE blobs SET {} = x'00'", "was altered"), ("DELETE FROM blobs", "missing")]
 )
-def test_a_large_result_that_was_changed_is_named(books: Path, sql: str, said: str) -> None:
-    """It is kept outside the receipt, which names it by its hash."""
+def test_a_large_result_that_was_changed_is_named(books: Path, sql: str, problem: str) -> None:
+    """It is stored outside the receipt, which names it by its hash."""
     with by_hand(books) as database:
         (column,) = [
             name for _, name, type_, *_ in database.execute("PRAGMA table_info(blobs)") if name in ("data", "bytes")
         ]
         database.execute(sql.format(column))
-    assert said in verified(books).text
+    assert problem in verified(books).text
 
 
 def test_two_receipts_that_were_exchanged_are_named(books: Path) -> None:
-    """Each is one that the audit tells of, and none is where it belongs."""
+    """Both are in the audit, and neither is where it belongs."""
     with by_hand(books) as database:
         bodies = dict(database.execute("SELECT run, body FROM receipts WHERE run IN ('kept', 'back')").fetchall())
         database.execute("UPDATE receipts SET body = ? WHERE run = 'kept'", (bodies["back"],))
@@ -416,24 +418,24 @@ def test_two_receipts_that_were_exchanged_are_named(books: Path) -> None:
 
 
 def test_a_pending_receipt_that_cannot_be_read_is_named_by_its_neighbour(books: Path) -> None:
-    """No entry tells its id."""
+    """Its id is in no entry."""
     with by_hand(books) as database:
         database.execute("UPDATE receipts SET body = json_set(body, '$.attempt', 'x') WHERE run = 'slow'")
         before = "SELECT id FROM receipts WHERE run <> 'slow' ORDER BY opened_at DESC, id DESC LIMIT 1"
         ((id,),) = database.execute(before).fetchall()
-    text = f"the receipt behind {id}, by the time of opening: it was altered, and cannot be read."
+    text = f"the receipt after {id}, by the time of opening: it was altered, and cannot be read."
     assert verified(books).text == text
 
 
-def test_receipts_without_any_audit_are_broken_and_no_mistyped_name(books: Path) -> None:
-    """All of it was deleted, the blocks too: the receipts are left as witnesses."""
+def test_receipts_without_any_audit_are_broken(books: Path) -> None:
+    """The audit was deleted with its blocks. That is not taken for an empty tenant with a mistyped name."""
     with by_hand(books) as database:
         database.execute("DELETE FROM audit")
         database.execute("DELETE FROM blocks")
-    assert "nothing in the audit tells of it" in verified(books).text
+    assert "the audit has no entry of it" in verified(books).text
 
 
-def test_an_entry_that_is_not_sealed_and_cannot_be_read_is_told(books: Path) -> None:
+def test_an_unreadable_entry_that_is_not_sealed_is_named(books: Path) -> None:
     """Nothing protects it so far, and it may be about a receipt."""
     with by_hand(books) as database:
         entry = ("default", None, "receipt", 1, b"{")
@@ -441,8 +443,8 @@ def test_an_entry_that_is_not_sealed_and_cannot_be_read_is_told(books: Path) -> 
     assert verified(books).text.startswith("entry that is not sealed yet cannot be read")
 
 
-def test_nothing_is_said_of_receipts_where_the_chain_is_broken(books: Path) -> None:
-    """What they would be held against is worth nothing."""
+def test_no_receipt_is_judged_where_the_chain_is_broken(books: Path) -> None:
+    """Comparing them with altered entries would prove nothing."""
 
     async def main() -> None:
         async with Holdfast(f"sqlite:///{books}", worker=False) as app:
@@ -457,13 +459,13 @@ def test_nothing_is_said_of_receipts_where_the_chain_is_broken(books: Path) -> N
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_little_is_read_at_a_time(books: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """However small the pages are, and however few receipts are looked for at once, it comes to the same."""
+def test_the_size_of_pages_does_not_change_the_verdict(books: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Even pages of one, and one receipt at a time, give the same."""
     for name in ("PAGE", "BLOBS", "MANY"):
-        monkeypatch.setattr(accounting, name, size)
-    for module in (task_accounting, run_accounting):
+        monkeypatch.setattr(receipt_check, name, size)
+    for module in (task_check, run_check):
         monkeypatch.setattr(module, "PAGE", size)
-    monkeypatch.setattr(gathering, "SPAN_PAGE", size)
+    monkeypatch.setattr(collector, "SPAN_PAGE", size)
     monkeypatch.setattr(sealed_entries, "PAGE", size)
     assert verified(books).state == "consistent"
     with by_hand(books) as database:
@@ -471,7 +473,7 @@ def test_little_is_read_at_a_time(books: Path, monkeypatch: pytest.MonkeyPatch, 
     assert "neither it nor another one" in verified(books).text
 
 
-# -- while workers are at it -------------------------------------------------------------------------------------------
+# -- while workers write -----------------------------------------------------------------------------------------------
 
 NOW = 1_700_000_000_000_000
 ROOT = bytes(32)
@@ -501,7 +503,7 @@ def _receipt(id: str = "r-1", key: str = "k-1", position: int = 0, at: int = NOW
 
 
 def _opening(receipt: p.ReceiptRow, instead_of: str | None = None) -> list[p.Change]:
-    told = r.Decided(
+    record = r.Decided(
         receipt.opened_at,
         receipt.run,
         f"{receipt.root.hex()}.{receipt.position}",
@@ -520,13 +522,13 @@ def _opening(receipt: p.ReceiptRow, instead_of: str | None = None) -> list[p.Cha
         None,
         "",
     )
-    note = p.Note(receipt.tenant, receipt.run, "decision", told.at, r.encode(told))
+    note = p.Note(receipt.tenant, receipt.run, "decision", record.at, r.encode(record))
     return [p.OpenReceipt(receipt, instead_of), note]
 
 
 def _closing(receipt: p.ReceiptRow, state: Any, **more: Any) -> list[p.Change]:
     closed = replace(receipt, state=state, closed_at=receipt.opened_at + 5, **more)
-    told = r.Receipted(
+    record = r.Receipted(
         receipt.opened_at + 5,
         receipt.run,
         f"{receipt.root.hex()}.{receipt.position}",
@@ -545,11 +547,11 @@ def _closing(receipt: p.ReceiptRow, state: Any, **more: Any) -> list[p.Change]:
         reverses=closed.reverses,
         started_at=receipt.opened_at,
     )
-    return [p.CloseReceipt(closed, {}, (p.Note(receipt.tenant, receipt.run, "receipt", told.at, r.encode(told)),))]
+    return [p.CloseReceipt(closed, {}, (p.Note(receipt.tenant, receipt.run, "receipt", record.at, r.encode(record)),))]
 
 
 class Busy:
-    """A store in which the next thing happens between any two reads."""
+    """A store that makes the next of these commits after each read."""
 
     def __init__(self, store: p.Store, *commits: list[p.Change]) -> None:
         self._store = store
@@ -577,11 +579,11 @@ FIRST = _receipt()
 AGAIN = _receipt(at=NOW + 50)
 KEPT = [_receipt(f"r-kept-{number}", f"k-{number}-kept", 10 + number, NOW + number) for number in range(3)]
 BEHIND = _receipt("r-behind", position=1, at=NOW - 7)
-"""Of a worker whose clock is behind."""
+"""By a worker whose clock is slow."""
 AHEAD = _receipt("r-ahead", position=2, at=NOW + 1000)
 
 STORIES = {
-    "it is opened, closed, opened anew, and taken over by another call": [
+    "it is opened, closed, opened again, and another call takes its key over": [
         _opening(FIRST),
         _closing(FIRST, "failed", error="no"),
         _opening(AGAIN),
@@ -596,40 +598,40 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=["anew", "key"])
+@pytest.mark.parametrize("story", STORIES.values(), ids=["again", "key"])
 @pytest.mark.parametrize("size", [1, 500])
-def test_what_moves_between_two_reads_is_not_called_broken(
+def test_a_receipt_that_changes_between_two_reads_is_not_called_broken(
     story: list[list[p.Change]], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the story is when the check begins, and wherever the check is when it goes on."""
-    monkeypatch.setattr(accounting, "PAGE", size)
+    """Wherever in the story the check begins, and wherever in the check the story continues."""
+    monkeypatch.setattr(receipt_check, "PAGE", size)
 
     async def main() -> None:
         for late in range(len(story)):
             for pause in range(20):
                 store = await filled(*([*_opening(each), *_closing(each, "succeeded")] for each in KEPT), *story[:late])
                 busy = Busy(store, *([[]] * pause), *story[late:])
-                held = await check_receipts(busy, "default")  # type: ignore[arg-type]  # forwarded by name
-                assert held.problem is None, (late, pause)
+                result = await check_receipts(busy, "default")  # type: ignore[arg-type]  # forwarded by name
+                assert result.problem is None, (late, pause)
 
     asyncio.run(main())
 
 
 class Counted:
-    """A store that counts how often it is asked."""
+    """A store that counts its calls."""
 
     def __init__(self, store: p.Store) -> None:
         self._store = store
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
-        self.asked[name] += 1
+        self.calls[name] += 1
         return getattr(self._store, name)
 
 
 @pytest.mark.parametrize("count", [1, 500, 2000])
 def test_receipts_are_looked_up_by_the_page(count: int) -> None:
-    """Each of a run of its own. Looked up one by one, ten thousand took a round trip for each, and more."""
+    """Each receipt is of another run. One by one, each would take a round trip or more."""
 
     async def main() -> Counter[str]:
         changes: list[p.Change] = []
@@ -637,13 +639,13 @@ def test_receipts_are_looked_up_by_the_page(count: int) -> None:
             receipt = replace(_receipt(f"r-{number}", f"k-{number}", number, NOW + number), run=f"run-{number}")
             changes += [*_opening(receipt), *_closing(receipt, "succeeded")]
         counted = Counted(await filled(changes))
-        assert await check_receipts(counted, "default") == accounting.Accounted(count, None)  # type: ignore[arg-type]
-        return counted.asked
+        assert await check_receipts(counted, "default") == receipt_check.Accounted(count, None)  # type: ignore[arg-type]
+        return counted.calls
 
-    asked = asyncio.run(main())
-    pages = -(-count // accounting.PAGE) + 1
-    assert max(asked.values()) <= pages
-    assert sum(asked.values()) <= 4 * pages + 1
+    calls = asyncio.run(main())
+    pages = -(-count // receipt_check.PAGE) + 1
+    assert max(calls.values()) <= pages
+    assert sum(calls.values()) <= 4 * pages + 1
 
 
 @pytest.mark.parametrize("blocks", [1, 300])
@@ -654,31 +656,31 @@ def test_the_entries_of_small_blocks_are_read_by_the_page(blocks: int) -> None:
         store = await filled()
         sealer = Sealer(store, VirtualClock(asyncio.get_running_loop()))
         for number in range(blocks):
-            told = r.Operated(NOW + number, "pause", "ann")
-            await store.commit([p.Note("default", None, "operator", told.at, r.encode(told))])
+            record = r.Operated(NOW + number, "pause", "ann")
+            await store.commit([p.Note("default", None, "operator", record.at, r.encode(record))])
             await sealer.seal()
         counted = Counted(store)
         async with Holdfast(counted, worker=False) as app:  # type: ignore[arg-type]  # forwarded by name
-            counted.asked.clear()
+            counted.calls.clear()
             assert (await app.audit.verify()).good
-        return counted.asked
+        return counted.calls
 
-    asked = run_virtually(main())
-    assert max(asked.values()) <= 6
+    calls = run_virtually(main())
+    assert max(calls.values()) <= 6
 
 
-# -- what no engine makes ----------------------------------------------------------------------------------------------
+# -- stores that no engine makes ---------------------------------------------------------------------------------------
 
 
 def judged(*commits: list[p.Change], altered: p.ReceiptRow | None = None) -> str | None:
-    """The problem of a store in which this was done, and then one receipt written over."""
+    """The problem of a store with these commits, in which one receipt was then overwritten."""
 
     async def main() -> str | None:
         store = await filled(*commits)
         with store._transaction() as tables:
-            for place, receipt in list(tables.receipts.items()):
+            for key, receipt in list(tables.receipts.items()):
                 if altered is not None and receipt.id == altered.id:
-                    del tables.receipts[place]
+                    del tables.receipts[key]
                     tables.receipts[altered.tenant, altered.key] = altered
         return (await check_receipts(store, "default")).problem
 
@@ -693,33 +695,33 @@ def _done(receipt: p.ReceiptRow, state: Any, **more: Any) -> list[p.Change]:
     return [*_opening(receipt), *_closing(receipt, state, **more)]
 
 
-def test_an_act_that_succeeded_after_it_was_taken_back_shows_no_reversal() -> None:
-    """It had failed when it was taken back, as an author's own code may do, and was tried again."""
+def test_an_act_that_succeeded_after_its_reversal_is_not_marked_as_reversed() -> None:
+    """It had failed when the author's code reversed it, and was tried again then."""
     assert (
         judged(_done(FIRST, "failed", error="no"), _done(_back(NOW + 100), "succeeded"), _done(AGAIN, "succeeded"))
         is None
     )
 
 
-def test_only_what_was_begun_after_the_success_must_show_in_it() -> None:
-    """Whoever takes an act back has seen its receipt; else nobody knows what was meant."""
+def test_only_a_reversal_that_began_after_the_success_must_be_marked_in_it() -> None:
+    """A reversal follows a receipt. One that began before the success was meant for an earlier attempt."""
     done = replace(FIRST, state="succeeded", closed_at=NOW + 5)
-    for at, said in ((NOW + 4, False), (NOW + 6, True)):
-        found = judged(_done(FIRST, "succeeded"), _done(_back(at), "succeeded"), altered=done)
-        assert (found is not None and "it was taken back, and it does not show that" in found) == said
+    for at, is_named in ((NOW + 4, False), (NOW + 6, True)):
+        problem = judged(_done(FIRST, "succeeded"), _done(_back(at), "succeeded"), altered=done)
+        assert (problem is not None and "it is not marked as reversed" in problem) == is_named
 
 
 def test_a_reversal_is_by_a_success_that_names_it() -> None:
-    """Neither by one that failed, nor by one that takes back something else."""
+    """Neither by one that failed, nor by one that reverses another receipt."""
     done = replace(FIRST, state="succeeded", closed_at=NOW + 5)
     others = [_done(_back(NOW + 10), "failed", error="no"), _done(KEPT[0], "succeeded")]
     for by, other in zip(("r-back", "r-kept-0"), others, strict=True):
-        found = judged(_done(FIRST, "succeeded"), other, altered=replace(done, reversed_by=by))
-        assert found == "receipt r-1: it is said to be taken back by another receipt, which did not do that."
+        problem = judged(_done(FIRST, "succeeded"), other, altered=replace(done, reversed_by=by))
+        assert problem == f"receipt r-1: {REVERSED}."
 
 
-def test_what_became_known_does_not_become_unknown_again() -> None:
-    """The audit has told both, and the later word holds."""
+def test_a_known_outcome_does_not_become_unknown_again() -> None:
+    """The audit has an entry of both, and the later one counts."""
     unknown = replace(FIRST, state="unknown", error="who knows", closed_at=NOW + 5)
     commits = (_done(FIRST, "unknown", error="who knows"), _closing(FIRST, "failed", error="no"))
     assert judged(*commits) is None
@@ -729,31 +731,33 @@ def test_what_became_known_does_not_become_unknown_again() -> None:
 
 
 def test_the_key_of_an_attempt_that_is_repeated_is_still_held() -> None:
-    """Of the second attempt no entry tells so far; that its key is somebody's the first one tells."""
+    """The second attempt has no entry so far. By the entry of the first one, a receipt must have the key."""
     commits = (_done(FIRST, "failed", error="no"), _opening(AGAIN))
     assert judged(*commits) is None
-    found = judged(*commits, altered=replace(AGAIN, key="k-other"))
-    assert found == "receipt r-1: the audit tells of it, and neither it nor another one has its idempotency key."
+    problem = judged(*commits, altered=replace(AGAIN, key="k-other"))
+    assert (
+        problem == "receipt r-1: the audit has an entry of it, and neither it nor another one has its idempotency key."
+    )
 
 
-def test_a_result_that_was_only_used_again_is_no_success() -> None:
-    """Somebody's act must have given it."""
+def test_a_reused_result_alone_is_no_success() -> None:
+    """An act must have given it."""
     (closing,) = _closing(FIRST, "succeeded")
     assert isinstance(closing, p.CloseReceipt)
-    (note,) = closing.also
-    told = r.decode(note.body)
-    assert isinstance(told, r.Receipted)
-    used = replace(note, body=r.encode(replace(told, state="reused")))
-    found = judged([*_opening(FIRST), replace(closing, also=(used,))])
-    assert found == "receipt r-1: it is succeeded, and nothing in the audit tells of it."
+    (note,) = closing.attached
+    record = r.decode(note.body)
+    assert isinstance(record, r.Receipted)
+    used = replace(note, body=r.encode(replace(record, state="reused")))
+    problem = judged([*_opening(FIRST), replace(closing, attached=(used,))])
+    assert problem == "receipt r-1: it is succeeded, and the audit has no entry of it."
 
 
 @pytest.mark.parametrize("effect", ["deny", "needs_approval"])
-def test_what_was_not_allowed_is_not_opened(effect: Any) -> None:
-    """A decision that says no opens nothing."""
+def test_a_receipt_that_no_decision_allowed_is_named(effect: Any) -> None:
+    """Another decision does not allow the act."""
     opening, note = _opening(FIRST)
     assert isinstance(note, p.Note)
-    told = r.decode(note.body)
-    assert isinstance(told, r.Decided)
-    found = judged([opening, replace(note, body=r.encode(replace(told, effect=effect)))])
-    assert found == "receipt r-1: no decision in the audit allowed its act when it was opened."
+    record = r.decode(note.body)
+    assert isinstance(record, r.Decided)
+    problem = judged([opening, replace(note, body=r.encode(replace(record, effect=effect)))])
+    assert problem == "receipt r-1: no decision in the audit allowed its act when it was opened."

@@ -1,4 +1,4 @@
-"""A rotated key is retired: what it signs afterwards is not trusted, and what it signed before stays good."""
+"""A rotation retires a key: its later signatures are not trusted, its earlier ones stay good."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.audit.evidence import Inputs, Journal, build
 from holdfast.audit.keychain import Keychain
 from holdfast.audit.keys import PublicKey, Signer
 from holdfast.audit.sealer import Sealer
-from holdfast.client.evidence import verify_evidence
+from holdfast.client.governance.evidence import verify_evidence
 from holdfast.errors import StoreCorrupt
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
@@ -38,25 +38,29 @@ class Ground:
         self.old: Signer
 
     async def open(self) -> p.Run:
-        """With a governed run whose entries are not sealed yet."""
+        """Open it with a governed run whose entries are not sealed yet."""
         await self.app.open()
         self.old = await self.keychain.signer()
         return await run_in_store(self.store)
 
-    async def note(self, said: str = "x", tenant: str = TENANT) -> None:
-        body = b'{"kind":"operator","at":1,"act":"%s","who":"y"}' % said.encode()
+    async def note(self, act: str = "x", tenant: str = TENANT) -> None:
+        body = b'{"kind":"operator","at":1,"act":"%s","who":"y"}' % act.encode()
         await self.store.commit([p.Note(tenant, None, "operator", NOW, body)])
 
     async def seal(self) -> None:
         await Sealer(self.store, self.clock).seal()
 
+    async def note_and_seal(self, tenant: str = TENANT) -> None:
+        await self.note(tenant=tenant)
+        await self.seal()
+
     async def rotate(self) -> bytes:
-        """Gives the keys as they are exported then."""
+        """Rotate the key; gives the export of the public keys after it."""
         await self.app.audit.rotate_key(by="ann", tenant="default")
         return await self.app.audit.public_keys()
 
     def forge(self, tenant: str = TENANT) -> None:
-        """Append a block that the old key signs, behind the store's back."""
+        """Append a block that the old key signs, without the store's operations."""
         tables = self.store._tables
         entry = p.AuditEntry(len(tables.audit) + 1, tenant, None, "operator", NOW, b"{}")
         chain = tables.blocks.setdefault(tenant, [])
@@ -68,8 +72,24 @@ class Ground:
         return await self.app.audit.verify(tenant=tenant, trusted=trusted)
 
 
+async def sealed_once() -> Ground:
+    """A ground whose run has one sealed block."""
+    ground = Ground()
+    await ground.open()
+    await ground.seal()
+    return ground
+
+
+async def with_an_idle_chain() -> tuple[Ground, bytes]:
+    """A ground with a second tenant that has one block; and the keys."""
+    ground = Ground()
+    await ground.open()
+    await ground.note_and_seal(tenant="idle")
+    return ground, await ground.app.audit.public_keys()
+
+
 def broken(verdict: Verdict) -> str:
-    """What is broken of signatures: the samples' receipts are not in the store."""
+    """The broken claims. The samples have no receipts and tasks in the store, so these do not count."""
     return " ".join(c.text for c in verdict.claims if c.state == "broken" and c.about not in ("receipts", "tasks"))
 
 
@@ -79,14 +99,10 @@ def chain(verdict: Verdict) -> str:
 
 
 def test_a_block_by_a_retired_key_is_refused() -> None:
-    """In a chain that goes on, that is idle, or that never was, with the keys of any time."""
+    """In a growing chain, in an idle one or in a new one, with the keys of any time."""
 
     async def main() -> None:
-        ground = Ground()
-        await ground.open()
-        await ground.note(tenant="idle")
-        await ground.seal()
-        before = await ground.app.audit.public_keys()
+        ground, before = await with_an_idle_chain()
         after = await ground.rotate()
         for tenant in (TENANT, "idle", "new"):
             ground.forge(tenant)
@@ -99,19 +115,14 @@ def test_a_block_by_a_retired_key_is_refused() -> None:
     run_virtually(main())
 
 
-def test_what_was_signed_before_stays_good() -> None:
-    """A chain over a rotation, or two, and one that is idle since, are trusted by the first key and by the last."""
+def test_earlier_signatures_stay_good() -> None:
+    """A chain over one or two rotations, and one that is idle since, are trusted by the first key and by the last."""
 
     async def main() -> None:
-        ground = Ground()
-        await ground.open()
-        await ground.note(tenant="idle")
-        await ground.seal()
-        before = await ground.app.audit.public_keys()
+        ground, before = await with_an_idle_chain()
         for _ in range(2):
             after = await ground.rotate()
-            await ground.note()
-            await ground.seal()
+            await ground.note_and_seal()
             for tenant in (TENANT, "idle", "default"):
                 for trusted in (before, after):
                     verdict = await ground.verify(trusted, tenant)
@@ -121,14 +132,11 @@ def test_what_was_signed_before_stays_good() -> None:
 
 
 def test_a_chain_that_was_cut_off_before_the_rotation_is_found() -> None:
-    """The new key has signed how far it had come."""
+    """The new key has signed for its last block."""
 
     async def main() -> None:
-        ground = Ground()
-        await ground.open()
-        await ground.seal()
-        await ground.note()
-        await ground.seal()
+        ground = await sealed_once()
+        await ground.note_and_seal()
         await ground.rotate()
         tables = ground.store._tables
         tables.blocks[TENANT].pop()
@@ -138,43 +146,37 @@ def test_a_chain_that_was_cut_off_before_the_rotation_is_found() -> None:
     run_virtually(main())
 
 
-def test_a_word_on_retired_keys_that_was_altered_is_found() -> None:
-    """The ends, the key's own signature over them; and that it is gone, by who knows that there was a rotation."""
+def test_an_altered_retirement_is_found() -> None:
+    """The ends, or the key's signature over them. Its removal is found by a reader who knows of the rotation."""
 
     async def main() -> None:
-        ground = Ground()
-        await ground.open()
-        await ground.seal()
+        ground = await sealed_once()
         after = await ground.rotate()
-        await ground.note()
-        await ground.seal()
+        await ground.note_and_seal()
         tables = ground.store._tables
         second, (end,) = tables.signing_keys[2], tables.chain_ends[2]
         tables.chain_ends[2] = [replace(end, number=9)]
         assert "the ends of chains that key 2" in broken(await ground.verify())
         tables.chain_ends[2] = [end]
         tables.signing_keys[2] = replace(second, heads=bytes(32))
-        assert "its signature is not over that" in broken(await ground.verify())
+        assert "its signature is not over it" in broken(await ground.verify())
         tables.signing_keys[2] = replace(second, retirement=b"")
         assert "names ends without its signature" in broken(await ground.verify())
         tables.signing_keys[2] = replace(second, retirement=b"", heads=b"", chains=0)
         assert broken(await ground.verify()) == ""
-        assert f"key {ground.old.id} is retired, and what says how far" in broken(await ground.verify(after))
+        assert f"key {ground.old.id} is retired, and the store has lost" in broken(await ground.verify(after))
 
     run_virtually(main())
 
 
 def test_a_rotation_by_an_earlier_version_verifies_as_before() -> None:
-    """It says nothing of how far the old key counts, so that counts until a later key says it."""
+    """It does not retire the old key, so that key counts until a later rotation."""
 
     async def main() -> None:
-        ground = Ground()
-        await ground.open()
-        await ground.seal()
+        ground = await sealed_once()
         (first,) = await ground.store.signing_keys()
         assert await ground.store.add_signing_key(keys.generate(NOW, None, (first, ground.old)))
-        await ground.note()
-        await ground.seal()
+        await ground.note_and_seal()
         exported = await ground.app.audit.public_keys()
         assert b"retired" not in exported
         assert (await ground.verify(exported)).trusted
@@ -204,7 +206,7 @@ async def over_a_rotation(ground: Ground) -> tuple[bytes, bytes, bytes, bytes]:
 
 
 def test_evidence_over_a_rotation_is_proved() -> None:
-    """By the key of before and by that of after: it shows that its old block is not behind the end of the old key."""
+    """By the key before the rotation and by the one after it: the bundle shows that its old block is early enough."""
 
     async def main() -> None:
         ground = Ground()
@@ -219,8 +221,8 @@ def test_evidence_over_a_rotation_is_proved() -> None:
     run_virtually(main())
 
 
-def test_whether_old_evidence_was_signed_before_is_not_proved_to_who_knows_of_the_rotation() -> None:
-    """It is good, and only that: a thief of the old key could have made the same."""
+def test_old_evidence_is_not_proved_to_a_reader_who_knows_of_the_rotation() -> None:
+    """It is good but not trusted: a thief of the old key could have made the same."""
 
     async def main() -> None:
         first, _, _, after = await over_a_rotation(Ground())
@@ -228,7 +230,7 @@ def test_whether_old_evidence_was_signed_before_is_not_proved_to_who_knows_of_th
         assert (verdict.good, verdict.trusted) == (True, False)
         (claim,) = [claim for claim in verdict.claims if claim.about == "trust"]
         assert claim.state == "not proved"
-        assert "made anew" in claim.text
+        assert "made again" in claim.text
 
     run_virtually(main())
 
@@ -236,7 +238,7 @@ def test_whether_old_evidence_was_signed_before_is_not_proved_to_who_knows_of_th
 async def forged(
     ground: Ground, line: Sequence[PublicKey], signer: Signer, *, number: int = 1, ends: bool = True
 ) -> bytes:
-    """Evidence of a run that never was, in a block that the old key signs at this number."""
+    """Evidence of a run that never existed, in a block with this number that the old key signs."""
     (run,) = await ground.store.get([p.Key(TENANT, RUN)])
     mine = await ground.store.entries_in([p.Span(run.key)], 100)
     genuine = (await ground.store.blocks(TENANT, 1, 1))[0]
@@ -249,7 +251,7 @@ async def forged(
 
 
 def test_evidence_by_a_retired_key_is_refused() -> None:
-    """Whether it shows the new key or hides it, and whatever the manifest says."""
+    """With or without the new key in it, and whoever signs the manifest."""
 
     async def main() -> None:
         ground = Ground()
@@ -266,15 +268,15 @@ def test_evidence_by_a_retired_key_is_refused() -> None:
             verify_evidence(endorsed, trusted=after)
         )
         for number, ends in ((1, True), (1, False), (2, True), (5, True)):
-            told = broken(verify_evidence(await forged(ground, line, new, number=number, ends=ends), trusted=after))
-            assert f"block {number} is signed by key {ground.old.id}, which key 2 (" in told
+            problem = broken(verify_evidence(await forged(ground, line, new, number=number, ends=ends), trusted=after))
+            assert f"block {number} is signed by key {ground.old.id}, which key 2 (" in problem
 
     run_virtually(main())
 
 
 @pytest.mark.parametrize("where", ["place", "number", "head", "hashes"])
 def test_an_end_that_was_altered_in_a_bundle_is_found(where: str) -> None:
-    """It must lead to what the new key signed."""
+    """Its hashes must lead to the root that the new key signed."""
 
     async def main() -> None:
         ground = Ground()
@@ -295,13 +297,13 @@ def test_an_end_that_was_altered_in_a_bundle_is_found(where: str) -> None:
         (block,) = await ground.store.blocks(TENANT, 1, 9)
         entries = await ground.store.entries(p.AuditQuery(TENANT), 100)
         inputs = Inputs(run, 0, [Journal(0, journal())], entries, [block], ends={2: mine})
-        told = broken(verify_evidence(build(inputs, line, new, NOW), trusted=after))
-        assert "the end that key 2 signed for was altered" in told
+        problem = broken(verify_evidence(build(inputs, line, new, NOW), trusted=after))
+        assert "the end that key 2 signed for was altered" in problem
 
     run_virtually(main())
 
 
-def test_no_evidence_is_made_of_a_block_that_was_put_in_the_place_of_an_old_one() -> None:
+def test_no_evidence_is_made_with_a_block_that_replaced_an_old_one() -> None:
     """The new key would vouch for it. Its hashes do not lead to the end of the chain that the new key signed for."""
 
     async def main() -> None:
@@ -320,7 +322,7 @@ def test_no_evidence_is_made_of_a_block_that_was_put_in_the_place_of_an_old_one(
 
 
 class _Moving(MemoryStore):
-    """Something is sealed whenever the heads of all chains have been read, for a while."""
+    """A store that seals an entry after each of the first three reads of all heads."""
 
     left = 3
 
@@ -333,8 +335,8 @@ class _Moving(MemoryStore):
         return found
 
 
-def test_a_rotation_looks_again_where_a_chain_goes_on_meanwhile() -> None:
-    """The end that it signs for is the end; or blocks that are in order would be refused for ever."""
+def test_a_rotation_tries_again_where_a_chain_grows() -> None:
+    """It must sign for the real end. Otherwise good blocks would be refused for ever."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -349,7 +351,7 @@ def test_a_rotation_looks_again_where_a_chain_goes_on_meanwhile() -> None:
 
 
 class _Rotated(MemoryStore):
-    """The key is rotated, and something is sealed by the new one, behind the first reading of the keys."""
+    """A store in which the key is rotated, and the new key seals an entry, right after the keys were read."""
 
     waiting: list[p.Note]
 
@@ -364,7 +366,7 @@ class _Rotated(MemoryStore):
 
 
 def test_a_rotation_while_evidence_is_made_or_an_audit_is_verified_breaks_neither() -> None:
-    """What the new key signed is not called strange because the keys were read before."""
+    """A block of the new key is not refused because the keys were read before."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -375,8 +377,8 @@ def test_a_rotation_while_evidence_is_made_or_an_audit_is_verified_breaks_neithe
             await Sealer(store, clock).seal()
             store.waiting = [p.Note(TENANT, None, "operator", NOW, b'{"kind":"operator","at":1,"act":"x","who":"y"}')]
             assert broken(await app.audit.verify(tenant=TENANT)) == ""
-            told = b'{"kind":"operator","at":1,"act":"x","who":"y","run":"order-1"}'
-            store.waiting = [p.Note(TENANT, RUN, "operator", NOW, told)]
+            body = b'{"kind":"operator","at":1,"act":"x","who":"y","run":"order-1"}'
+            store.waiting = [p.Note(TENANT, RUN, "operator", NOW, body)]
             await Archivist(store, clock).round()
             await Archivist(store, clock).round()
             data = await store.file(run.key, 0, p.EVIDENCE)

@@ -22,10 +22,11 @@ from holdfast.audit.collector import entries_of, gather
 from holdfast.audit.keychain import Keychain
 from holdfast.audit.sealer import BLOCK_LIMIT, LOOK_LIMIT, Sealer
 from holdfast.errors import KeyLocked, StoreCorrupt, StoreUnavailable
+from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.pruner import INTERVAL_SECONDS, Pruner
+from holdfast.worker.roles.pruner import INTERVAL_SECONDS, Pruner
 from tests.unit.audit.governed import NOW, RUN, TENANT, journal, run_in_store
 
 
@@ -51,7 +52,7 @@ async def check(store: p.Store, tenant: str, count: int) -> list[p.Block]:
 
 
 def test_entries_are_sealed_within_a_second_of_a_wake() -> None:
-    """A wake seals at once, or after a short gathering where something was sealed just before."""
+    """A wake seals at once, or after a short pause if entries were sealed just before."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -72,7 +73,7 @@ def test_entries_are_sealed_within_a_second_of_a_wake() -> None:
 
 
 def test_entries_of_other_processes_are_found_without_a_wake() -> None:
-    """Nobody wakes the sealer for what a command line wrote: it looks by itself."""
+    """Nobody wakes the sealer for an entry that a command wrote: it looks regularly."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -88,7 +89,7 @@ def test_entries_of_other_processes_are_found_without_a_wake() -> None:
 
 
 def test_the_first_key_is_made_at_the_start() -> None:
-    """Its public half can be given out before anything is signed; a second sealer uses the same."""
+    """Its public half can be published before anything is signed. A second sealer uses the same key."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -101,14 +102,14 @@ def test_the_first_key_is_made_at_the_start() -> None:
     run_virtually(main())
 
 
-def test_blocks_are_bounded_and_tenants_apart() -> None:
-    """A great many entries become several blocks; each tenant has a chain of its own from position 0."""
+def test_blocks_are_bounded_and_each_tenant_has_a_chain() -> None:
+    """Many entries become several blocks. The chain of each tenant begins at position 0."""
 
     async def main() -> None:
         store, clock = await opened()
         await store.commit([note(number, TENANT if number % 3 else "other") for number in range(LOOK_LIMIT + 10)])
         sealer = Sealer(store, clock)
-        assert await sealer.round() == 0.0  # there may be more: it goes on at once
+        assert await sealer.round() == 0.0  # there may be more: the next round is at once
         await sealer.round()
         others = len(range(0, LOOK_LIMIT + 10, 3))
         for tenant, count in ((TENANT, LOOK_LIMIT + 10 - others), ("other", others)):
@@ -120,7 +121,7 @@ def test_blocks_are_bounded_and_tenants_apart() -> None:
 
 
 class _Slow(MemoryStore):
-    """A store whose answers take a moment, so that two sealers are in between each other's steps."""
+    """A store whose answers take a moment, so that the steps of two sealers alternate."""
 
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         found = await super().unsealed(limit)
@@ -139,7 +140,7 @@ class _Slow(MemoryStore):
 
 
 def test_two_sealers_that_race_seal_every_entry_once() -> None:
-    """They read the same entries and the same last block; the store takes one of the two, and nothing is lost."""
+    """They read the same entries and the same last block. The store takes the block of one, and no entry is lost."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -165,7 +166,7 @@ def test_two_sealers_that_race_seal_every_entry_once() -> None:
 
 
 def test_a_locked_key_makes_the_entries_wait_and_loses_none(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told once; when the passphrase is there, sealing goes on by itself."""
+    """It is logged once. With the passphrase, sealing continues without a restart."""
     passphrases: list[str | None] = ["sesame"]
 
     async def main() -> None:
@@ -188,16 +189,16 @@ def test_a_locked_key_makes_the_entries_wait_and_loses_none(caplog: pytest.LogCa
 
     with caplog.at_level(logging.WARNING, "holdfast.sealer"):
         run_virtually(main())
-    told = [record.getMessage() for record in caplog.records]
-    assert [message.split(":")[0] for message in told] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [message.split(":")[0] for message in messages] == [
         "the audit cannot be sealed",  # no passphrase
         "the audit cannot be sealed",  # a wrong one
         "the audit is sealed again",
     ]
 
 
-def test_a_store_that_is_away_is_waited_for() -> None:
-    """A sealer survives it."""
+def test_a_sealer_waits_for_a_store_that_is_down() -> None:
+    """It seals as soon as the store is back."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -235,13 +236,13 @@ def test_after_a_rotation_the_new_key_signs_and_the_chain_stays_whole() -> None:
 
 
 def test_a_governed_run_gets_evidence_once_its_entries_are_sealed() -> None:
-    """The sealer wakes the archivist; the kept bundle verifies under the store's key, and the row shows its hash."""
+    """The sealer wakes the archivist; the stored bundle verifies under the store's key, and the row has its hash."""
 
     async def main() -> bytes:
         store, clock = await opened()
         run = await run_in_store(store)
         archivist = Archivist(store, clock)
-        assert await archivist.round() == 0.5  # nothing is sealed yet: soon again
+        assert await archivist.round() == 0.5  # nothing is sealed yet: it looks again soon
         assert await store.files(run.key) == []
         sealer = Sealer(store, clock, [archivist])
         archivist.start()
@@ -265,22 +266,22 @@ def test_a_governed_run_gets_evidence_once_its_entries_are_sealed() -> None:
 
 
 class _Counting(MemoryStore):
-    """A store that counts how often it is asked."""
+    """A store that counts its calls."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         super().__init__(now)
-        self.asked: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if not name.startswith("_") and inspect.iscoroutinefunction(found):
-            self.asked[name] += 1
+            self.calls[name] += 1
         return found
 
 
 @pytest.mark.parametrize("tenants", [1, 150])
-def test_sealing_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: int) -> None:
-    """One look for entries, keys and heads each, and one commit. A commit for each tenant took minutes."""
+def test_sealing_takes_as_many_calls_for_many_tenants_as_for_one(tenants: int) -> None:
+    """One read of entries, of keys and of heads, and one commit. A commit for each tenant would take minutes."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -290,9 +291,9 @@ def test_sealing_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: in
         for _ in range(2):
             await store.commit([note(number, f"t{number}") for number in range(tenants)])
             await sealer.seal()
-            asked, store.asked = store.asked, Counter()
-        asked.pop("commit")
-        assert asked == {"unsealed": 1, "signing_keys": 1, "heads": 1, "seal": 1}
+            calls, store.calls = store.calls, Counter()
+        calls.pop("commit")
+        assert calls == {"unsealed": 1, "signing_keys": 1, "heads": 1, "seal": 1}
         for number in (0, tenants - 1):
             assert len(await check(store, f"t{number}", 2)) == 2
 
@@ -300,8 +301,8 @@ def test_sealing_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: in
 
 
 @pytest.mark.parametrize("tenants", [1, 150])
-def test_evidence_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: int) -> None:
-    """What it is made of is read together, and what was made is kept together."""
+def test_evidence_takes_as_many_calls_for_many_tenants_as_for_one(tenants: int) -> None:
+    """The parts of all bundles are read together, and all bundles are stored together."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -309,11 +310,11 @@ def test_evidence_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: i
         await store.open()
         runs = [await run_in_store(store, tenant=f"t{number}") for number in range(tenants)]
         await Sealer(store, clock).seal()
-        store.asked.clear()
+        store.calls.clear()
         await Archivist(store, clock).round()
-        reading = {"evidence_due", "get", "signing_keys", "entries_in", "holders", "journals", "keep_files"}
-        assert set(store.asked) == reading
-        assert max(store.asked.values()) <= 2  # a page more, where there are many entries
+        reading = {"items", "evidence_due", "get", "signing_keys", "entries_in", "holders", "journals", "keep_files"}
+        assert set(store.calls) == reading
+        assert max(store.calls.values()) <= 2  # one more page where there are many entries
         (key,) = await store.signing_keys()
         for run in (runs[0], runs[-1]):
             data = await store.file(run.key, 0, p.EVIDENCE)
@@ -323,33 +324,33 @@ def test_evidence_asks_the_store_as_often_for_many_tenants_as_for_one(tenants: i
     run_virtually(main())
 
 
-@pytest.mark.parametrize("behind", [0, 1, 30, 199])
-def test_the_block_of_an_entry_is_found_at_once(behind: int) -> None:
-    """However many blocks come before and behind it."""
+@pytest.mark.parametrize("later", [0, 1, 30, 199])
+def test_the_block_of_an_entry_is_found_at_once(later: int) -> None:
+    """However many blocks come before and after it."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
         store = _Counting(clock.now)
         await store.open()
         sealer = Sealer(store, clock)
-        for number in range(200 - behind):
+        for number in range(200 - later):
             await store.commit([note(number)])
             await sealer.seal()
         run = await run_in_store(store)
         await sealer.seal()
-        for number in range(behind):
+        for number in range(later):
             await store.commit([note(number)])
             await sealer.seal()
-        store.asked.clear()
+        store.calls.clear()
         made = await gather(store, Keychain(store, clock), clock, run)
-        assert sum(store.asked.values()) <= 4
+        assert sum(store.calls.values()) <= 5
         assert verify_bundle(made.data, [(await store.signing_keys())[0].public]).trusted
 
     run_virtually(main())
 
 
 def test_evidence_can_be_gathered_with_values_and_of_entries_in_many_blocks() -> None:
-    """Whatever blocks the entries are in, they are found; the values prove the journal's hashes."""
+    """The entries are found in all their blocks; the values prove the journal's hashes."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -373,7 +374,7 @@ def test_evidence_can_be_gathered_with_values_and_of_entries_in_many_blocks() ->
 
 @pytest.mark.parametrize("changed", [{"digests": b""}, {"digests": b"\0" * 31}, {"form": 9}], ids=str)
 def test_a_damaged_block_gives_no_evidence(changed: dict[str, Any]) -> None:
-    """Nothing could be shown to be in it."""
+    """It could not prove that it holds an entry."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -387,8 +388,8 @@ def test_a_damaged_block_gives_no_evidence(changed: dict[str, Any]) -> None:
     run_virtually(main())
 
 
-def test_a_damaged_journal_gets_no_evidence_and_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told once, and the archivist goes on."""
+def test_a_damaged_journal_gets_no_evidence_and_delays_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged once, and the archivist continues."""
     damaged = [*journal()[:-1], p.Segment(journal()[-1].first, journal()[-1].count, b"bad", b"bad", NOW)]
 
     async def main() -> None:
@@ -408,7 +409,7 @@ def test_a_damaged_journal_gets_no_evidence_and_holds_up_no_other(caplog: pytest
 
 
 def late() -> p.Note:
-    """What is told of a run that has ended: an act may end after it."""
+    """An entry of a run that has ended: an act may end after its run."""
     return p.Note(TENANT, RUN, "operator", NOW, records.encode(records.Operated(NOW, "fork", "latecomer", run=RUN)))
 
 
@@ -418,8 +419,8 @@ async def kept(store: p.Store, run: p.Run) -> bytes:
     return data
 
 
-def test_what_is_told_after_the_end_of_a_run_comes_into_its_evidence() -> None:
-    """The kept bundle is replaced by one that has it, and the row shows the new one."""
+def test_an_entry_after_the_end_of_a_run_comes_into_its_evidence() -> None:
+    """A bundle with the entry replaces the stored one, and the row has the new hash."""
 
     async def main() -> None:
         store, clock = await opened()
@@ -444,18 +445,18 @@ def test_what_is_told_after_the_end_of_a_run_comes_into_its_evidence() -> None:
 
 
 class _Busy(MemoryStore):
-    """A store in which one more entry is sealed right before evidence is kept, once."""
+    """A store in which one more entry is sealed, once, right before evidence is stored."""
 
     async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
-        told = await self.entries(p.AuditQuery(TENANT, RUN), 100)
-        if not any(entry.record.get("who") == "latecomer" for entry in told):
+        entries = await self.entries(p.AuditQuery(TENANT, RUN), 100)
+        if not any(entry.record.get("who") == "latecomer" for entry in entries):
             await self.commit([late()])
             await Sealer(self, VirtualClock(asyncio.get_running_loop())).seal()
         return await super().keep_files(files)
 
 
-def test_evidence_that_was_overtaken_is_not_kept() -> None:
-    """It is made once more, and soon."""
+def test_outdated_evidence_is_not_stored() -> None:
+    """It is made again, and soon."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -473,7 +474,7 @@ def test_evidence_that_was_overtaken_is_not_kept() -> None:
 
 
 class _Picky(MemoryStore):
-    """A store that cannot take one run's evidence, and counts the commits of the others'."""
+    """A store that refuses the evidence of one run, and counts the commits of the others."""
 
     refused = ""
     commits = 0
@@ -486,8 +487,8 @@ class _Picky(MemoryStore):
 
 
 @pytest.mark.parametrize(("refused", "commits"), [("", 1), ("r-3", 6)])
-def test_bundles_are_kept_in_one_commit(refused: str, commits: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Where one of them cannot be kept, the others are, each on its own; and it is told once."""
+def test_bundles_are_stored_in_one_commit(refused: str, commits: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Where one of them cannot be stored, the others are, each alone; the problem is logged once."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())
@@ -506,18 +507,18 @@ def test_bundles_are_kept_in_one_commit(refused: str, commits: int, caplog: pyte
 
     with caplog.at_level(logging.WARNING, "holdfast.archivist"):
         run_virtually(main())
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [f"no evidence of run {refused} of tenant acme: it is too large"][: bool(refused)]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"no evidence of run {refused} of tenant acme: it is too large"][: bool(refused)]
 
 
-def test_runs_that_wait_for_evidence_past_their_time_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """They are not deleted; it is told again only when their number changes."""
+def test_runs_that_wait_for_evidence_past_their_time_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """They are not deleted. They are logged again only when their number changes."""
 
     async def main() -> None:
         store, clock = await opened()
         run = await run_in_store(store)
         assert run.ended_at is not None
-        pruner = Pruner(store, clock, (clock.now() - run.ended_at) / 1e6 - 1)
+        pruner = Pruner(store, clock, EngineTools({}), (clock.now() - run.ended_at) / 1e6 - 1)
         for _ in range(3):
             assert await pruner.round() == INTERVAL_SECONDS
         assert await store.get([run.key]) == [run]
@@ -529,8 +530,8 @@ def test_runs_that_wait_for_evidence_past_their_time_are_told_once(caplog: pytes
 
     with caplog.at_level(logging.INFO, "holdfast.pruner"):
         run_virtually(main())
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 3
-    assert told[0].startswith("1 governed runs that ended more than")
-    assert told[1].startswith("deleted 1 runs")
-    assert told[2] == "no run waits for its evidence past its time any more"
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 3
+    assert messages[0].startswith("1 governed runs that ended more than")
+    assert messages[1].startswith("deleted 1 runs")
+    assert messages[2] == "no run waits for its evidence past its time any more"

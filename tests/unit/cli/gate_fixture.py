@@ -1,4 +1,4 @@
-"""A store with governed runs in it: one that was paid, one that asks two people, one whose act nobody is sure of."""
+"""A store with governed runs: one that was paid, one that asks two people, one whose act has an unknown outcome."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast import Holdfast, Trigger
+from holdfast import Holdfast, TaskInfo, Trigger
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.decorators import Workflow
-from holdfast.store.protocol import TaskRow
 from tests.unit.cli import cli_bank
 
 WORKFLOWS: list[Workflow[..., Any]] = [cli_bank.payment, cli_bank.wiring]
@@ -20,8 +19,8 @@ def engine(url: str) -> Holdfast:
     return Holdfast(url, workflows=WORKFLOWS, policy=parse(cli_bank.POLICY, "cli_bank"))
 
 
-async def asked(app: Holdfast, run: str) -> TaskRow:
-    """Wait for what a run asks."""
+async def asked(app: Holdfast, run: str) -> TaskInfo:
+    """Wait for the open task of a run."""
     while True:
         async for task in app.tasks.list(run=run):
             return task
@@ -48,7 +47,7 @@ async def fill(url: str) -> None:
 
 
 def with_worker(url: str, work: Callable[[Holdfast], Coroutine[Any, Any, Any]]) -> Any:
-    """Let a worker go on with what is in the store."""
+    """Run a worker on the store while ``work`` runs."""
 
     async def whole() -> Any:
         async with engine(url) as app:

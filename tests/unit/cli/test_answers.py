@@ -71,8 +71,8 @@ def test_a_task_as_json_has_all_that_was_proposed(bank: Invoke, task: Find) -> N
     """The keys are stable, the fields decoded, the secret masked."""
     (record,) = lines(bank("tasks", "show", task("asking"), "--json"))
     assert record["details"]["fields"] == {"account": "a-2", "amount": 5000, "token": "[secret]"}
-    told = {key: record[key] for key in ("kind", "status", "tier", "two_person", "starter", "rule", "answers")}
-    assert told == {
+    fields = {key: record[key] for key in ("kind", "status", "tier", "two_person", "starter", "rule", "answers")}
+    assert fields == {
         "kind": "approval",
         "status": "requested",
         "tier": "high",
@@ -90,7 +90,7 @@ def test_a_proposal_is_shown_with_what_it_does_and_why_policy_asks(bank: Invoke,
     """All that a person needs to decide, and the answers as commands."""
     id = task("asking")
     text = bank("tasks", "show", id).stdout
-    for told in (
+    for line in (
         "asking, started by cid",
         "two different people must approve; not cid",
         "cli_pay (writes, risk med, reversed by cli_refund)",
@@ -99,7 +99,7 @@ def test_a_proposal_is_shown_with_what_it_does_and_why_policy_asks(bank: Invoke,
         "rule 'large payments want two people' of sha256:",
         f"  holdfast approve {id} --as YOU\n  holdfast reject {id} --as YOU\n",
     ):
-        assert told in text
+        assert line in text
     assert "s3cret" not in text
 
 
@@ -145,7 +145,7 @@ def test_two_people_approve_and_the_run_goes_on(bank: Invoke, bank_url: str, tas
     second = bank("approve", id, "--as", "oncall-7", "--reason", "the customer called", "--json")
     (record,) = lines(second)
     assert (record["status"], record["action"]) == ("approved", "approve")
-    assert [(said["who"], said["reason"]) for said in record["answers"]] == [
+    assert [(answer["who"], answer["reason"]) for answer in record["answers"]] == [
         ("bob", ""),
         ("oncall-7", "the customer called"),
     ]
@@ -162,7 +162,7 @@ def test_a_rejection_fails_the_call(bank: Invoke, bank_url: str, task: Find) -> 
 
 
 def test_a_delegated_task_is_one_persons(bank: Invoke, task: Find) -> None:
-    """Whoever it was delegated to may answer, and nobody else, until they have."""
+    """Until it is answered, only the person whom it was delegated to may answer."""
     id = task("asking")
     assert bank("delegate", id, "--as", "bob", "--to", "oncall-7").stdout == f"task {id} is now oncall-7's\n"
     assert "oncall-7 (delegated)" in bank("tasks").stdout
@@ -173,23 +173,23 @@ def test_a_delegated_task_is_one_persons(bank: Invoke, task: Find) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "code", "told"),
+    ("to", "code", "message"),
     [
         ("dan", 1, "delegate it to one of its candidates, bob, cid, oncall-*"),
-        ("cid", 1, "cid started the run, and an approval of tier high is not theirs: name another person"),
+        ("cid", 1, "cid started the run, and may not give an approval of tier high: name another person"),
         ("oncall-*", 2, "is a pattern, and a task goes to one person: give their name"),
     ],
 )
 def test_a_task_goes_to_nobody_who_could_not_approve_it(
-    bank: Invoke, task: Find, to: str, code: int, told: str
+    bank: Invoke, task: Find, to: str, code: int, message: str
 ) -> None:
-    """Nobody goes around the rule by passing it on."""
+    """Passing it on does not break the rule."""
     refused = bank("delegate", task("asking"), "--as", "bob", "--to", to)
-    assert (refused.exit_code, told in refused.stderr) == (code, True), refused.stderr
+    assert (refused.exit_code, message in refused.stderr) == (code, True), refused.stderr
 
 
 def test_an_outcome_is_resolved_with_what_the_act_gave(bank: Invoke, bank_url: str, task: Find) -> None:
-    """The run goes on with the result that a person knows, and the act is not repeated."""
+    """The run continues with the result that a person gives, and the act is not repeated."""
     id = task("doubtful")
     done = bank("resolve", id, *ACME, "--as", "bob", "--happened", "--result", '"wired"', "--json")
     (record,) = lines(done)
@@ -208,7 +208,7 @@ def test_an_outcome_is_resolved_with_what_the_act_gave(bank: Invoke, bank_url: s
 
 
 def test_an_act_that_did_not_happen_is_tried_again(bank: Invoke, bank_url: str, task: Find) -> None:
-    """It goes through the gate anew; here it ends in doubt once more, and a new task asks."""
+    """The gate judges it again; here its outcome is unknown once more, and a new task asks."""
     id = task("doubtful")
     assert bank("resolve", id, *ACME, "--as", "bob", "--did-not-happen").exit_code == 0
 
@@ -228,12 +228,12 @@ def test_an_outcome_can_be_given_up(bank: Invoke, bank_url: str, task: Find) -> 
 
 @pytest.mark.parametrize("command", [["approve"], ["reject"], ["delegate", "--to", "x"], ["resolve", "--give-up"]])
 def test_a_task_that_is_not_there_is_not_found(bank: Invoke, command: list[str]) -> None:
-    """Exit 3, in words and as an object."""
+    """Exit 3, as text and as an object."""
     result = bank(*command, "a-0", "--as", "bob")
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: there is no task 'a-0' in tenant 'default'")
-    (told,) = lines(bank(*command, "a-0", "--as", "bob", "--json"))
-    assert told["error"]["code"] == "task_not_found"
+    (record,) = lines(bank(*command, "a-0", "--as", "bob", "--json"))
+    assert record["error"]["code"] == "task_not_found"
 
 
 @pytest.mark.parametrize("command", [["approve"], ["reject"], ["delegate", "--to", "x"]])
@@ -244,18 +244,19 @@ def test_a_closed_task_takes_no_answer(bank: Invoke, task: Find, command: list[s
 
 
 @pytest.mark.parametrize(
-    ("who", "told"), [("eve", "eve may not answer task"), ("cid", "cid started the run, and an approval of tier high")]
+    ("who", "message"),
+    [("eve", "eve may not answer task"), ("cid", "cid started the run, and may not give an approval")],
 )
-def test_who_may_not_answer_is_told(bank: Invoke, task: Find, who: str, told: str) -> None:
-    """Exit 1: strangers, and for tier high whoever started the run."""
+def test_a_person_who_may_not_answer_gets_the_reason(bank: Invoke, task: Find, who: str, message: str) -> None:
+    """Exit 1: people who are no candidates, and for tier high the starter of the run."""
     result = bank("approve", task("asking"), "--as", who)
-    assert (result.exit_code, told in result.stderr) == (1, True)
+    assert (result.exit_code, message in result.stderr) == (1, True)
     (error,) = lines(bank("approve", task("asking"), "--as", who, "--json"))
     assert error["error"]["code"] == "task_forbidden"
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (["approve", "a-0"], "Missing option '--as'"),
         (["reject", "a-0"], "Missing option '--as'"),
@@ -271,17 +272,17 @@ def test_who_may_not_answer_is_told(bank: Invoke, task: Find, who: str, told: st
         (["tasks", "--status", "odd"], "odd"),
     ],
 )
-def test_wrong_usage_is_told(bank: Invoke, command: list[str], told: str) -> None:
+def test_wrong_usage_is_an_error(bank: Invoke, command: list[str], message: str) -> None:
     """Exit 2 before anything is written; who answers is never guessed."""
     result = bank(*command)
-    assert told in result.stderr
-    assert result.exit_code == (3 if "no task" in told else 2)
+    assert message in result.stderr
+    assert result.exit_code == (3 if "no task" in message else 2)
 
 
-def test_an_answer_of_the_wrong_kind_is_told(bank: Invoke, task: Find) -> None:
+def test_an_answer_of_the_wrong_kind_is_refused(bank: Invoke, task: Find) -> None:
     """An approval is no outcome, and an outcome no approval."""
     result = bank("approve", task("doubtful"), *ACME, "--as", "bob")
-    assert (result.exit_code, "is about what became of an act" in result.stderr) == (2, True)
+    assert (result.exit_code, "is about the outcome of an act" in result.stderr) == (2, True)
     assert bank("resolve", task("asking"), "--as", "bob", "--give-up").exit_code == 2
 
 

@@ -52,7 +52,7 @@ def test_a_file_imports_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "source", "told"),
+    ("spec", "source", "message"),
     [
         ("apps_missing:app", "", "there is no module 'apps_missing'"),
         ("apps_missing.py", "", "there is no file"),
@@ -63,12 +63,12 @@ def test_a_file_imports_its_neighbours() -> None:
         ("apps_bad", "import apps_not_there\n", "No module named 'apps_not_there'"),
     ],
 )
-def test_an_app_that_cannot_be_used_is_told_in_one_sentence(spec: str, source: str, told: str) -> None:
+def test_an_app_that_cannot_be_used_is_one_sentence(spec: str, source: str, message: str) -> None:
     """What is wrong and where, without the engine's frames."""
     _write("apps_bad.py", source)
     with pytest.raises(BadApp) as caught:
         load_app(spec)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -91,7 +91,7 @@ def test_a_run_is_started_once_for_one_id(holdfast: Invoke) -> None:
 
 def test_start_with_an_app_checks_name_and_arguments_first(holdfast: Invoke, database: str) -> None:
     """Nothing is written that could never run."""
-    for args, code, told in (
+    for args, code, message in (
         (["cli_nothing"], 3, "no workflow 'cli_nothing'; it has: "),
         (["cli_order"], 2, "missing a required argument: 'amount'"),
         (["cli_order", "many"], 2, "'amount'"),
@@ -101,12 +101,12 @@ def test_start_with_an_app_checks_name_and_arguments_first(holdfast: Invoke, dat
     ):
         result = holdfast("start", *args, "--app", SHOP, "--store", database)
         assert (result.exit_code, result.stdout) == (code, ""), result.output
-        assert told in result.stderr
+        assert message in result.stderr
     assert len(lines(holdfast("list", "--json"))) == 3
 
 
 def test_waiting_for_a_result_can_be_given_up(holdfast: Invoke) -> None:
-    """Without a worker nothing moves: the wait ends, the run stays, and the reason is told."""
+    """Without a worker nothing moves: the wait ends, the run stays, and the reason is shown."""
     result = holdfast("start", "cli_order", "9", "--id", "new", "--wait", "--timeout", "0.05s")
     assert result.exit_code == 1
     assert "has not ended yet: It has been ready" in result.stderr
@@ -140,9 +140,20 @@ def test_steering_answers_with_the_run(holdfast: Invoke) -> None:
     assert holdfast("cancel", *acme).exit_code == 0
 
 
+@pytest.mark.parametrize(("key", "name"), [("1e3", "paid#1e3"), ('{"b":1,"a":2}', 'paid#{"a": 2, "b": 1}')])
+def test_a_signal_is_sent_with_a_key(holdfast: Invoke, key: str, name: str) -> None:
+    """A text is the key as it is written; an object is the same key in any spelling."""
+    sent = holdfast("signal", "waiting", "paid", "12.5", "--key", key, "--tenant", "acme")
+    assert sent.stdout == f"signal {name!r} sent to run waiting\n"
+    (kept,) = lines(holdfast("show", "waiting", "--tenant", "acme", "--json"))[0]["signals"]
+    assert (kept["name"], kept["value"]) == (name, 12.5)
+
+
 def _operators(holdfast: Invoke, tenant: str) -> list[tuple[str, str]]:
-    told = [entry["record"] for entry in lines(holdfast("audit", "--kind", "operator", "--tenant", tenant, "--json"))]
-    return [(record["act"], record["who"]) for record in told]
+    records = [
+        entry["record"] for entry in lines(holdfast("audit", "--kind", "operator", "--tenant", tenant, "--json"))
+    ]
+    return [(record["act"], record["who"]) for record in records]
 
 
 def test_the_audit_says_who_steered(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +168,7 @@ def test_the_audit_says_who_steered(holdfast: Invoke, monkeypatch: pytest.Monkey
 
 
 def test_a_dry_run_leaves_nothing_in_the_audit(holdfast: Invoke) -> None:
-    """What was not done was done by nobody."""
+    """An act that was refused is not in the audit."""
     holdfast("cancel", "waiting", "--tenant", "acme", "--dry-run", "--as", "ann")
     holdfast("retry", "failed", "--dry-run", "--as", "ann")
     assert _operators(holdfast, "acme") + _operators(holdfast, "default") == []
@@ -196,7 +207,7 @@ def test_an_ended_run_is_a_conflict(holdfast: Invoke, args: list[str]) -> None:
 
 
 def test_retry_says_what_is_done_again(holdfast: Invoke) -> None:
-    """A dry run tells and changes nothing; the real one begins a new generation, and the old journal stays."""
+    """A dry run changes nothing; the real one begins a new generation, and the old journal stays."""
     before = holdfast("journal", "failed").stdout
     assert "would go on" in holdfast("retry", "failed", "--dry-run").stdout
     assert lines(holdfast("show", "failed", "--json"))[0]["generation"] == 0
@@ -268,7 +279,7 @@ def test_migrate_creates_and_says_from_which_schema_to_which(tmp_path: Path) -> 
 
 
 def test_doctor_is_content_with_a_sound_store(holdfast: Invoke, database: str) -> None:
-    """Every check is told; parked runs and runs that nobody serves are not well."""
+    """Every check is listed; parked runs and runs that no worker serves are problems."""
     sound = lines(holdfast("doctor", "--json"))[0]
     assert sound["good"] is True, sound
     with sqlite3.connect(database.removeprefix("sqlite:///")) as connection:
@@ -282,13 +293,13 @@ def test_doctor_is_content_with_a_sound_store(holdfast: Invoke, database: str) -
 
 
 def test_doctor_does_not_mind_a_run_that_a_person_paused(holdfast: Invoke) -> None:
-    """A pause by request is no trouble."""
+    """A pause by request is no problem."""
     holdfast("pause", "waiting", "--tenant", "acme", "--reason", "moving")
     assert holdfast("doctor").exit_code == 0
 
 
 def test_doctor_reads_the_policy_that_it_is_given(holdfast: Invoke, tmp_path: Path) -> None:
-    """A broken file is told with its place; a good one with its hash."""
+    """A broken file is shown with the place of the error; a good one with its hash."""
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\nrules: []\n", encoding="utf-8")
     checks = lines(holdfast("doctor", "--policy", str(file), "--json"))[0]["checks"]
@@ -322,11 +333,11 @@ def test_an_unknown_run_is_not_found(holdfast: Invoke, database: str, args: list
     result = holdfast(*args, "--store", database)
     assert (result.exit_code, result.stderr.count("\n"), result.stdout) == (3, 1, "")
     assert result.stderr.startswith("error: there is no run 'nope'")
-    told = lines(holdfast(*args, "--json", "--store", database))
-    assert [record["error"]["code"] for record in told] == ["run_not_found"]
+    records = lines(holdfast(*args, "--json", "--store", database))
+    assert [record["error"]["code"] for record in records] == ["run_not_found"]
 
 
-def test_a_missing_database_is_told_and_not_created(tmp_path: Path) -> None:
+def test_a_missing_database_is_an_error_and_is_not_created(tmp_path: Path) -> None:
     """A mistyped path stays a mistake."""
     path = tmp_path / "no" / "such.db"
     for command in (["list"], ["show", "x"], ["verify", "--all"], ["prune", "--older-than", "1d"]):
@@ -337,7 +348,7 @@ def test_a_missing_database_is_told_and_not_created(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"this is not a database, it is a text that is long enough to tell"])
-def test_a_file_that_is_no_database_of_ours_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_of_ours_is_an_error(tmp_path: Path, content: bytes) -> None:
     """Neither a traceback nor a guess: exit 5 and what to do."""
     path = tmp_path / "strange.db"
     path.write_bytes(content)
@@ -370,8 +381,8 @@ def test_wrong_usage_is_an_error_with_a_code_and_no_traceback(args: list[str], c
     assert isinstance(result.exception, SystemExit)
     if args:
         assert result.stderr.startswith("error: ")
-        told = json.loads(CliRunner().invoke(main, [*args, "--json"]).stdout)
-        assert set(told["error"]) == {"code", "message"}
+        record = json.loads(CliRunner().invoke(main, [*args, "--json"]).stdout)
+        assert set(record["error"]) == {"code", "message"}
 
 
 def test_bad_traces_are_refused_without_a_traceback(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The page ``docs/cli.md`` and ``holdfast --help`` tell everything."""
+"""The page ``docs/cli.md`` and ``holdfast --help`` are complete."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_option_is_documented_with_its_command_or_as_shared(name: str) -> 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_json(name: str) -> None:
-    """Whatever is told to people is told to programs, too."""
+    """Every command writes for people and for programs."""
     command = _command(name)
     parts = command.commands.values() if isinstance(command, click.Group) else [command]
     assert all("--json" in _flags(part) for part in parts)
@@ -98,11 +98,11 @@ def test_help_imports_neither_commands_nor_drivers() -> None:
 
 
 def test_every_key_of_a_shown_run_is_documented(holdfast: Invoke) -> None:
-    """A program that reads it needs no guess, and no key that is told is gone."""
+    """A program that reads it needs no guess, and every documented key is there."""
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (.*) \|$", _section("show"), re.MULTILINE)
-    told = {key for keys, _ in rows for key in re.findall(r"`(\w+)`", keys)}
+    documented = {key for keys, _ in rows for key in re.findall(r"`(\w+)`", keys)}
     (shown,) = lines(holdfast("show", "done", "--json"))
-    assert told == set(shown)
+    assert documented == set(shown)
     meanings = " ".join(meaning for _, meaning in rows)
     (waiting,) = lines(holdfast("show", "waiting", "--tenant", "acme", "--json"))
     parts = [*shown["timeline"], *waiting["waits"], *shown["children"]]

@@ -51,8 +51,8 @@ def test_a_form_is_shown_with_all_that_is_needed_to_answer(holdfast: Invoke, id:
     assert "review claim" in holdfast("show", "one").stdout
 
 
-def test_a_bad_answer_is_told_with_its_places_and_the_next_one_counts(holdfast: Invoke, url: str, id: str) -> None:
-    """The task stays open meanwhile, and the run goes on with what was answered."""
+def test_a_bad_answer_is_refused_with_its_places_and_the_next_one_counts(holdfast: Invoke, url: str, id: str) -> None:
+    """The task stays open until then, and the run continues with the answer."""
     bad = holdfast("tasks", "complete", id, "--answer", '{"amount": "x"}', *ANN)
     assert bad.exit_code != 0
     assert "/amount" in bad.stderr
@@ -69,7 +69,7 @@ def test_a_bad_answer_is_told_with_its_places_and_the_next_one_counts(holdfast: 
 
 
 def test_a_task_goes_from_hand_to_hand(holdfast: Invoke, id: str) -> None:
-    """Each time one person has it, or nobody."""
+    """Each time one person holds it, or nobody."""
     assert "is now ann's" in holdfast("tasks", "claim", id, *ANN).stdout
     assert holdfast("tasks", "claim", id, "--by", "bob", "--group", "claims").exit_code != 0
     assert "nobody's any more: group claims" in holdfast("tasks", "release", id, "--by", "ann").stdout
@@ -81,6 +81,6 @@ def test_a_task_goes_from_hand_to_hand(holdfast: Invoke, id: str) -> None:
     assert "is now cy's" in moved.stdout
     assert "excluded" in holdfast("tasks", "delegate", id, "--by", "cy", "--to", "Fred", "--to-group", "claims").stderr
     (record,) = lines(holdfast("tasks", "--json"))
-    verdicts = [said["verdict"] for said in record["answers"]]
+    verdicts = [answer["verdict"] for answer in record["answers"]]
     assert verdicts == ["claimed", "released", "assigned to bob", "delegated to cy"]
     assert holdfast("audit", "verify").exit_code == 0

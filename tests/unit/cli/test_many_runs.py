@@ -1,4 +1,4 @@
-"""Many runs are steered by one command: those that the filters of ``list`` choose, counted, and tried out first."""
+"""One command steers many runs, which the filters of ``list`` choose; a dry run counts them first."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _paused(holdfast: Invoke) -> list[str]:
 
 
 def _acts(holdfast: Invoke) -> list[tuple[str, str]]:
-    told = [entry["record"] for entry in lines(holdfast("audit", "--kind", "operator", "--json"))]
-    return sorted((record["act"], record["run"]) for record in told if record["act"] != "pause")
+    records = [entry["record"] for entry in lines(holdfast("audit", "--kind", "operator", "--json"))]
+    return sorted((record["act"], record["run"]) for record in records if record["act"] != "pause")
 
 
 def test_a_dry_run_names_and_counts_the_runs_and_changes_nothing(many: Invoke) -> None:
@@ -57,7 +57,7 @@ def test_the_runs_that_the_filters_choose_are_steered_and_no_others(many: Invoke
     assert _acts(many) == [("resume", "q-1"), ("resume", "q-3")]
 
 
-def test_parked_runs_are_told_from_paused_ones(many: Invoke) -> None:
+def test_parked_runs_are_not_paused_ones(many: Invoke) -> None:
     """What people paused, they resume."""
     assert [record["id"] for record in lines(many("list", "--parked", "--json"))] == ["q-3"]
     assert many("resume", "--parked").stdout == "run q-3 goes on\n1 run resumed\n"
@@ -66,7 +66,7 @@ def test_parked_runs_are_told_from_paused_ones(many: Invoke) -> None:
 
 
 def test_cancel_means_what_has_not_ended(many: Invoke) -> None:
-    """And takes at most so many where that is said: the newest."""
+    """``--limit`` takes at most so many: the newest."""
     assert many("cancel", "--all", "--tenant", "default", "--limit", "2", "--dry-run").stdout.splitlines() == [
         "run q-5 would be cancelled",
         "run q-4 would be cancelled",
@@ -78,7 +78,7 @@ def test_cancel_means_what_has_not_ended(many: Invoke) -> None:
 
 
 def test_retry_means_what_failed(many: Invoke) -> None:
-    """It says of each what is done again, by the same words as for one."""
+    """It says for each what is done again, as for one run."""
     alone = many("retry", "failed", "--dry-run").stdout
     tried = many("retry", "--all", "--dry-run")
     assert tried.stdout == f"{alone}1 run would be retried\n"
@@ -88,7 +88,7 @@ def test_retry_means_what_failed(many: Invoke) -> None:
 
 
 def test_a_run_that_refuses_does_not_keep_the_others(many: Invoke) -> None:
-    """It is told, the rest is done, and the exit code says that not all were."""
+    """It is named, the rest is done, and the exit code says that not all were."""
     done = many("cancel", "--until", "2100-01-01", "--status", "completed")
     assert done.exit_code == 1
     assert "run done has ended" in done.stderr

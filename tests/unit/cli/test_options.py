@@ -22,7 +22,7 @@ def test_a_duration_has_a_unit_and_adds_up(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "90", "d", "-1d", "1y", "1d 2h", "soon"])
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
-    """Nothing is guessed: a deletion may hang on it."""
+    """Nothing is guessed: a deletion may depend on it."""
     with pytest.raises(click.BadParameter, match="write 90s, 15m"):
         options.Duration().convert(text, None, None)
 
@@ -53,13 +53,13 @@ def test_a_time_may_be_so_long_ago() -> None:
     ],
 )
 def test_a_value_is_json_or_else_plain_text(text: str, value: object) -> None:
-    """Numbers, truth and objects need no quoting twice, and a word is a word."""
+    """Numbers, booleans and objects need no second quotes, and a word is a text."""
     assert options.value_of(text) == value
 
 
 @pytest.mark.parametrize("text", ['{"a": 1', "[1,", '"open', "{a: 1}"])
 def test_broken_json_is_refused_and_never_taken_for_text(text: str) -> None:
-    """A slip in an object must not start a run with a text instead."""
+    """A typing error in an object must not start a run with a text instead."""
     with pytest.raises(click.BadParameter, match="not valid JSON"):
         options.value_of(text)
 

@@ -81,9 +81,9 @@ def test_check_tells_every_problem_with_its_place(policy: Call) -> None:
         "broken.yaml:3:21: there is no variable `acton`: did you mean `action`?",
         "broken.yaml:3:38: `effect` must be one of allow, deny, needs_approval, not 'alow'",
     ]
-    told = policy("check", "broken.yaml", "--json")
-    (record,) = lines(told)
-    assert (told.exit_code, record["valid"]) == (1, False)
+    result = policy("check", "broken.yaml", "--json")
+    (record,) = lines(result)
+    assert (result.exit_code, record["valid"]) == (1, False)
     assert [(problem["line"], problem["column"]) for problem in record["problems"]] == [(3, 21), (3, 38)]
 
 
@@ -95,7 +95,7 @@ def test_cases_that_pass_end_well(policy: Call) -> None:
     assert "3 passed, 0 failed" in result.stderr
 
 
-def test_a_case_that_fails_is_told_and_ends_in_no(policy: Call, tmp_path: Path) -> None:
+def test_a_case_that_fails_is_listed_and_exits_1(policy: Call, tmp_path: Path) -> None:
     """The row says what was expected and what came."""
     (tmp_path / "cases.yaml").write_text(f"{CASES}  rule: sums\n", encoding="utf-8")
     result = policy("test", "policy.yaml", "cases.yaml")
@@ -107,7 +107,7 @@ def test_a_case_that_fails_is_told_and_ends_in_no(policy: Call, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("test", "broken.yaml", "cases.yaml"), "broken.yaml:3:21: there is no variable `acton`"),
         (("test", "policy.yaml", "policy.yaml"), "policy.yaml:1:1: the file must be a list"),
@@ -124,12 +124,12 @@ def test_a_case_that_fails_is_told_and_ends_in_no(policy: Call, tmp_path: Path) 
         (("check", "no.yaml"), "no.yaml: the file cannot be read: No such file"),
     ],
 )
-def test_files_that_cannot_be_used_are_bad_input(policy: Call, args: tuple[str, ...], told: str) -> None:
+def test_files_that_cannot_be_used_are_bad_input(policy: Call, args: tuple[str, ...], message: str) -> None:
     """Exit 2, whichever command reads them: a test that did not run has not passed, and has not failed either."""
     Path("empty.yaml").write_text("# no case yet\n")
     Path("strange.yaml").write_text("- {name: a, expect: deny, rule: sum}\n")
     result = policy(*args)
-    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
     assert lines(policy(*args, "--json"))[0]["error"]["code"] == "invalid_policy"
 
 
@@ -187,7 +187,7 @@ def test_explain_takes_run_actor_and_time(policy: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--action", "{"), "--action is not valid JSON"),
         (("--action", "[]"), '--action is a JSON object like {"connector": "slack", "operation": "post"}, not []'),
@@ -198,10 +198,10 @@ def test_explain_takes_run_actor_and_time(policy: Call, tmp_path: Path) -> None:
         ((), "Missing option '--action'"),
     ],
 )
-def test_wrong_facts_are_wrong_usage(policy: Call, args: tuple[str, ...], told: str) -> None:
+def test_wrong_facts_are_wrong_usage(policy: Call, args: tuple[str, ...], message: str) -> None:
     """Exit 2, and what to write."""
     result = policy("explain", "policy.yaml", *args)
-    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
 
 
 def test_schema_is_printed_as_it_is_shipped(policy: Call) -> None:

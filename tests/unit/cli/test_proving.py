@@ -17,7 +17,7 @@ from holdfast.audit.sealer import Sealer
 from holdfast.cli.main import main
 from holdfast.runs.clock import SYSTEM_CLOCK
 from holdfast.store import protocol as p
-from holdfast.store.opening import store_at
+from holdfast.store.urls import store_at
 from tests.unit.audit.governed import RUN, TENANT, receipts_in_store, run_in_store
 from tests.unit.cli.conftest import Invoke, lines
 
@@ -58,12 +58,12 @@ def holdfast(url: str) -> Invoke:
 
 
 def test_the_audit_is_listed_in_order_with_the_unsealed_marked_and_nothing_obeyed(holdfast: Invoke) -> None:
-    """Sealed entries have their positions; what a terminal would obey is shown."""
-    told = holdfast("audit", *TENANT_OPTION).stdout.splitlines()
-    assert told[0].split() == ["ENTRY", "TIME", "KIND", "RUN", "WHAT"]
-    assert [line.split()[0] for line in told[1:]] == [*map(str, range(10)), "unsealed"]
-    assert "allow charge on customer-7" in told[1]
-    assert "\\x1b[31m" in told[-1]
+    """Sealed entries have their positions; control characters are made visible."""
+    rows = holdfast("audit", *TENANT_OPTION).stdout.splitlines()
+    assert rows[0].split() == ["ENTRY", "TIME", "KIND", "RUN", "WHAT"]
+    assert [line.split()[0] for line in rows[1:]] == [*map(str, range(10)), "unsealed"]
+    assert "allow charge on customer-7" in rows[1]
+    assert "\\x1b[31m" in rows[-1]
 
 
 def test_the_audit_says_to_whom_a_task_went_and_which_policy_came_into_force(holdfast: Invoke, url: str) -> None:
@@ -72,7 +72,7 @@ def test_the_audit_says_to_whom_a_task_went_and_which_policy_came_into_force(hol
         1, "r", "p.0", "a-1", "approval", "requested", "delegated", "", "med", False, "bob", "she knows"
     )
     details = {"policy": "sha256:0123456789abcdef", "source": "policy.yaml", "before": ""}
-    told = [
+    notes = [
         msgspec.structs.replace(asked, delegated_to="cleo"),
         msgspec.structs.replace(asked, delegated_to="cleo", verdict="rejected", who="cleo"),
         records.Operated(1, "policy", "worker w", None, "in force", details),
@@ -83,7 +83,7 @@ def test_the_audit_says_to_whom_a_task_went_and_which_policy_came_into_force(hol
         store = store_at(url)
         await store.open()
         try:
-            await store.commit([p.Note("t", None, records.kind_of(each), 1, records.encode(each)) for each in told])
+            await store.commit([p.Note("t", None, records.kind_of(each), 1, records.encode(each)) for each in notes])
         finally:
             await store.close()
 
@@ -112,10 +112,8 @@ NO_RECORDS = [b'{"kind":"decision"', b"\xff", b'{"kind":"\xff"}', b"{}", b"[" * 
 
 
 @pytest.mark.parametrize("body", NO_RECORDS, ids=range(len(NO_RECORDS)))
-def test_an_entry_that_cannot_be_read_any_more_is_told_and_not_stumbled_over(
-    holdfast: Invoke, url: str, body: bytes
-) -> None:
-    """Whoever looks is often looking for just that. The others are listed, and no evidence is made of it."""
+def test_an_entry_that_cannot_be_read_is_listed_as_such(holdfast: Invoke, url: str, body: bytes) -> None:
+    """The list is often used to look for just that. The others are listed, and no evidence is made of it."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE audit SET body = ? WHERE tenant = ? AND position = 3", (body, TENANT))
         connection.commit()
@@ -132,12 +130,12 @@ def test_an_entry_that_cannot_be_read_any_more_is_told_and_not_stumbled_over(
 
 
 def test_an_audit_is_verified_with_and_without_a_key(holdfast: Invoke) -> None:
-    """With the exported key it is proved; without, it only fits together; with a stranger's it is refused."""
+    """With the exported key it is proved; without, it is only consistent; with another key it is refused."""
     assert holdfast("keys", "export", "-o", "public.pem").exit_code == 0
     proved = holdfast("audit", "verify", *TENANT_OPTION, "--key", "public.pem")
     assert proved.exit_code == 0
     assert "10 entries in 1 signed blocks" in proved.stdout
-    assert "all receipts (2) are what the audit says" in proved.stdout
+    assert "all receipts (2) are as the audit records them" in proved.stdout
     assert "1 entries are not sealed yet" in proved.stdout
     assert "a key that you trust vouches for it" in proved.stdout
     plain = holdfast("audit", "verify", *TENANT_OPTION)
@@ -160,25 +158,25 @@ def test_an_altered_audit_is_named(holdfast: Invoke, url: str) -> None:
         database.execute("UPDATE audit SET at = at + 1 WHERE position = 3")
     database.close()
     result = holdfast("audit", "verify", *TENANT_OPTION, "--json")
-    (told,) = lines(result)
-    assert (result.exit_code, told["good"]) == (1, False)
-    assert told["claims"][0]["state"] == "broken"
-    assert told["claims"][0]["text"].startswith("entry 3 ")
+    (record,) = lines(result)
+    assert (result.exit_code, record["good"]) == (1, False)
+    assert record["claims"][0]["state"] == "broken"
+    assert record["claims"][0]["text"].startswith("entry 3 ")
 
 
 def test_an_altered_receipt_is_named(holdfast: Invoke, url: str) -> None:
-    """The chain is whole, and one receipt is not the one that it tells of."""
+    """The chain is good, and one receipt is not the one that it records."""
     holdfast("keys", "export", "-o", "public.pem")
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database, database:
         database.execute("UPDATE receipts SET body = replace(body, 'customer-7', 'customer-8') WHERE key LIKE '%.1'")
     result = holdfast("audit", "verify", *TENANT_OPTION, "--key", "public.pem", "--json")
-    (told,) = lines(result)
-    assert (result.exit_code, told["good"]) == (1, False)
-    assert [(claim["about"], claim["state"]) for claim in told["claims"][:2]] == [
+    (record,) = lines(result)
+    assert (result.exit_code, record["good"]) == (1, False)
+    assert [(claim["about"], claim["state"]) for claim in record["claims"][:2]] == [
         ("chain", "proved"),
         ("receipts", "broken"),
     ]
-    assert told["claims"][1]["text"] == "receipt receipt-mail differs from what the audit says of it in its target."
+    assert record["claims"][1]["text"] == "receipt receipt-mail differs from what the audit says of it in its target."
     assert "customer-" not in holdfast("audit", "verify", *TENANT_OPTION).stdout
 
 
@@ -186,8 +184,8 @@ def test_evidence_is_made_written_and_verified_on_its_own(holdfast: Invoke) -> N
     """The file and the public key are all that the reader needs."""
     holdfast("keys", "export", "-o", "public.pem")
     made = holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION, "--json")
-    (told,) = lines(made)
-    assert (told["stored"], told["unsealed"], told["size"]) == (False, 0, Path("run.zip").stat().st_size)
+    (record,) = lines(made)
+    assert (record["stored"], record["unsealed"], record["size"]) == (False, 0, Path("run.zip").stat().st_size)
     elsewhere = {"HOLDFAST_STORE": "sqlite:////nowhere/at/all.db"}
     proved = CliRunner().invoke(main, ["verify", "run.zip", "--key", "public.pem"], env=elsewhere)
     assert (proved.exit_code, "vouches for it" in proved.stdout) == (0, True)
@@ -200,10 +198,10 @@ def test_evidence_is_made_written_and_verified_on_its_own(holdfast: Invoke) -> N
 
 
 def test_evidence_with_values_proves_the_journal(holdfast: Invoke) -> None:
-    """The hashes are computed anew."""
+    """The hashes are computed again."""
     assert holdfast("evidence", RUN, "-o", "run.zip", "--values", *TENANT_OPTION).exit_code == 0
-    (told,) = lines(holdfast("verify", "run.zip", "--json"))
-    assert {claim["state"] for claim in told["claims"] if claim["about"] == "values"} == {"consistent"}
+    (record,) = lines(holdfast("verify", "run.zip", "--json"))
+    assert {claim["state"] for claim in record["claims"] if claim["about"] == "values"} == {"consistent"}
 
 
 def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
@@ -219,13 +217,13 @@ def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
             await store.close()
 
     kept = asyncio.run(archive())
-    (told,) = lines(holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION, "--json"))
-    assert told["stored"] is True
+    (record,) = lines(holdfast("evidence", RUN, "-o", "run.zip", *TENANT_OPTION, "--json"))
+    assert record["stored"] is True
     assert Path("run.zip").read_bytes() == kept
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("evidence", "nobody", "-o", "x.zip"), 3, "there is no run 'nobody'"),
         (("evidence", RUN, "-o", "x.zip", *TENANT_OPTION, "--generation", "7"), 2, "generations 0 to 0"),
@@ -236,13 +234,13 @@ def test_kept_evidence_is_used(holdfast: Invoke, url: str) -> None:
         (("verify",), 2, "give a RUN, a FILE, or --all"),
     ],
 )
-def test_mistakes_are_told(holdfast: Invoke, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_mistakes_are_errors(holdfast: Invoke, arguments: tuple[str, ...], code: int, message: str) -> None:
     """One line, and the exit code of who must act."""
     result = holdfast(*arguments)
-    assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
 
 
-def test_a_file_without_keys_is_told(holdfast: Invoke) -> None:
+def test_a_file_without_keys_is_an_error(holdfast: Invoke) -> None:
     """It says which file, and what writes one."""
     Path("empty.pem").write_text("nothing")
     result = holdfast("audit", "verify", "--key", "empty.pem")
@@ -265,7 +263,7 @@ def test_keys_are_listed_rotated_and_the_rotation_is_in_the_audit(holdfast: Invo
 
 
 def test_a_retired_key_is_marked_and_does_not_prove_what_it_may_have_signed_since(holdfast: Invoke) -> None:
-    """Who has the keys of after the rotation is told that the old evidence may be new."""
+    """With the keys from after the rotation, the check warns that evidence of the old key may be forged."""
     holdfast("keys", "export", "-o", "old.pem")
     assert holdfast("evidence", RUN, "-o", "old.zip", *TENANT_OPTION).exit_code == 0
     assert holdfast("keys", "rotate", "--as", "ann").exit_code == 0
@@ -283,11 +281,11 @@ def test_a_retired_key_is_marked_and_does_not_prove_what_it_may_have_signed_sinc
 
 
 def test_a_head_is_kept_and_held_against_the_chain(holdfast: Invoke, url: str) -> None:
-    """In a file or on stdout, of one tenant or of all; what was cut off since is found by it."""
+    """In a file or on stdout, of one tenant or of all; it shows whether the chain was cut off since."""
     assert holdfast("audit", "head", "-o", "head.json", *TENANT_OPTION).stdout == "head.json: 1 head\n"
     assert holdfast("audit", "head", *TENANT_OPTION).stdout == Path("head.json").read_text()
-    (told,) = lines(holdfast("audit", "head", "--all", "-o", "all.json", "--json"))
-    assert (told["file"], told["heads"]) == ("all.json", len(Path("all.json").read_text().splitlines()))
+    (record,) = lines(holdfast("audit", "head", "--all", "-o", "all.json", "--json"))
+    assert (record["file"], record["heads"]) == ("all.json", len(Path("all.json").read_text().splitlines()))
     for file in ("head.json", "all.json"):
         assert holdfast("audit", "verify", "--head", file, *TENANT_OPTION).exit_code == 0
     with sqlite3.connect(url.removeprefix("sqlite:///")) as database:
@@ -301,8 +299,8 @@ def test_a_head_is_kept_and_held_against_the_chain(holdfast: Invoke, url: str) -
     assert holdfast("audit", "head", "-o", "no/where", *TENANT_OPTION).exit_code == 2
 
 
-def test_a_locked_key_is_told(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever lacks the passphrase can look and verify, and cannot sign."""
+def test_a_locked_key_is_an_error(holdfast: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the passphrase one can read and verify, but not sign."""
     monkeypatch.setenv("HOLDFAST_KEY_PASSPHRASE", "sesame")
     assert holdfast("keys", "rotate", "--as", "ann").exit_code == 0
     monkeypatch.delenv("HOLDFAST_KEY_PASSPHRASE")
@@ -341,6 +339,6 @@ def test_evidence_is_made_anew_where_what_was_kept_was_altered(holdfast: Invoke,
     assert refused.exit_code != 0
     assert f"holdfast evidence {RUN} --anew -o FILE --tenant {TENANT}" in refused.stderr
     assert not Path("run.zip").exists()
-    (told,) = lines(holdfast("evidence", RUN, "-o", "run.zip", "--anew", *TENANT_OPTION, "--json"))
-    assert told["stored"] is False
+    (record,) = lines(holdfast("evidence", RUN, "-o", "run.zip", "--anew", *TENANT_OPTION, "--json"))
+    assert record["stored"] is False
     assert holdfast("verify", "run.zip").exit_code == 0

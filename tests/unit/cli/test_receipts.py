@@ -1,4 +1,4 @@
-"""``receipts`` and ``reverse``, and how ``show`` tells of a governed run."""
+"""``receipts`` and ``reverse``, and ``show`` for a governed run."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_a_receipt_of_unknown_outcome_offers_no_reverse(bank: Invoke) -> None:
 
 
 def test_an_act_is_taken_back_by_a_run_of_its_own(bank: Invoke, bank_url: str, receipt: str) -> None:
-    """It is told how to follow it, and that a worker must run; once it is done, both receipts say so."""
-    told = bank("reverse", receipt, "--as", "ann", "--reason", "paid twice")
-    assert told.exit_code == 0
-    assert f"run reverse:{receipt} takes back {receipt} by cli_refund" in told.stdout
-    assert f"holdfast tasks --run reverse:{receipt}\n" in told.stdout
-    assert "no worker is running" in told.stderr
-    assert "its app must define cli_refund" in told.stderr
+    """The command says how to follow it, and that a worker must run; once it is done, both receipts say so."""
+    result = bank("reverse", receipt, "--as", "ann", "--reason", "paid twice")
+    assert result.exit_code == 0
+    assert f"run reverse:{receipt} takes back {receipt} by cli_refund" in result.stdout
+    assert f"holdfast tasks --run reverse:{receipt}\n" in result.stdout
+    assert "no worker is running" in result.stderr
+    assert "its app must define cli_refund" in result.stderr
 
     assert _reversed(bank_url, receipt) == {"refunded": "p-10"}
     first, second = lines(bank("receipts", "--tenant", "default", "--json"))
@@ -83,7 +83,7 @@ def test_an_act_is_taken_back_by_a_run_of_its_own(bank: Invoke, bank_url: str, r
 
 
 def test_a_reversal_that_is_asked_for_again_is_not_done_again(bank: Invoke, bank_url: str, receipt: str) -> None:
-    """The run that did it is found, and told as it is."""
+    """The run that did it is found, and shown as it is."""
     bank("reverse", receipt, "--as", "ann")
     _reversed(bank_url, receipt)
     again = bank("reverse", receipt, "--as", "bob", "--wait", "5s", "--json")
@@ -113,7 +113,7 @@ def test_waiting_for_a_reversal_can_be_given_up(bank: Invoke, receipt: str) -> N
 
 @pytest.mark.parametrize("command", [["receipts", "show", "r-0"], ["reverse", "r-0", "--as", "ann"]])
 def test_a_receipt_that_is_not_there_is_not_found(bank: Invoke, command: list[str]) -> None:
-    """Exit 3, in words and as an object."""
+    """Exit 3, as text and as an object."""
     result = bank(*command)
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.startswith("error: there is no receipt 'r-0' in tenant 'default'")
@@ -138,9 +138,9 @@ def test_show_names_the_evidence_of_a_run(bank: Invoke, bank_url: str) -> None:
 
     async def work(app: Holdfast) -> str:
         handle = app.run("paid")
-        while (found := (await handle.info()).evidence) is None:
+        while (found := (await handle.info()).evidence_sha256) is None:
             await app.changed(0.05)
-        return found.hex()
+        return found
 
     digest = with_worker(bank_url, work)
     assert lines(bank("show", "paid", "--json"))[0]["evidence_sha256"] == digest

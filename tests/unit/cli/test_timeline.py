@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import msgspec
 
 from holdfast import patched, random, receive, step, workflow
 from holdfast.cli.timeline import item_rows
 from holdfast.client.views.timeline import Item, fold, item_record
-from holdfast.client.views.times import iso
+from holdfast.client.views.times import iso, moment
 from holdfast.journal.payload import RetryPolicy
 from holdfast.kernel.arrivals import Begun
 from tests.runs import SECOND, Run, cancel, signal
@@ -39,7 +40,7 @@ def test_a_step_is_one_item_with_all_its_attempts() -> None:
     run.advance(after=1)
     run.advance(run.ok(0, "A"), after=3)
     item = _items(run)["timeline_fetch"]
-    assert (item.kind, item.state, item.attempts, item.duration) == ("step", "done", 2, 6 * SECOND)
+    assert (item.kind, item.state, item.attempts, item.duration) == ("step", "done", 2, timedelta(seconds=6))
     assert item.detail == "('a') → 'A'"
     assert [number for number, _ in item.troubles] == [1]
     assert "ValueError: away" in item.troubles[0][1]
@@ -97,23 +98,23 @@ def test_rows_begin_with_the_offset_from_the_start() -> None:
 
 
 def test_an_attempt_that_was_begun_again_says_so() -> None:
-    """Whoever took the run over recorded that it begins the attempt, which may have been begun before."""
+    """The worker that took the run over recorded that it begins the attempt, which may have been begun before."""
     run = Run(patient)
     run.advance()
     run.advance(Begun(run.promise(0), 1, run.now + 5 * SECOND), after=5)
     item = _items(run)["timeline_fetch"]
-    assert (item.state, item.troubles, item.repeats) == ("open", [], [(1, run.now)])
+    assert (item.state, item.troubles, item.repeats) == ("open", [], [(1, moment(run.now))])
     run.advance(run.ok(0, "A"), after=1)
     items = fold(run.journal)
     (item,) = [item for item in items if item.name == "timeline_fetch"]
-    assert (item.state, item.attempts, item.repeats) == ("done", 1, [(1, run.now - SECOND)])
+    assert (item.state, item.attempts, item.repeats) == ("done", 1, [(1, moment(run.now - SECOND))])
     shown = "\n".join(str(cell) for row in item_rows(items) for cell in row)
     assert "the worker that had it before was lost, and may have begun it" in shown
-    assert item_record(item)["begun_again"] == [{"attempt": 1, "at": iso(run.now - SECOND)}]
+    assert item_record(item)["begun_again"] == [{"attempt": 1, "at": iso(moment(run.now - SECOND))}]
 
 
 def test_a_queued_attempt_that_was_begun_again_says_so_when_it_ends() -> None:
-    """Its worker is not the one that holds the run: what it hands in says it."""
+    """Another worker than the run's performs it: the result that it delivers says so."""
     run = Run(patient)
     run.advance()
     run.advance(msgspec.structs.replace(run.ok(0, "A"), begun_before=True), after=1)
@@ -131,7 +132,7 @@ def test_an_attempt_that_was_begun_once_says_nothing() -> None:
 
 
 def test_a_patch_is_named() -> None:
-    """A run may have passed several: which of them it took is what is asked for."""
+    """A run may have passed several: the timeline says which of them it took."""
 
     @workflow
     async def changed() -> None:

@@ -1,4 +1,4 @@
-"""Which policy a worker of the command line has."""
+"""The policy of a worker that the command line starts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from holdfast import Holdfast
 from holdfast.cli.main import main
 from holdfast.cli.runs import worker as working
+from holdfast.cli.shift import Shift
 from holdfast.gate.policy.policy import NO_POLICY, parse
 from holdfast.worker.gate import policy_watcher as policing
 from tests.unit.cli import cli_bank
@@ -35,10 +36,10 @@ def test_a_broken_policy_ends_the_worker_at_once(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("version: 1\nrules: [{name: x}]\n", encoding="utf-8")
     store = tmp_path / "none.db"
-    for file, told in ((broken, f"error: {broken}:2:"), (tmp_path / "missing.yaml", "missing.yaml")):
+    for file, message in ((broken, f"error: {broken}:2:"), (tmp_path / "missing.yaml", "missing.yaml")):
         args = ["worker", BANK, "--policy", str(file), "--store", f"sqlite:///{store}"]
         result = CliRunner().invoke(main, args)
-        assert (result.exit_code, told in result.stderr) == (5, True), result.output
+        assert (result.exit_code, message in result.stderr) == (5, True), result.output
     assert not store.exists()
 
 
@@ -71,16 +72,35 @@ def test_an_apps_own_policy_yields_to_the_command_line_alone(
     assert _chosen(app, ["--policy", str(file)]).policy.current.rules == parse(cli_bank.POLICY, "").rules
 
 
+def test_wake_ups_come_from_the_command_line_then_the_app_then_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As policies do; another store does not take the app's away."""
+
+    def driver(app: Holdfast | None, *args: str) -> str:
+        return str(_chosen(app, list(args)).neighbours.wakeups)
+
+    app = Holdfast(f"sqlite:///{tmp_path}/own.db", worker=False, wakeups="redis://of-the-app")
+    other = ("--store", f"sqlite:///{tmp_path}/other.db")
+    assert driver(None) == "None"
+    assert driver(app) == driver(app, *other) == "redis://of-the-app"
+    monkeypatch.setenv("HOLDFAST_WAKEUPS", "redis://of-the-environment")
+    assert driver(None) == driver(None, *other) == "redis://of-the-environment"
+    assert driver(app) == driver(app, *other) == "redis://of-the-app"
+    assert driver(app, *other, "--wakeups", "redis://typed") == driver(None, "--wakeups", "redis://typed")
+    assert driver(app, "--wakeups", "redis://typed") == "redis://typed"
+
+
 def test_a_hangup_has_the_worker_look_at_its_policy(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, and not at the watcher's next look; the worker goes on until it is told to stop."""
+    """At once, and not at the watcher's next look; the worker runs until a signal stops it."""
     monkeypatch.setattr(policing, "LOOK_SECONDS", 3600.0)
     engine = Holdfast(f"sqlite:///{tmp_path}/hangup.db", workflows=[cli_bank.payment], policy=file)
     before = engine.policy.current.hash
 
     async def whole() -> None:
-        shift = asyncio.create_task(working._Shift(engine, as_json=False).work())
+        shift = asyncio.create_task(Shift(engine, as_json=False).work())
         await _until(lambda: engine.worker is not None and engine.worker.running)
         await asyncio.to_thread(file.write_text, "version: 1\nrules: []\n", "utf-8")
         os.kill(os.getpid(), signal.SIGHUP)

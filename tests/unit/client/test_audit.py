@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from holdfast import Holdfast, SyncHoldfast, WorkerOptions, action, verify_evidence, workflow
+from holdfast.client.operators import operator_note
 from holdfast.errors import InvalidRequest, RunConflict, RunNotFound, StoreCorrupt
 from holdfast.gate.policy.policy import parse
+from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 
 POLICY = parse('version: 1\nrules: [{name: all is free, when: "true", effect: allow}]', "policy.yaml", clock=lambda: 0)
@@ -44,14 +46,14 @@ async def sealed(app: Holdfast) -> None:
 
 
 def test_entries_are_listed_and_narrowed() -> None:
-    """By run, by kind and by time; what one says is a dictionary."""
+    """By run, by kind and by time."""
 
     async def judge(app: Holdfast) -> None:
         of_run = [entry async for entry in app.audit.list(run="n-1")]
         assert [entry.kind for entry in of_run] == ["decision", "receipt", "ended"]
         assert of_run[0].record["rule"] == "all is free"
         decided = [entry async for entry in app.audit.list(kind="decision")]
-        assert [entry.sequence for entry in decided] == [of_run[0].sequence]
+        assert decided == of_run[:1]
         tomorrow = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
         assert [entry async for entry in app.audit.list(since=tomorrow)] == []
         assert [entry async for entry in app.audit.list(until=tomorrow, run="n-1")] == of_run
@@ -61,7 +63,7 @@ def test_entries_are_listed_and_narrowed() -> None:
 
 
 def test_the_chain_is_verified_and_proved_where_a_key_is_trusted() -> None:
-    """Without a key it only fits together; how far the check has come is told."""
+    """Without a key it is only consistent; the check reports its progress."""
 
     async def judge(app: Holdfast) -> None:
         await sealed(app)
@@ -77,14 +79,14 @@ def test_the_chain_is_verified_and_proved_where_a_key_is_trusted() -> None:
     on_engine(judge)
 
 
-def test_a_tenant_without_an_audit_is_told_and_not_called_good() -> None:
-    """A mistyped name, or an audit that was deleted as a whole, must not pass for a chain that is whole."""
+def test_a_tenant_without_an_audit_is_an_error() -> None:
+    """A mistyped name, or an audit that was deleted, must not pass for a good chain."""
 
     async def judge(app: Holdfast) -> None:
         await sealed(app)
         trusted = await app.audit.public_keys()
-        told = "tenant 'nosuch' has no audit: nothing was ever noted there, or all of it is gone; check the name"
-        with pytest.raises(InvalidRequest, match=told):
+        problem = "tenant 'nosuch' has no audit: nothing was ever noted there, or all of it is gone; check the name"
+        with pytest.raises(InvalidRequest, match=problem):
             await app.audit.verify(tenant="nosuch", trusted=trusted)
         assert isinstance(app.store, MemoryStore)
         with app.store._transaction() as tables:
@@ -96,11 +98,11 @@ def test_a_tenant_without_an_audit_is_told_and_not_called_good() -> None:
 
 
 def test_what_is_not_sealed_yet_is_vouched_for_by_nobody() -> None:
-    """There is no signature so far: whatever key is given, nothing is proved."""
+    """There is no signature yet: no key can prove anything."""
 
     async def main() -> None:
         async with Holdfast("memory://", worker=False) as app:
-            await app.committer.commit(app.told("acme", "pause", "ann", "n-1"))
+            await app.committer.commit(operator_note(app, "acme", "pause", "ann", "n-1"))
             key = await app.audit.rotate_key(by="ann", tenant="acme")
             verdict = await app.audit.verify(tenant="acme", trusted=key.public)
             assert (verdict.good, verdict.trusted) == (True, False)
@@ -120,7 +122,7 @@ def test_an_altered_entry_is_named() -> None:
     async def judge(app: Holdfast) -> None:
         await sealed(app)
         assert isinstance(app.store, MemoryStore)
-        entries = [entry async for entry in app.audit.list()]
+        entries = await app.store.entries(p.AuditQuery("default"), 100)
         with app.store._transaction() as tables:
             tables.audit[entries[1].sequence - 1] = msgspec.structs.replace(entries[1], body=b"{}")
         verdict = await app.audit.verify()
@@ -172,16 +174,16 @@ def test_evidence_is_made_and_verified_without_a_store() -> None:
 
 
 def test_kept_evidence_is_given_as_it_was_kept() -> None:
-    """The worker makes it at the run's end; with values it is made anew."""
+    """The worker makes it at the run's end; with values it is made when it is asked for."""
 
     async def judge(app: Holdfast) -> None:
         run = app.run("n-1")
         async with asyncio.timeout(10):
-            while (await run.info()).evidence is None:  # noqa: ASYNC110  # the archivist makes it
+            while (await run.info()).evidence_sha256 is None:  # noqa: ASYNC110  # the archivist makes it
                 await asyncio.sleep(0.01)
         kept = await run.evidence()
         assert kept.stored
-        assert kept.sha256 == ((await run.info()).evidence or b"").hex()
+        assert kept.sha256 == (await run.info()).evidence_sha256
         with_values = await run.evidence(values=True)
         assert not with_values.stored
         assert verify_evidence(with_values.data, trusted=await app.audit.public_keys()).trusted
@@ -189,10 +191,10 @@ def test_kept_evidence_is_given_as_it_was_kept() -> None:
     on_engine(judge)
 
 
-async def proved(app: Holdfast, run: str = "n-1") -> bytes:
+async def proved(app: Holdfast, run: str = "n-1") -> str:
     """Wait until the archivist has made the evidence; gives its hash."""
     async with asyncio.timeout(10):
-        while (found := (await app.run(run).info()).evidence) is None:  # noqa: ASYNC110
+        while (found := (await app.run(run).info()).evidence_sha256) is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found
 
@@ -205,13 +207,13 @@ def test_evidence_is_made_anew_where_that_is_asked_for() -> None:
         anew = await app.run("n-1").evidence(anew=True)
         assert (anew.stored, anew.ended, anew.generation) == (False, True, 0)
         assert verify_evidence(anew.data, trusted=await app.audit.public_keys()).trusted
-        assert (await app.run("n-1").evidence()).sha256 == digest.hex()
+        assert (await app.run("n-1").evidence()).sha256 == digest
 
     on_engine(judge)
 
 
 def test_kept_evidence_is_given_only_where_the_row_shows_it() -> None:
-    """What was told since is in no kept bundle: until the next is kept, one is made for each who asks."""
+    """Entries written since are in no kept bundle: until the next is kept, each call makes one."""
 
     async def judge(app: Holdfast) -> None:
         await proved(app)
@@ -227,7 +229,7 @@ def test_kept_evidence_is_given_only_where_the_row_shows_it() -> None:
 
 
 def test_altered_evidence_is_not_given() -> None:
-    """It says what to do: it can be made anew while the run is there, and then only a backup has it."""
+    """The error says what to do: make it again while the run is there; after that only a backup has it."""
 
     async def judge(app: Holdfast) -> None:
         await proved(app)
@@ -247,13 +249,13 @@ def test_altered_evidence_is_not_given() -> None:
 
 
 def test_evidence_of_a_deleted_run_is_what_was_kept() -> None:
-    """None can be made anew, and its id is not used again."""
+    """No other can be made, and its id is not used again."""
 
     async def judge(app: Holdfast) -> None:
         digest = await proved(app)
         assert await app.store.prune(2**62, 10) == 1
         kept = await app.run("n-1").evidence()
-        assert (kept.stored, kept.sha256) == (True, digest.hex())
+        assert (kept.stored, kept.sha256) == (True, digest)
         for options in ({"anew": True}, {"values": True}):
             with pytest.raises(RunNotFound, match="'n-1' was deleted: there is only its kept evidence"):
                 await app.run("n-1").evidence(**options)

@@ -1,4 +1,4 @@
-"""An engine that is not open, or not any more, says so at once."""
+"""An engine that is not open, or was closed, refuses every call at once."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_engine_that_was_never_opened_refuses_everything_at_once(place: str |
 
 
 def test_an_engine_that_was_closed_refuses_everything_at_once(place: str | Store) -> None:
-    """Nothing is acknowledged that nobody keeps; opened again, it works again."""
+    """Nothing is acknowledged that would not be kept; opened again, it works again."""
 
     async def main() -> None:
         app = Holdfast(place, workflows=[nothing])
@@ -112,8 +112,8 @@ def test_an_engine_that_was_closed_refuses_everything_at_once(place: str | Store
     asyncio.run(main())
 
 
-def test_whoever_waits_when_an_engine_closes_is_told(place: str | Store) -> None:
-    """A wait for a result ends with the engine, and the run goes on elsewhere."""
+def test_a_wait_for_a_result_ends_when_the_engine_closes(place: str | Store) -> None:
+    """The run itself continues in another process."""
 
     async def main() -> None:
         begun.clear()
@@ -134,7 +134,7 @@ def test_whoever_waits_when_an_engine_closes_is_told(place: str | Store) -> None
         refused = [answer for answer in answers if isinstance(answer, BaseException)]
         assert all(isinstance(each, InvalidRequest) for each in refused)
         async with Holdfast(place, worker=False) as client:
-            kept = {row.key.run async for row in client.list(workflow="closed.nothing")}
+            kept = {row.id async for row in client.list(workflow="closed.nothing")}
         assert len(kept) == len(answers) - len(refused), "what was acknowledged is kept, and nothing else"
 
     asyncio.run(main())

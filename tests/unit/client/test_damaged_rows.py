@@ -1,4 +1,4 @@
-"""A run's row that was damaged on disk is named, and never a traceback."""
+"""A run's row that was damaged on disk is an error that names it, never a traceback."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def verified(path: Path) -> RunCheck:
 
 @pytest.mark.parametrize("column", ["workflow", "error", "pause", "attributes", "actor", "workspace"])
 def test_a_text_that_is_no_text_any_more_is_named(path: Path, column: str) -> None:
-    """By its column. Nothing that time could mend, so nobody is told that the store does not answer."""
+    """By its column. Waiting would not help, so the error is not that the store is unavailable."""
     damage(path, f"{column} = CAST(x'ff' AS TEXT)")
     with pytest.raises(StoreCorrupt, match=f"damaged .*column '{column}'"):
         asyncio.run(verified(path))
@@ -47,14 +47,14 @@ def test_a_text_that_is_no_text_any_more_is_named(path: Path, column: str) -> No
 
 @pytest.mark.parametrize("damaged", ["'{\"a'", "x'00'", "7", "'[]'", """'{"a": 7}'"""])
 def test_attributes_that_cannot_be_read_are_named_with_their_run(path: Path, damaged: str) -> None:
-    """One of a thousand rows is found by that."""
+    """So the operator finds the one row among many."""
     damage(path, f"attributes = {damaged}")
     with pytest.raises(StoreCorrupt, match="the attributes of run 'b' of tenant 'default' cannot be read"):
         asyncio.run(verified(path))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "problem"),
     [
         ("waiting = 'x'", "malformed"),
         ("standing = 'asleep'", "Invalid enum value 'asleep' - at `$.standing`"),
@@ -63,12 +63,12 @@ def test_attributes_that_cannot_be_read_are_named_with_their_run(path: Path, dam
         ("head = 'x'", "got `str` - at `$.head`"),
     ],
 )
-def test_verify_names_what_is_wrong_with_a_row(path: Path, change: str, told: str) -> None:
-    """What only some command would stumble over, too."""
+def test_verify_names_what_is_wrong_with_a_row(path: Path, change: str, problem: str) -> None:
+    """Even damage that only some commands would notice."""
     damage(path, change)
     verdict = asyncio.run(verified(path))
     assert verdict.problem.startswith("the row cannot be read (")
-    assert told in verdict.problem
+    assert problem in verdict.problem
 
 
 def test_explain_names_a_damaged_wait(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``explain`` says since when and until when, and is not taken in by workers that are gone."""
+"""``explain`` says since when and until when, and does not count workers that are gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast, RetryPolicy, receive, step, workflow
-from holdfast.client.explanation import explain
+from holdfast.client.runs.explanation import explain
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from tests.acceptance.processes import until_status
@@ -50,8 +50,8 @@ async def waiting(workflow: Any) -> tuple[MemoryStore, p.Run]:
     return store, row
 
 
-def told(workflow: Any, later: int) -> str:
-    """What is said of a waiting run so many microseconds later, without a worker."""
+def explained(workflow: Any, later: int) -> str:
+    """The explanation of a waiting run so many microseconds later, without a worker."""
 
     async def main() -> str:
         store, row = await waiting(workflow)
@@ -67,11 +67,11 @@ def told(workflow: Any, later: int) -> str:
         (trying, MINUTE, ["the next attempt of step explaining.flaky, due at 20", " UTC (in 59 minutes)."]),
     ],
 )
-def test_a_time_to_come_is_told_with_how_far_off_it_is(workflow: Any, later: int, parts: list[str]) -> None:
+def test_a_future_time_comes_with_how_far_off_it_is(workflow: Any, later: int, parts: list[str]) -> None:
     """Nobody subtracts times in their head."""
-    said = told(workflow, later)
-    assert all(part in said for part in parts), said
-    assert "No worker is running" not in said
+    sentence = explained(workflow, later)
+    assert all(part in sentence for part in parts), sentence
+    assert "No worker is running" not in sentence
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_a_time_to_come_is_told_with_how_far_off_it_is(workflow: Any, later: int
 )
 def test_a_time_that_has_passed_is_no_reason_to_wait(workflow: Any, later: int, part: str) -> None:
     """It is late because no worker is there: that is the remedy."""
-    said = told(workflow, later)
-    assert part in said
-    assert " UTC (2 hours ago)." in said
-    assert said.endswith("No worker is running: start one with `holdfast worker APP`.")
+    sentence = explained(workflow, later)
+    assert part in sentence
+    assert " UTC (2 hours ago)." in sentence
+    assert sentence.endswith("No worker is running: start one with `holdfast worker APP`.")
 
 
 def test_a_signal_needs_no_worker_to_wait_for() -> None:
     """It is the sender who is late."""
-    assert told(listener, HOUR).startswith("For 60 minutes it has been waiting for signal 'never' (")
-    assert "worker" not in told(listener, HOUR)
+    assert explained(listener, HOUR).startswith("For 60 minutes it has been waiting for signal 'never' (")
+    assert "worker" not in explained(listener, HOUR)
 
 
 def with_store(check: Callable[[MemoryStore, p.Run, p.WorkerRow], Awaitable[None]]) -> None:
@@ -107,7 +107,7 @@ def with_store(check: Callable[[MemoryStore, p.Run, p.WorkerRow], Awaitable[None
 
 
 def test_a_worker_that_is_silent_does_not_work_on_a_run() -> None:
-    """Its lease has ended: whoever looks for it is told, and how long ago that was."""
+    """Its lease has ended, and the sentence says how long ago."""
 
     async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
         held = replace(row, owner="w-1")
@@ -130,11 +130,11 @@ def test_a_worker_that_is_silent_serves_nobody() -> None:
     with_store(check)
 
 
-def test_a_pause_is_told_with_its_length() -> None:
+def test_a_pause_comes_with_its_length() -> None:
     """In words that can be read aloud."""
 
     async def check(store: MemoryStore, row: p.Run, worker: p.WorkerRow) -> None:
-        said = await explain(store, replace(row, pause="paused by request: lunch"), row.updated_at + 5 * MINUTE)
-        assert said.startswith("It has been paused for 5 minutes: paused by request: lunch. `holdfast resume r-1` ")
+        sentence = await explain(store, replace(row, pause="paused by request: lunch"), row.updated_at + 5 * MINUTE)
+        assert sentence.startswith("It has been paused for 5 minutes: paused by request: lunch. `holdfast resume r-1` ")
 
     with_store(check)

@@ -19,7 +19,7 @@ class Standing:
 
 
 def test_ids_are_unique_and_sort_by_the_time_they_were_made() -> None:
-    """Runs that go on together stand together in a store's indexes."""
+    """So the rows of runs of one time are neighbours in a store's indexes."""
     clock = Standing()
     app = Holdfast("memory://", clock=clock, entropy=random.Random(7))
     made = []

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Holdfast, workflow
 from holdfast.client.views.cursors import read_cursor, write_cursor
 from holdfast.client.views.signals import signal_record, unreceived
-from holdfast.client.views.states import RUN_STATES, narrowed, state_of
+from holdfast.client.views.states import VOCABULARIES, narrowed, state_of, states_of
 from holdfast.errors import InvalidRequest
 from holdfast.runs import journals
 from holdfast.store import protocol as p
@@ -38,8 +38,9 @@ WAITS = (None, '[{"kind":"invoke","name":"pay","position":1,"task":"t-1"}]', '[{
 STANDINGS: tuple[p.Standing, ...] = ("queued", "running", "waiting", "completed", "failed", "cancelled")
 
 
-def test_every_run_is_in_one_state_and_found_by_it() -> None:
-    """Whatever its standing, its pause and its waits."""
+@pytest.mark.parametrize("words", VOCABULARIES)
+def test_every_run_is_in_one_state_and_found_by_it(words: str) -> None:
+    """Whatever its standing, its pause and its waits: in the words of runs, of instances and of machines."""
 
     async def main() -> None:
         store = MemoryStore()
@@ -49,14 +50,16 @@ def test_every_run_is_in_one_state_and_found_by_it() -> None:
             projection = p.Projection(standing, pause=pause, waiting=waiting, cancelling=cancelling)
             await begun(store, start(f"run-{number}", projection=projection))
         found: dict[str, str] = {}
-        for state in RUN_STATES:
-            for run in await store.find(narrowed(p.Query(), state), 1000):
+        for state in VOCABULARIES[words]:
+            filter = state if words == "run" else f"{words}:{state}"
+            for run in await store.find(narrowed(p.Query(), filter), 1000):
                 assert run.key.run not in found, (run, state)
                 found[run.key.run] = state
         assert len(found) == len(cases)
         for number, (standing, pause, waiting, _) in enumerate(cases):
             run = await row(store, f"run-{number}")
-            assert state_of(run) == found[f"run-{number}"], (standing, pause, waiting)
+            assert states_of(run)[words] == found[f"run-{number}"], (standing, pause, waiting)
+            assert states_of(run)["run"] == state_of(run)
 
     asyncio.run(main())
 
@@ -73,12 +76,33 @@ def test_every_run_is_in_one_state_and_found_by_it() -> None:
     ],
 )
 def test_a_state_is_what_the_table_says(projection: p.Projection, state: str) -> None:
-    """One row of it each."""
+    """One row for each state."""
 
     async def main() -> None:
         store = MemoryStore()
         await store.open()
         assert state_of(await begun(store, start(projection=projection))) == state
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("projection", "instance", "machine"),
+    [
+        (p.Projection("queued"), "queued", "running"),
+        (p.Projection("waiting"), "running", "waiting"),
+        (p.Projection("waiting", cancelling=True), "cancelled", "waiting"),
+        (p.Projection("completed", cancelling=True), "completed", "completed"),
+        (p.Projection("failed"), "failed", "failed"),
+        (p.Projection("cancelled"), "cancelled", "failed"),
+    ],
+)
+def test_an_instance_is_cancelled_from_the_request_on(projection: p.Projection, instance: str, machine: str) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        states = states_of(await begun(store, start(projection=projection)))
+        assert (states["instance"], states["machine"]) == (instance, machine)
 
     asyncio.run(main())
 
@@ -89,18 +113,18 @@ def test_pages_follow_each_other_by_cursor() -> None:
     async def main(app: Holdfast) -> None:
         for number in range(7):
             await app.start(nothing, id=f"run-{number}", actor="ann" if number % 2 else None)
-        whole = [run.key.run async for run in app.list()]
+        whole = [run.id async for run in app.list()]
         seen: list[str] = []
         after = None
         while True:
             page = await app.page(limit=3, after=after)
-            seen += [run.key.run for run in page.items]
+            seen += [run.id for run in page.items]
             if (after := page.next) is None:
                 break
         assert seen == whole
         first = await app.page(limit=3)
-        assert [run.key.run async for run in app.list(after=first.next)] == whole[3:]
-        assert [run.key.run async for run in app.list(actor="ann")] == ["run-5", "run-3", "run-1"]
+        assert [run.id async for run in app.list(after=first.next)] == whole[3:]
+        assert [run.id async for run in app.list(actor="ann")] == ["run-5", "run-3", "run-1"]
         assert [run async for run in app.list(state="succeeded")] == []
         assert len([run async for run in app.list(state="queued")]) == 7
         assert [run async for run in app.list(ended_after=datetime(2000, 1, 1, tzinfo=UTC))] == []
@@ -123,7 +147,29 @@ def test_entries_of_the_audit_have_pages_too() -> None:
     play(main)
 
 
-@pytest.mark.parametrize("text", ["", "x", "not a cursor", "\u00e9", write_cursor("tasks", p.Cursor(1, "a", "b"))])
+def test_a_cursor_behind_the_last_entry_of_the_audit_gives_an_empty_page() -> None:
+    """It may be forged, or come from before a backup was restored."""
+
+    async def main(app: Holdfast) -> None:
+        await app.start(nothing, id="one", actor="ann")
+        forged = write_cursor("audit", p.Cursor(10**6, "default", ""))
+        assert (await app.audit.page(after=forged)).items == []
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "not a cursor",
+        "\u00e9",
+        write_cursor("tasks", p.Cursor(1, "a", "b")),
+        write_cursor("runs", p.Cursor(2**63, "a", "b")),
+        write_cursor("runs", p.Cursor(-1, "a", "b")),
+    ],
+)
 def test_what_is_no_cursor_of_the_list_is_refused(text: str) -> None:
     """The error is the caller's, whatever the text."""
     with pytest.raises(InvalidRequest):
@@ -137,7 +183,7 @@ def test_a_cursor_survives_its_text() -> None:
 
 
 def test_a_state_that_there_is_not_is_refused() -> None:
-    """And the error names those that there are."""
+    """And the error names the known states."""
 
     async def main(app: Holdfast) -> None:
         with pytest.raises(InvalidRequest, match="waiting_approval"):
@@ -147,7 +193,7 @@ def test_a_state_that_there_is_not_is_refused() -> None:
 
 
 def test_signals_that_nobody_received_are_shown() -> None:
-    """Those that lie in the inbox, with their values."""
+    """Those in the inbox, with their values."""
 
     async def main(app: Holdfast) -> None:
         run = await app.start(nothing, id="one")

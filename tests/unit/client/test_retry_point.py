@@ -1,4 +1,4 @@
-"""After a retry, what was done and not undone stands exactly once: where a journal can be cut, and where it cannot."""
+"""After a retry, every act that was not undone has been done exactly once: where a journal can be cut for that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.retry_point import RetryPoint, retry_point
+from holdfast.client.runs.retry_point import RetryPoint, retry_point
 from holdfast.errors import RetryRefused
 from holdfast.journal import events as e
 from holdfast.journal.ledger import Ledger
@@ -91,7 +91,7 @@ def ended(run: Run, *fails: str) -> Run:
 
 
 def check(run: Run) -> RetryPoint:
-    """The point keeps the laws of a journal, and a run rebuilt from it goes on."""
+    """The point keeps the laws of a journal, and a run rebuilt from it continues."""
     point = retry_point("r", run.journal)
     ledger = Ledger(run.id)
     for sequence, entry in enumerate(point.kept):
@@ -112,7 +112,7 @@ def test_what_was_undone_is_done_again_and_says_so() -> None:
     point = check(run)
     assert point.again == ("point.book",)
     other = resumed(run, point)
-    assert other.asked() == ["point.book"]
+    assert other.open_calls() == ["point.book"]
     assert [invoke.mark for invoke in other.invokes.values()] == ["1"]
     again = ended(other, "ship")
     undos = [event for event in again.events if isinstance(event, e.InvokeScheduled) and event.undoes is not None]
@@ -124,11 +124,11 @@ def test_without_compensation_only_what_failed_is_done_again() -> None:
     """What succeeded before is kept."""
     run = ended(Run(row, "plain", "plain", "ship"), "ship")
     assert check(run).again == ("point.ship",)
-    assert resumed(run, check(run)).asked() == ["point.ship"]
+    assert resumed(run, check(run)).open_calls() == ["point.ship"]
 
 
 def test_what_could_not_be_undone_stands() -> None:
-    """Its undo failed: a retry goes on behind it."""
+    """Its undo failed: a retry continues behind it."""
     run = ended(Run(row, "book", "ship"), "ship", "undo")
     assert check(run).again == ("point.ship",)
 
@@ -141,7 +141,7 @@ def test_a_step_between_what_was_undone_and_the_failure_refuses_the_retry() -> N
 
 
 def test_a_step_that_a_handler_did_after_the_failure_refuses_the_retry() -> None:
-    """It may have taken back by hand what the run had done: going on from before it could ship without a charge."""
+    """It may have taken back by hand what the run had done: a retry from before it could ship without a charge."""
     run = ended(Run(cleaning), "ship")
     with pytest.raises(RetryRefused, match=r"from before its failure, and 'point\.plain'"):
         check(run)
@@ -174,14 +174,14 @@ def test_a_cancelled_run_goes_on_from_before_its_cancellation() -> None:
 
 
 def test_what_ended_beside_the_failure_is_kept() -> None:
-    """Its result came in the same turn, or later: it was asked for before the failure, so it is no second doing."""
+    """Its result came in the same turn, or later: it was called before the failure, so it is not done twice."""
     run = Run(side)
     run.advance()
     run.advance(run.err(0, ValueError("no")), run.ok(1, "plain"), signal("late", 1))
     point = check(run)
     assert point.again == ("point.ship", "point.book")
     assert [type(entry.event) for entry in point.kept[-2:]] == [e.InvokeCompleted, e.SignalDelivered]
-    assert sorted(resumed(run, point).asked()) == ["point.book", "point.ship"]
+    assert sorted(resumed(run, point).open_calls()) == ["point.book", "point.ship"]
 
 
 def test_what_an_earlier_generation_did_cannot_be_done_again() -> None:
@@ -196,14 +196,14 @@ def test_what_an_earlier_generation_did_cannot_be_done_again() -> None:
 
 
 def test_the_undoing_of_an_older_run_refuses_its_retry() -> None:
-    """Its journal does not tell an undo from any other step, so nobody knows what stands."""
+    """Its journal does not distinguish an undo from any other step, so it is not known which acts were undone."""
     run = ended(Run(row, "book", "ship", edition=0), "ship")
     with pytest.raises(RetryRefused, match=r"'point\.undo'"):
         check(run)
 
 
 def test_a_cancellation_during_the_undoing_has_no_part_in_a_retry() -> None:
-    """The run failed before it: the retry goes on from its failure."""
+    """The run failed before it: the retry continues from its failure."""
     run = Run(row, "book", "ship")
     run.advance()
     run.advance(run.ok(0, "seat"))

@@ -1,4 +1,4 @@
-"""Taking acts back: through the gate, once, and on the record."""
+"""Acts are taken back once, through the gate, and the audit records it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast import Holdfast, Receipt, RunFailed, action, step, workflow
 from holdfast.audit import records as r
 from holdfast.errors import NotReversible, ReceiptNotFound
-from tests.unit.worker.ground import OPTIONS, Ground, asked, policy_of, receipts, told
+from tests.unit.worker.ground import OPTIONS, Ground, asked, notes, policy_of, receipts
 
 DONE: list[str] = []
 FAILS: list[Exception] = []
@@ -79,7 +79,7 @@ def test_an_act_is_taken_back_by_the_action_that_its_receipt_names(virtual: Grou
             (mine,) = await receipts(app, run.id)
             assert (mine.reverses, mine.target, mine.state) == (id, "account a-1", "succeeded")
             assert (await app.receipts.get(id)).reversed_by == mine.id
-            (operated,) = await told(app, r.Operated, "one")
+            (operated,) = await notes(app, r.Operated, "one")
             assert (operated.act, operated.who, operated.reason) == ("reverse", "bob", "a mistake")
             assert operated.details["receipt"] == id
 
@@ -88,7 +88,7 @@ def test_an_act_is_taken_back_by_the_action_that_its_receipt_names(virtual: Grou
 
 
 def test_asked_twice_it_is_taken_back_once(virtual: Ground) -> None:
-    """At once, and later: the same run is found."""
+    """Both at the same time and later: the same run is found."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(paying) as app:
@@ -126,7 +126,7 @@ def test_a_reversal_that_failed_long_ago_can_be_asked_for_again(virtual: Ground)
     strict = policy_of({"when": 'action.operation == "refund"', "effect": "deny"}, {})
 
     async def prune(app: Holdfast, run: str) -> None:
-        while (await app.run(run).info()).evidence is None:  # noqa: ASYNC110  # the archivist makes it
+        while (await app.run(run).info()).evidence_sha256 is None:  # noqa: ASYNC110  # the archivist makes it
             await asyncio.sleep(1)
         assert await app.store.prune(app.clock.now() + 1, 100) > 0
 
@@ -149,7 +149,7 @@ def test_a_reversal_that_failed_long_ago_can_be_asked_for_again(virtual: Ground)
 
 
 def test_a_reversal_is_approved_as_any_other_action(virtual: Ground) -> None:
-    """Who asks for it started it: at tier high another person must approve."""
+    """The person who asks for it counts as its starter: at tier high another person must approve."""
     strict = policy_of(
         {"when": 'action.operation == "refund"', "effect": "needs_approval", "tier": "high"},
         {},
@@ -186,7 +186,7 @@ def test_what_cannot_be_taken_back_is_refused(virtual: Ground) -> None:
                 await app.receipts.reverse(row.id, by="bob")
             with pytest.raises(ReceiptNotFound):
                 await app.receipts.reverse(row.id, by="bob", tenant="acme")
-            assert [each for each in await told(app, r.Operated) if each.act == "reverse"] == []
+            assert [each for each in await notes(app, r.Operated) if each.act == "reverse"] == []
 
     virtual.play(main)
 
@@ -239,7 +239,7 @@ def test_an_undo_may_be_an_action(virtual: Ground) -> None:
 
 def test_receipts_are_listed_page_by_page(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Oldest first, all of them, or as many as were asked for, by run, state and connector."""
-    monkeypatch.setattr("holdfast.client.receipts.PAGE", 2)
+    monkeypatch.setattr("holdfast.client.governance.receipts.PAGE", 2)
 
     async def main(ground: Ground) -> None:
         async with ground.engine(paying) as app:

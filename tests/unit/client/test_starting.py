@@ -1,4 +1,4 @@
-"""Who starts a run, and with what: names and arguments that can be used, or nothing is started."""
+"""Who starts a run, and with what: a name or an argument that cannot be used starts nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_NAMES = ["", " ", "ann ", "\tann", "an\nn", "ann\x1b[31m", "\u200bann", "ann\
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=repr)
 def test_an_actor_that_could_not_answer_starts_nothing(name: str) -> None:
-    """With a blank more, whoever started a run would not be known again when they approve it."""
+    """With one blank more, the starter of a run would count as another person when they approve it."""
 
     async def main() -> None:
         async with Holdfast("memory://", worker=False) as app:
@@ -103,7 +103,7 @@ BOOK = {"name": "book", "cents": 1200}
 def test_arguments_that_do_not_fit_start_nothing(
     args: tuple[Any, ...], kwargs: dict[str, Any], why: str, which: Any, worker: bool
 ) -> None:
-    """They are read at once as the worker will read them, and the caller is told what was expected."""
+    """They are read at once as the worker will read them, and the error says what was expected."""
 
     async def main() -> None:
         async with Holdfast("memory://", worker=worker) as app:
@@ -146,7 +146,7 @@ def test_bound_arguments_may_have_the_names_of_options() -> None:
 
 
 def test_a_worker_fails_a_run_whose_arguments_do_not_fit(tmp_path: Path) -> None:
-    """Whoever started it did not know the workflow. It is not parked: nobody would mend anything here."""
+    """Its caller did not know the workflow. It is not parked: there is nothing to mend here."""
     url = f"sqlite:///{tmp_path}/s.db"
 
     async def main() -> None:
@@ -158,8 +158,8 @@ def test_a_worker_fails_a_run_whose_arguments_do_not_fit(tmp_path: Path) -> None
             return count
 
         async with Holdfast(url, workflows=[unknown]) as app:
-            told = r"failed: InvalidArguments: argument 'count' of starting.unknown is 'two', which does not fit int"
-            with pytest.raises(RunFailed, match=told):
+            problem = r"failed: InvalidArguments: argument 'count' of starting.unknown is 'two', which does not fit int"
+            with pytest.raises(RunFailed, match=problem):
                 await app.run("one").result()
 
     asyncio.run(main())

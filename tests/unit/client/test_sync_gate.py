@@ -7,11 +7,9 @@ import time
 
 import pytest
 
-from holdfast import OutcomeUnknown, Receipt, RunFailed, SyncHoldfast, action, workflow
-from holdfast.client.sync import SyncRunHandle
+from holdfast import OutcomeUnknown, Receipt, RunFailed, SyncHoldfast, SyncRunHandle, TaskInfo, action, workflow
 from holdfast.errors import InvalidRequest, ReceiptNotFound, TaskClosed, TaskForbidden, TaskNotFound
 from holdfast.gate.policy.policy import parse
-from holdfast.store.protocol import TaskRow
 from tests.unit.worker.asking_people import anyone
 
 POLICY = parse(
@@ -55,7 +53,7 @@ def engine() -> SyncHoldfast:
     return SyncHoldfast("memory://", workflows=[paying, wiring], policy=POLICY)
 
 
-def asked(app: SyncHoldfast, run: SyncRunHandle[str], before: TaskRow | None = None) -> TaskRow:
+def asked(app: SyncHoldfast, run: SyncRunHandle[str], before: TaskInfo | None = None) -> TaskInfo:
     """Wait until the run asks something, or something else than before."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
@@ -99,7 +97,7 @@ def test_a_rejection_reaches_the_run() -> None:
             app.tasks.approve(task.id, by="cid")
 
 
-def test_outcomes_are_told_without_a_loop() -> None:
+def test_outcomes_are_answered_without_a_loop() -> None:
     """Each of the three answers."""
     with engine() as app:
         first, second = (app.start(wiring, account, id=account) for account in ("a-1", "a-2"))

@@ -1,4 +1,4 @@
-"""Who waits for a run without a time-out is told when it is parked: nothing else would end the wait."""
+"""A wait without a time-out ends with an error when the run is parked: nothing else would end it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ async def patient() -> str:
 REASON = "unencodable: the result of parking.broken cannot be stored as data"
 
 
-def test_a_parked_run_is_told_with_its_reason_and_the_remedy() -> None:
-    """In virtual time nothing is left that could happen, and still the answer is why."""
+def test_a_parked_run_raises_its_reason_and_the_remedy() -> None:
+    """In virtual time nothing else can happen, and the error has the reason."""
 
     async def main() -> None:
         async with virtual_engine() as app:
             run = await app.start(broken, id="b-1", tenant="acme")
             waiting = asyncio.ensure_future(run.result())
             await run.signal("go")
-            with pytest.raises(RunParked, match=REASON) as told:
+            with pytest.raises(RunParked, match=REASON) as raised:
                 await waiting
-            assert told.value.reason.startswith(REASON)
-            assert "Mend that, then `holdfast resume b-1 --tenant acme` lets it go on" in str(told.value)
+            assert raised.value.reason.startswith(REASON)
+            assert "Mend that, then `holdfast resume b-1 --tenant acme` lets it go on" in str(raised.value)
             with pytest.raises(RunParked):  # asked again, it says so at once
                 await run.result()
 
@@ -59,7 +59,7 @@ def test_with_a_time_out_a_parked_run_is_waited_for() -> None:
 
 
 def test_a_run_that_a_person_paused_is_waited_for() -> None:
-    """They have it in hand, whatever reason they gave; it is no trouble of the run."""
+    """A pause is intended, whatever its reason; it is no problem of the run."""
 
     async def main() -> None:
         async with virtual_engine() as app:
@@ -75,7 +75,7 @@ def test_a_run_that_a_person_paused_is_waited_for() -> None:
     run_virtually(main())
 
 
-def test_a_run_that_another_process_parks_is_told(tmp_path: Path) -> None:
+def test_a_run_that_another_process_parks_ends_the_wait(tmp_path: Path) -> None:
     """The store says it, to clients without a worker and without a loop too."""
     url = f"sqlite:///{tmp_path}/s.db"
 

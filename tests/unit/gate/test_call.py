@@ -1,6 +1,7 @@
-"""The states of a call at the gate, drawn once more; and what a run has of its calls.
+"""The table of a call's states at the gate, drawn a second time; and the calls of a run.
 
-What the simulator reaches of the table is counted in ``tests/simulation``. What is too rare there is made here.
+``tests/simulation`` counts which transitions the simulator reaches. The transitions that are too rare there are tested
+here.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import msgspec
 import pytest
 
 from holdfast.errors import EngineError
-from holdfast.gate.call import JUDGED, MOVING, TRANSITIONS, CallEvent, CallState, next_state
+from holdfast.gate.call import JUDGED, MOVING, TRANSITIONS, Call, CallEvent, CallState, next_state
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.promise import PromiseId
+from holdfast.store.governance import CloseReceipt
 from holdfast.tasks import answers as tasks
-from tests.unit.gate.test_judgement import RECEIPT, approval
+from tests.unit.gate.test_judgement import PROPOSAL, RECEIPT, approval
 
 DRAWN = """
             news        unasked  doubted   checked  asked    decided     opened  probed   key_taken  key_freed
@@ -58,21 +60,21 @@ PATHS: dict[CallState, tuple[CallEvent, ...]] = {
     "abandoned": ("decided", "opened", "abandoned"),
     "over": ("decided", "settled"),
 }
-"""How a call comes into each state."""
+"""The events that bring a call into each state."""
 
 APPROVAL = approval()
 PROMISE = PromiseId(RECEIPT.root).child(RECEIPT.position)
 
 
 def drawn() -> dict[tuple[str, str], str]:
-    found = {}
+    table = {}
     for block in DRAWN.strip().split("\n\n"):
         events, *rows = (line.split() for line in block.splitlines())
         for state, *following in rows:
-            found.update(
+            table.update(
                 {(state, event): after for event, after in zip(events, following, strict=True) if after != "-"}
             )
-    return found
+    return table
 
 
 def calls_in(state: CallState) -> RunCalls:
@@ -85,7 +87,7 @@ def calls_in(state: CallState) -> RunCalls:
 
 
 def test_the_table_is_as_it_is_drawn() -> None:
-    """Whoever changes the table changes the drawing, and sees what else must follow."""
+    """A change of the table needs a change of the drawing, too."""
     table = {(state, event): after for state, row in TRANSITIONS.items() for event, after in row.items()}
     assert table == drawn()
     assert len(table) == 47
@@ -108,7 +110,7 @@ def test_an_event_that_a_state_does_not_have_is_an_error_of_the_engine(state: Ca
 
 @pytest.mark.parametrize("state", get_args(CallState))
 def test_news_makes_a_call_due_only_where_nothing_is_under_way(state: CallState) -> None:
-    """A message may come in any state. What is under way ends in a judgement, or needs none."""
+    """A message may come in any state. A call that is under way is judged at its end, or needs no judgement."""
     calls = RunCalls(0)
     call = calls.call(PROMISE)
     for event in PATHS[state]:
@@ -118,7 +120,7 @@ def test_news_makes_a_call_due_only_where_nothing_is_under_way(state: CallState)
 
 
 @pytest.mark.parametrize("state", get_args(CallState))
-def test_a_run_knows_whether_its_calls_move_and_whether_they_want_a_turn(state: CallState) -> None:
+def test_a_run_knows_whether_its_calls_move_and_whether_they_need_a_turn(state: CallState) -> None:
     calls = calls_in(state)
     assert calls.is_moving == (state in MOVING)
     assert calls.wants_turn == (state == "due")
@@ -130,8 +132,8 @@ def test_only_a_call_with_nothing_under_way_is_judged() -> None:
 
 
 @pytest.mark.parametrize("state", [state for state, row in TRANSITIONS.items() if row.get("abandoned") == "over"])
-def test_an_abandoned_call_is_forgotten_unless_its_act_goes_on(state: CallState) -> None:
-    """It may be abandoned while something is looked up, read or recorded, too: what comes of that finds it over."""
+def test_an_abandoned_call_is_forgotten_unless_its_act_is_under_way(state: CallState) -> None:
+    """It may be abandoned while it is checked, read or recorded: the result of that finds it over."""
     calls = RunCalls(0)
     call = calls.call(PROMISE)
     for event in PATHS[state]:
@@ -142,16 +144,16 @@ def test_an_abandoned_call_is_forgotten_unless_its_act_goes_on(state: CallState)
     assert not calls.is_moving
 
 
-def test_what_a_probe_found_may_be_recorded_by_another_call_first() -> None:
-    """Then the call is looked up, and judged by what is recorded."""
+def test_another_call_may_record_the_outcome_of_a_probe_first() -> None:
+    """Then the call is checked, and judged by the recorded outcome."""
     calls = calls_in("concluding")
     calls.move(calls.calls[PROMISE], "doubted")
     calls.move(calls.calls[PROMISE], "checked")
     assert calls.wants_turn
 
 
-def test_a_key_that_was_taken_leads_to_the_recorded_result_or_to_another_look() -> None:
-    """A large result is read first; an attempt of the call's own, of unknown outcome, is looked up."""
+def test_a_taken_key_leads_to_the_recorded_result_or_to_a_check() -> None:
+    """A large result is read first. The call's own attempt of unknown outcome is checked."""
     calls = calls_in("committing")
     calls.move(calls.calls[PROMISE], "found")
     calls.move(calls.calls[PROMISE], "settled")
@@ -161,8 +163,8 @@ def test_a_key_that_was_taken_leads_to_the_recorded_result_or_to_another_look() 
     assert calls.calls[PROMISE].state == "checking"
 
 
-def test_a_call_that_nobody_asks_for_just_now_rests_with_what_is_known_of_it() -> None:
-    """It waits for its retry: the next attempt must know the approval."""
+def test_a_call_that_waits_for_its_retry_keeps_its_facts() -> None:
+    """The next attempt needs the approval."""
     calls = calls_in("due")
     call = calls.calls[PROMISE]
     call.learn_task(APPROVAL)
@@ -171,8 +173,8 @@ def test_a_call_that_nobody_asks_for_just_now_rests_with_what_is_known_of_it() -
     assert calls.call(PROMISE).approval == APPROVAL
 
 
-def test_a_call_that_is_over_stays_while_people_are_asked_about_it() -> None:
-    """The turn that takes its outcome in withdraws the question."""
+def test_a_call_that_is_over_stays_while_it_has_an_open_task() -> None:
+    """The turn that takes its outcome in cancels the task."""
     calls = RunCalls(0)
     call = calls.call(PROMISE)
     call.learn_task(APPROVAL)
@@ -185,12 +187,44 @@ def test_a_call_that_is_over_stays_while_people_are_asked_about_it() -> None:
     assert not calls.calls
 
 
-def test_of_the_same_attempt_what_is_known_here_stands() -> None:
-    """The store may not know yet what this worker found out."""
+def test_a_newer_receipt_of_the_same_attempt_stays() -> None:
+    """The store may not have the outcome yet that this worker knows."""
     call = RunCalls(0).call(PROMISE)
-    found_out = msgspec.structs.replace(RECEIPT, state="failed")
-    call.earlier = found_out
+    known_receipt = msgspec.structs.replace(RECEIPT, state="failed")
+    call.earlier = known_receipt
     call.learn_receipt(msgspec.structs.replace(RECEIPT, state="pending"))
-    assert call.earlier == found_out
+    assert call.earlier == known_receipt
     call.learn_receipt(msgspec.structs.replace(RECEIPT, token="another", state="pending"))
     assert call.earlier.token == "another"
+
+
+def test_a_call_is_one_write_with_the_failed_attempts_under_its_key_alone() -> None:
+    """A retried run may come to another call at the place of one that failed: that is a write of its own."""
+    for key, own in ((RECEIPT.key, True), ("another", False)):
+        call = Call(PROMISE)
+        call.proposal = msgspec.structs.replace(PROPOSAL, key=key)
+        call.learn_receipt(msgspec.structs.replace(RECEIPT, state="failed"))
+        assert call.known.own is own
+
+
+def closing(state: str, error: str | None = None) -> CloseReceipt:
+    return CloseReceipt(msgspec.structs.replace(RECEIPT, state=state, error=error))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "carried"),
+    [
+        (closing("succeeded"), closing("unknown"), closing("succeeded")),
+        (closing("failed"), closing("unknown"), closing("failed")),
+        (closing("unknown"), closing("succeeded"), closing("succeeded")),
+        (closing("unknown", "no answer"), closing("unknown", "given up"), closing("unknown", "given up")),
+    ],
+)
+def test_of_two_closings_of_one_attempt_a_commit_carries_one(
+    first: CloseReceipt, second: CloseReceipt, carried: CloseReceipt
+) -> None:
+    """What is known stands, and of what is unknown the last word does."""
+    calls = RunCalls(0)
+    calls.carry(first)
+    calls.carry(second)
+    assert calls.take_closings() == (carried,)

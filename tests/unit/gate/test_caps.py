@@ -1,4 +1,4 @@
-"""What a file says of caps, and what follows for one tenant and workflow."""
+"""The caps of a file, and the limits that follow for one tenant and workflow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ caps:
 
 
 @pytest.mark.parametrize(
-    ("tenant", "workflow", "most"),
+    ("tenant", "workflow", "cap"),
     [
         ("acme", "triage", 5),
         ("acme", "other", 10),
@@ -31,13 +31,13 @@ caps:
         ("unknown", "shared", 7),
     ],
 )
-def test_the_narrowest_word_on_writes_holds(tenant: str, workflow: str, most: int) -> None:
-    """The workflow's own, else the tenant's, else the default's."""
-    assert parse(CAPS, "p").max_writes(tenant, workflow) == most
+def test_the_narrowest_word_on_writes_holds(tenant: str, workflow: str, cap: int) -> None:
+    """That of the workflow, else that of the tenant, else the default."""
+    assert parse(CAPS, "p").max_writes(tenant, workflow) == cap
 
 
-def test_limits_are_the_files_word_by_word() -> None:
-    """A tenant takes from the default what it does not say itself."""
+def test_limits_follow_from_the_file() -> None:
+    """A tenant has the default of each cap that it does not set."""
     assert parse(EXAMPLE, "p").limits == Limits(TenantLimits(Cap(50, 600)), {"acme": TenantLimits(Cap(100, 600), 3)})
     assert parse(CAPS, "p").limits == Limits(
         TenantLimits(), {"acme": TenantLimits(workflows={"other": Cap(1)}), "quiet": TenantLimits(weight=2)}
@@ -45,7 +45,7 @@ def test_limits_are_the_files_word_by_word() -> None:
 
 
 def test_a_default_workflows_cap_holds_for_every_tenant() -> None:
-    """And a tenant may say otherwise, number by number."""
+    """A tenant may set another, cap by cap."""
     limits = parse(
         "version: 1\nrules: []\ncaps:\n"
         "  default: {workflows: {a: {max_concurrency: 2, max_runs_per_min: 9}}}\n"
@@ -60,7 +60,7 @@ def test_a_default_workflows_cap_holds_for_every_tenant() -> None:
 
 @pytest.mark.parametrize("caps", ["{}", "{default: {max_writes_per_run: 3}}", "{tenants: {a: {workflows: {b: {}}}}}"])
 def test_without_concurrency_rate_or_weight_there_are_no_limits(caps: str) -> None:
-    """Then admission has nothing to look at."""
+    """Then admission has nothing to check."""
     policy = parse(f"version: 1\nrules: []\ncaps: {caps}\n", "p")
     assert policy.limits is None
     assert parse("version: 1\nrules: []\n", "p").max_writes("a", "b") is None

@@ -1,4 +1,4 @@
-"""The gate's judgement as a table: what is known in, one verdict out."""
+"""The gate's judgement as a table: facts in, one judgement out."""
 
 from __future__ import annotations
 
@@ -135,25 +135,25 @@ CASES: list[tuple[str, j.Judgement, type, dict[str, Any]]] = [
         {"superseded": approval()},
     ),
     (
-        "who approved it may not any more",
+        "the person who approved it may not any more",
         judged(asking(candidates=["cleo"]), known(approval=approval("approved"))),
         j.Ask,
         {"superseded": None},
     ),
     (
-        "who approved it still may",
+        "the person who approved it still may",
         judged(asking(candidates=["b*"]), known(approval=approval("approved"))),
         j.Act,
         {"task": approval("approved")},
     ),
     (
-        "it was delegated, and who approved it may not any more",
+        "it was delegated, and the person who approved it may not any more",
         judged(asking(candidates=["cleo"]), known(approval=approval("approved", delegated_to="bob"))),
         j.Ask,
         {"superseded": None},
     ),
     (
-        "it was delegated, and who approved it still may",
+        "it was delegated, and the person who approved it still may",
         judged(asking(candidates=["b*"]), known(approval=approval("approved", delegated_to="bob"))),
         j.Act,
         {},
@@ -177,20 +177,25 @@ CASES: list[tuple[str, j.Judgement, type, dict[str, Any]]] = [
         {"counts": False},
     ),
     (
-        "what another call left open is a write of one's own",
+        "repeating the attempt of another call is another write",
         judged(capped(3), known(receipt=RECEIPT), safe=True),
         j.Act,
         {"instead_of": "worker~1", "counts": True},
     ),
-    ("and is capped", judged(capped(2), known(receipt=RECEIPT), safe=True), j.Refuse, {"stage": "caps"}),
+    (
+        "repeating the attempt of another call is capped",
+        judged(capped(2), known(receipt=RECEIPT), safe=True),
+        j.Refuse,
+        {"stage": "caps"},
+    ),
     ("unknown", judged(policy(), known(receipt=RECEIPT)), j.AskOutcome, {"receipt": RECEIPT}),
     ("unknown and asked", judged(policy(), known(receipt=RECEIPT, outcome=outcome())), j.Await, {"task": outcome()}),
     ("unknown and safe", judged(policy(), known(receipt=RECEIPT), safe=True), j.Act, {"instead_of": "worker~1"}),
     ("unknown, with a probe", judged(policy(), known(receipt=RECEIPT), probe=True), j.Probe, {"receipt": RECEIPT}),
     ("a probe before a repetition", judged(policy(), known(receipt=RECEIPT), probe=True, safe=True), j.Probe, {}),
-    ("probed in vain", judged(policy(), known(receipt=RECEIPT, probed=True), probe=True), j.AskOutcome, {}),
+    ("probed without a result", judged(policy(), known(receipt=RECEIPT, probed=True), probe=True), j.AskOutcome, {}),
     (
-        "probed in vain and safe",
+        "probed without a result, and safe",
         judged(policy(), known(receipt=RECEIPT, probed=True), probe=True, safe=True),
         j.Act,
         {"instead_of": "worker~1"},
@@ -235,11 +240,11 @@ CASES: list[tuple[str, j.Judgement, type, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("verdict", "kind", "says"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_every_verdict(verdict: j.Judgement, kind: type, says: dict[str, Any]) -> None:
-    """The order is the law: what is not known comes first, then caps, policy, approval."""
+@pytest.mark.parametrize(("verdict", "kind", "fields"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_every_verdict(verdict: j.Judgement, kind: type, fields: dict[str, Any]) -> None:
+    """The order is the law: unknown outcomes come first, then caps, policy, approval."""
     assert type(verdict) is kind
-    assert {name: getattr(verdict, name) for name in says} == says
+    assert {name: getattr(verdict, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize(
@@ -260,7 +265,7 @@ def test_a_refusal_says_why(ruled: Policy, facts: j.Known, why: str) -> None:
 
 @pytest.mark.parametrize("status", [None, "requested", "approved"])
 def test_an_approval_of_tier_high_is_not_asked_for_where_nobody_knows_who_started_the_run(status: str | None) -> None:
-    """Whoever approves might be the starter, who must not; so neither does one count that was given before."""
+    """The approver might be the starter, who must not approve. An earlier approval does not count either."""
     before = known(approval=None if status is None else approval(status, tier="high"))
     nameless = msgspec.structs.replace(RUN, actor=None)
     verdict = j.judge(PROPOSAL, nameless, asking("high"), before, NOON, safe_to_retry=False, has_probe=False)

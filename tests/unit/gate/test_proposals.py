@@ -1,4 +1,4 @@
-"""A proposal's digest: what an approval is over."""
+"""A proposal's digest, which an approval is for."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CHANGES: dict[str, Any] = {
 
 
 def test_every_field_is_listed() -> None:
-    """A field that is added must change the digest, too. The request is what the fields are written as,
-    and the former key is another word for the key."""
+    """A new field must change the digest, too. The request is written from the fields, and the former key is an older
+    form of the key."""
     assert set(CHANGES) | {"request", "former"} == set(Proposal.__struct_fields__)
 
 
 @pytest.mark.parametrize("field", CHANGES)
-def test_whatever_is_changed_makes_another_proposal(field: str) -> None:
+def test_a_change_of_any_field_makes_another_proposal(field: str) -> None:
     """One field is enough."""
     assert proposal(**{field: CHANGES[field]}).digest() != PROPOSAL.digest()
 
@@ -60,7 +60,7 @@ PROPOSALS = st.builds(
 
 @given(PROPOSALS, PROPOSALS)
 def test_two_proposals_share_a_digest_only_where_they_are_the_same(one: Proposal, other: Proposal) -> None:
-    """Texts cannot run into each other, wherever one ends and the next begins."""
+    """The texts in it stay apart."""
     assert (one.digest() == other.digest()) == (one == other)
 
 

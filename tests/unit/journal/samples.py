@@ -1,4 +1,4 @@
-"""One event of every type, and short words to write journals with."""
+"""One event of every type, and short helpers to write journals with."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ FIRST_SAMPLES: Final[list[e.Event]] = [
 SAMPLES: Final[list[e.Event]] = [
     *FIRST_SAMPLES,
     e.ExecutionStarted("digest", VALUE, None, "key", 1, Payload(b"\x80")),
+    e.ExecutionStarted("digest", VALUE, None, "key", 1, None, (e.Inherited(3, "other", b"r" * 32),)),
     e.InvokeStarted(at(0), 1, begun_before=True),
     e.InvokeScheduled(at(1), "step", "refund", Payload(b"\x82\x80\xa0"), POLICY, at(0)),
     e.ExecutionAwaiting((at(0), at(4)), e.Any(), (e.Signal("approval", at(4)),)),

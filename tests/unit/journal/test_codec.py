@@ -10,6 +10,7 @@ import pytest
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS, chain, decode_segment, encode_segment
+from holdfast.journal.payload import Err, Failure, Payload, RetryPolicy
 from tests.unit.journal.samples import FIRST_SAMPLES, RUN, SAMPLES
 
 AT = 1_700_000_000_000_000
@@ -17,7 +18,7 @@ AT = 1_700_000_000_000_000
 
 @pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
 def test_every_event_round_trips(event: e.Event) -> None:
-    """What is read is what was written, with its sequence and its own time."""
+    """An event is read back as it was written, with its sequence and its own time."""
     segment = encode_segment([(AT - 5, event)], AT)
     assert decode_segment(segment, RUN, 7) == [e.Entry(7, AT - 5, event)]
 
@@ -75,7 +76,7 @@ def test_segments_chain() -> None:
     ids=lambda data: data.hex()[:16] or "empty",
 )
 def test_damaged_bytes_are_refused(damaged: bytes) -> None:
-    """A segment that cannot be read says so, where it is, and what to do."""
+    """The error for an unreadable segment names its place and the remedy."""
     with pytest.raises(StoreCorrupt, match=r"sequence 3 .*backup"):
         decode_segment(damaged, RUN, 3)
 
@@ -84,3 +85,17 @@ def test_an_unknown_event_says_to_upgrade() -> None:
     """A journal of a newer version is refused, never read in part."""
     with pytest.raises(StoreCorrupt, match=r"EventFromTheFuture.*upgrade"):
         decode_segment(cbor2.dumps([AT, [[0, "EventFromTheFuture"]]]), RUN, 0)
+
+
+def test_what_a_call_says_of_its_attempts_and_what_an_error_tells_round_trips() -> None:
+    """Members that were added later are read where they were written."""
+    policy = RetryPolicy(on=("timeout", "transport"), attempt_timeout=2.5)
+    failure = Failure("a:B", "c", "d", '{"status":404}')
+    events = [
+        e.InvokeScheduled(RUN.child(0), "step", "s", Payload(b"\xf6"), policy),
+        e.InvokeRetrying(RUN.child(0), 1, failure, AT),
+        e.InvokeCompleted(RUN.child(0), Err(failure), 2),
+        e.ExecutionFailed(failure),
+    ]
+    segment = encode_segment([(AT, event) for event in events], AT)
+    assert [entry.event for entry in decode_segment(segment, RUN, 0)] == events

@@ -152,7 +152,7 @@ def state(ledger: Ledger) -> tuple[object, ...]:
     "case", CASES, ids=[f"{case.law}-{type(case.breaking).__name__}-{n}" for n, case in enumerate(CASES)]
 )
 def test_a_journal_is_accepted_up_to_the_event_that_breaks_its_law(case: Case) -> None:
-    """J-52 to J-72: the refusal names the law, says what it is about, and leaves the ledger as it was."""
+    """J-52 to J-72: the refusal names the law and its subject, and leaves the ledger unchanged."""
     ledger = ledger_of(case.before)
     before = state(ledger)
     with pytest.raises(LawBroken) as refused:
@@ -196,7 +196,7 @@ def test_retries_up_to_the_policy_are_accepted() -> None:
 
 
 def test_signals_are_consumed_in_order_and_the_rest_is_kept() -> None:
-    """J-45: what was not consumed is what the next receive gets, and what a next generation inherits."""
+    """J-45: the next receive, or the next generation, gets the signals that were not consumed."""
     ledger = ledger_of([STARTED, delivered(), e.SignalDelivered("go", OTHER, 2), received(0)])
     assert ledger.oldest_unconsumed("go") == (2, OTHER)
     assert ledger.next_delivery("go") == 3
@@ -210,7 +210,7 @@ def test_a_receive_that_was_given_up_leaves_a_gap() -> None:
 
 
 def test_what_is_over_is_kept_as_intervals() -> None:
-    """A long run costs memory for what is open: what is settled only moves the end of an interval."""
+    """A long run costs memory for open promises only: a settled one just moves the end of an interval."""
     ledger = ledger_of([STARTED, e.TimerScheduled(at(0), 5, TIME + 5)])
     for turn in range(200):
         first = 1 + turn * 6
@@ -242,7 +242,7 @@ def test_what_is_over_is_kept_as_intervals() -> None:
     ids=str,
 )
 def test_nothing_is_said_again_of_what_is_over(law: str, late: e.Event | None) -> None:
-    """SE-4 and their like hold of what is kept only as an interval."""
+    """SE-4 and similar laws hold for promises that are kept only as an interval."""
     ledger = ledger_of([STARTED, e.TimerScheduled(at(0), 0, TIME), scheduled(1), started(1), done(1)])
     ledger.append(e.TimerFired(at(0)), TIME)
     if late is None:
@@ -256,7 +256,7 @@ def test_nothing_is_said_again_of_what_is_over(law: str, late: e.Event | None) -
 
 
 def test_a_join_set_that_is_over_takes_and_gives_nothing_more() -> None:
-    """JS-2 and JS-6, of a set that the ledger has forgotten."""
+    """JS-2 and JS-6 hold for a set that the ledger has forgotten."""
     one = JoinSetId(at(0))
     taken = e.JoinSetAwaited(one, at(1), OK)
     member = [scheduled(1), e.JoinSetSubmitted(one, at(1)), started(1), done(1)]
@@ -280,7 +280,7 @@ MODEL_CASES = [
 
 @pytest.mark.parametrize("case", MODEL_CASES, ids=lambda case: case.law)
 def test_a_model_trace_is_judged_without_the_kernels_own_laws(case: Case) -> None:
-    """J-76: a trace of the formal model may number attempts and positions as it likes; the model's laws still hold."""
+    """J-76: a trace of the formal model may number attempts and positions in any way; the model's laws still hold."""
     ledger = Ledger(RUN, strict=False, retry_bound=MODEL_RETRY_BOUND)
     for event in case.before:
         ledger.append(event, TIME)

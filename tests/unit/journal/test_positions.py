@@ -15,7 +15,7 @@ OTHER = PromiseId(b"o" * 32, (3,))
 
 @given(st.lists(st.integers(0, 40)))
 def test_it_holds_what_was_added_in_as_few_intervals_as_there_are(added: list[int]) -> None:
-    """Like a set; between two intervals there is always something that is not in it."""
+    """It behaves like a set, and there is always a missing position between two intervals."""
     positions = Positions(RUN)
     for position in added:
         positions.add(RUN.child(position))

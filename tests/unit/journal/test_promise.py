@@ -19,7 +19,7 @@ def test_a_run_has_an_empty_path_and_no_parent() -> None:
 
 
 def test_a_child_knows_its_parent_and_its_run() -> None:
-    """J-01: the parent is whom to tell, the run is whose journal to load."""
+    """J-01: the parent learns of the settlement, and the run's journal holds the promise."""
     grandchild = RUN.child(3).child(0)
     assert grandchild.path == (3, 0)
     assert grandchild.parent() == RUN.child(3)

@@ -1,4 +1,4 @@
-"""Reading and judging model traces: what is accepted, what is refused and how it is said, and what is no trace."""
+"""Reading and judging model traces: accepted ones, refused ones with their messages, and files that are no trace."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_first_broken_law_stands_in_all_later_states() -> None:
 
 
 def test_a_journal_that_was_rewritten_is_judged_anew() -> None:
-    """A state may hold another journal than the last one; nothing of the old fold may linger."""
+    """A state may hold another journal than the one before; nothing of the old fold may remain."""
     verdicts = check(one(journal(started(), FIRED)), one(journal(started())), one(journal(started(), timer(2), FIRED)))
     assert [verdict.law for verdict in verdicts] == ["CF-1", None, None]
 
@@ -143,12 +143,12 @@ def test_executions_do_not_see_each_other() -> None:
 @pytest.mark.parametrize(
     ("stored", "detail"),
     [
-        (RUNNING, "the stored status is Running, the journal says Blocked"),
-        (blocked((1, 0)), "the stored status is Blocked on something else than the journal says"),
+        (RUNNING, "the stored status is Running, that of the journal is Blocked"),
+        (blocked((1, 0)), "the stored status is Blocked, but on other promises than in the journal"),
     ],
 )
 def test_a_stored_status_that_is_not_the_fold_breaks_inv_4(stored: object, detail: str) -> None:
-    """INV-4: the status equals the fold, with what it waits for."""
+    """INV-4: the status equals the fold, and so does its wait."""
     (verdict,) = check(one(journal(started(), awaiting((1, 0), (1, 1))), stored))
     assert (verdict.accepted, verdict.status, verdict.law) == (False, None, "INV-4")
     assert verdict.detail == detail
@@ -298,7 +298,7 @@ BAD = {
 
 @pytest.mark.parametrize(("text", "position"), BAD.values(), ids=BAD.keys())
 def test_what_is_no_trace_is_refused_with_its_position(text: str | bytes, position: str) -> None:
-    """Bad input gives the caller one clear error that says where, and no verdict at all."""
+    """Bad input gives the caller one clear error with the place, and no verdict at all."""
     with pytest.raises(InvalidRequest) as refused:
         check_trace(text)
     assert str(refused.value).startswith(f"not a trace of the journal model: at {position}")

@@ -25,7 +25,7 @@ async def clean(n: int) -> None:
 
 
 def body(function: Callable[[], Awaitable[Any]]) -> Workflow[[], Any]:
-    """The function as a workflow of its own."""
+    """The function as a workflow."""
 
     @workflow
     async def tried() -> Any:
@@ -42,7 +42,7 @@ def begun(function: Callable[[], Awaitable[Any]]) -> Run:
 
 
 def numbers(run: Run) -> list[int]:
-    """The arguments of the requested steps, by position: what each was called with."""
+    """The arguments of the requested steps, by position."""
     return [invoke.input.data[2] for _, invoke in sorted(run.invokes.items())]
 
 
@@ -61,7 +61,7 @@ def test_gather_gives_results_in_order() -> None:
 
 
 def test_gather_raises_the_first_error() -> None:
-    """The others go on, as in asyncio."""
+    """The others continue, as in asyncio."""
 
     async def main() -> str:
         try:
@@ -233,7 +233,7 @@ def test_wait_for_times_out() -> None:
 
 
 def test_an_event_wakes_its_waiters() -> None:
-    """One task tells another."""
+    """One task notifies another."""
 
     async def main() -> list[str]:
         event, seen = asyncio.Event(), []
@@ -323,7 +323,7 @@ def test_a_condition_notifies() -> None:
 
 
 def test_shield_keeps_a_step_through_a_timeout() -> None:
-    """The inner step goes on and is awaited later."""
+    """The inner step continues and is awaited later."""
 
     async def main() -> int:
         inner = asyncio.ensure_future(work(1))
@@ -344,7 +344,7 @@ def test_shield_keeps_a_step_through_a_timeout() -> None:
 
 
 def test_a_task_left_behind_does_not_hold_the_run() -> None:
-    """The run ends with its body; what it left is given up."""
+    """The run ends with its body, and its open calls are given up."""
 
     async def main() -> str:
         asyncio.create_task(work(1)).set_name("background")  # type: ignore[arg-type]
@@ -495,7 +495,7 @@ async def _swallowed() -> None:
     ],
 )
 def test_real_io_is_refused(io: Callable[[], Awaitable[None]]) -> None:
-    """It could not replay: the run is parked with the way out, even where the body swallows the error."""
+    """It could not replay. The run is parked with a remedy, even where the body swallows the error."""
     run = Run(body(io))
     with pytest.raises(BlockedLoop, match="@step"):
         run.advance()

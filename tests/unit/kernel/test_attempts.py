@@ -1,4 +1,4 @@
-"""Attempts: retries by the recorded policy, and what comes too late."""
+"""Attempts: retries by the recorded policy, and reports that come too late."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_attempt_begins_after_the_deadline() -> None:
 
 
 def test_the_deadline_counts_from_the_schedule_after_a_rebuild_too() -> None:
-    """What was recorded decides, not when the run was loaded."""
+    """The recorded time decides, not the time when the run was loaded."""
     run = Run(one_step(RetryPolicy(max_attempts=9, initial=10.0, jitter=0.0, deadline=25.0)))
     run.advance()
     run.advance(run.failed(0))
@@ -103,7 +103,7 @@ def test_a_queued_step_is_asked_for_at_once_with_its_time() -> None:
 
 
 def test_a_step_that_asks_for_no_retry_is_tried_once() -> None:
-    """The default keeps a step with effects from being repeated unasked."""
+    """By default a step with effects is not repeated unless its author asks for it."""
     run = Run(one_step())
     run.advance()
     run.advance(run.failed(0))

@@ -1,4 +1,4 @@
-"""Libraries with cancel scopes: anyio works in a body, and throwing the body away says nothing."""
+"""Libraries with cancel scopes: anyio works in a body, and throwing the body away prints no warning."""
 
 from __future__ import annotations
 
@@ -123,20 +123,20 @@ def test_scopes_work_in_a_body_and_replay(
 
 @pytest.fixture
 def complaints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
-    """What Python says of exceptions that it had to ignore, and what is printed."""
-    heard: list[str] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: heard.append(f"{told.err_msg} {told.exc_value!r}"))
-    yield heard
+    """Nothing is printed, and Python reports no exception that it had to ignore."""
+    ignored: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: ignored.append(f"{error.err_msg} {error.exc_value!r}"))
+    yield ignored
     gc.collect()
     out, err = capsys.readouterr()
-    assert (heard, out, err) == ([], "", "")
+    assert (ignored, out, err) == ([], "", "")
 
 
 @pytest.mark.parametrize("body", [body for body, _, _ in BODIES if body is not cancelled_scope])
 def test_a_body_is_thrown_away_in_silence(
     body: Callable[[], Awaitable[str]], complaints: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever scopes it stands in when its lease is given up."""
+    """In any scopes, when its lease is given up."""
     run = Run(WORKFLOWS[body])
     run.advance()
     assert not run.ended
@@ -151,7 +151,7 @@ def test_a_body_is_thrown_away_in_silence(
 def test_an_engine_that_lets_go_of_a_run_is_silent(
     body: Callable[[], Awaitable[str]], complaints: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its own event loop runs meanwhile, and must not be taken for the run's."""
+    """The library's own event loop runs at the same time, and must not be taken for the run's."""
 
     async def main() -> None:
         asyncio.get_running_loop().slow_callback_duration = 60  # how fast the machine is does not matter here

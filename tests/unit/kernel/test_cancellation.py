@@ -39,7 +39,7 @@ def test_cleanup_steps_run_between_the_request_and_the_end() -> None:
     run = Run(tidy())
     run.advance()
     run.advance(cancel("by hand"))
-    assert run.asked() == ["clean"]
+    assert run.open_calls() == ["clean"]
     assert run.abandoned == [run.promise(0)]
     run.advance(run.ok(1))
     assert run.names() == [
@@ -96,7 +96,7 @@ def test_a_cancellation_after_the_end_is_ignored() -> None:
 
 
 def test_a_completion_in_the_same_turn_is_delivered_before_the_cancellation() -> None:
-    """What arrived is not lost: the run is over before the cancellation could reach it."""
+    """The completion is not lost: the run ends before the cancellation could reach it."""
     run = Run(tidy())
     run.advance()
     run.advance(cancel(), run.ok(0, "done"))
@@ -105,7 +105,7 @@ def test_a_completion_in_the_same_turn_is_delivered_before_the_cancellation() ->
 
 
 def test_a_shielded_step_is_not_given_up() -> None:
-    """``asyncio.shield`` means it: the step goes on, and the body can still wait for it."""
+    """``asyncio.shield`` works: the step continues, and the body can still wait for it."""
 
     @step
     async def commit() -> str:
@@ -123,7 +123,7 @@ def test_a_shielded_step_is_not_given_up() -> None:
     run.advance()
     run.advance(cancel())
     assert run.abandoned == []
-    assert run.asked() == ["commit"]
+    assert run.open_calls() == ["commit"]
     run.advance(run.ok(0, "committed"))
     assert run.result() == "committed"
     check_replay(run)
@@ -175,7 +175,7 @@ def test_a_stray_cancelled_error_is_a_failure_of_the_run() -> None:
 
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_a_cancellation_while_paused_is_delivered_when_the_run_goes_on(rebuild: bool) -> None:
-    """The request is recorded at once; what arrives before the run goes on is recorded after it; nothing is lost."""
+    """The request is recorded at once, and arrivals before the run resumes are recorded after it: nothing is lost."""
     run = Run(tidy())
     run.advance()
     run.advance(cancel(), resume=False)
@@ -185,7 +185,7 @@ def test_a_cancellation_while_paused_is_delivered_when_the_run_goes_on(rebuild: 
     if rebuild:
         run = run.rebuilt()
     run.advance()
-    assert run.asked() == ["clean"]
+    assert run.open_calls() == ["clean"]
     check_replay(run)
     run.advance(run.ok(1))
     assert isinstance(run.events[-1], e.ExecutionCancelled)
@@ -212,7 +212,7 @@ def test_a_run_cancelled_while_paused_before_its_first_turn_never_runs(rebuild: 
 
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_a_signal_that_comes_after_a_cancellation_while_paused_stays_buffered(rebuild: bool) -> None:
-    """The receive that waited for it is given up with the cancellation: it never saw the signal."""
+    """The waiting receive is given up with the cancellation: it never got the signal."""
 
     @workflow
     async def patient() -> None:

@@ -1,4 +1,4 @@
-"""What was done is undone: all of it, once, to the end, and it is not forgotten."""
+"""Compensation: every success is undone, once, to the end, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def undone(run: Run) -> list[list[Any]]:
 
 
 def finish(run: Run) -> None:
-    """Let every step that is asked for succeed, until the run has ended."""
+    """Let every requested step succeed, until the run has ended."""
     while not run.ended:
         (position,) = [wait.position for wait in run.execution.waits() if wait.kind == "step"][-1:]
         run.advance(run.ok(position))
@@ -83,7 +83,7 @@ async def joined() -> None:
 def test_a_success_is_undone_though_its_sibling_ended_the_run_in_the_same_turn(
     saga: Workflow[[], None], order: tuple[int, int]
 ) -> None:
-    """Whatever has a recorded success and an undo is undone, whether or not a task ever got the value."""
+    """Every call with a recorded success and an undo is undone, whether or not a task ever got the value."""
     run = Run(saga)
     run.advance()
     first = 1 if saga is joined else 0
@@ -95,7 +95,7 @@ def test_a_success_is_undone_though_its_sibling_ended_the_run_in_the_same_turn(
 
 
 def test_a_member_that_nobody_waited_for_is_undone_when_the_run_is_cancelled() -> None:
-    """Its success was recorded while the run waited for something else, and is told with the cancellation."""
+    """Its success was recorded while the run waited for something else, and is delivered with the cancellation."""
 
     @workflow
     async def aside() -> None:
@@ -119,7 +119,7 @@ async def three() -> None:
 
 
 def failing(saga: Workflow[[], None] = three) -> Run:
-    """A run whose three bookings have succeeded and whose last step has failed: the first undo is asked for."""
+    """A run whose three bookings have succeeded and whose last step has failed: the first undo is requested."""
     run = Run(saga)
     run.advance()
     for position, row in enumerate("ABC"):
@@ -130,7 +130,7 @@ def failing(saga: Workflow[[], None] = three) -> Run:
 
 @pytest.mark.parametrize("undos", [0, 1, 2])
 def test_a_cancellation_does_not_end_the_undoing(undos: int) -> None:
-    """Once compensation has begun, it goes on to its end; the run ends as it would have ended."""
+    """Once compensation has begun, it is finished; the run ends as it would have ended."""
     run = failing()
     for position in range(4, 4 + undos):
         run.advance(run.ok(position))
@@ -143,7 +143,7 @@ def test_a_cancellation_does_not_end_the_undoing(undos: int) -> None:
 
 
 def test_an_undo_that_fails_does_not_keep_the_others() -> None:
-    """It is told in the end, and the rest is undone."""
+    """The run's failure reports it, and the rest is undone."""
     run = failing()
     run.advance(run.err(4, ValueError("no seat like that")))
     finish(run)
@@ -217,7 +217,7 @@ def next_generation(run: Run) -> Run:
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_earlier_generations_did_is_undone_by_the_one_that_fails(keep: bool) -> None:
-    """``continue_as_new`` takes compensation along, unless what was done was declared done."""
+    """``continue_as_new`` carries compensation over, unless the acts were declared done."""
     run = Run(rounds, 2, keep=keep)
     for seat in ("s2", "s1"):
         run.advance()
@@ -233,7 +233,8 @@ def test_what_earlier_generations_did_is_undone_by_the_one_that_fails(keep: bool
 
 @pytest.mark.parametrize("inside", [True, False], ids=["in the group's body", "in a task of the group"])
 def test_a_run_continues_as_new_out_of_a_task_group(inside: bool) -> None:
-    """The group wraps what ends it; the wish is found in there, and what the group called off is called off."""
+    """The group wraps the exception that ends it; the request to continue is found in there, and cancelled tasks stay
+    cancelled."""
 
     @workflow
     async def again(left: int) -> None:
@@ -278,7 +279,7 @@ def test_an_error_beside_the_wish_to_continue_fails_the_run() -> None:
 
 
 def test_an_older_run_compensates_as_it_did() -> None:
-    """In edition 0 a success that no task got was not undone, and its journal goes on to be replayed like that."""
+    """In edition 0 a success that no task got was not undone, and its journal is still replayed like that."""
     run = Run(gathered, edition=0)
     run.advance()
     run.advance(run.err(0, ValueError("boom")), run.ok(1, "1A"))
@@ -298,7 +299,7 @@ async def reserve(row: str, color: str = "red", *, count: int = 1) -> str:
 
 
 def test_an_undo_gets_the_arguments_in_their_order_with_their_defaults() -> None:
-    """Whether they were given by place, by name or not at all."""
+    """Given by position, by name or not at all."""
 
     @workflow
     async def reserving() -> None:
@@ -335,7 +336,7 @@ def test_what_the_body_left_behind_begins_nothing_more() -> None:
     run.advance()
     run.advance(run.ok(1, "1A"))
     run.advance(run.err(0, ValueError("boom")))
-    assert sorted(run.asked()) == ["saga.book", "saga.release"]
+    assert sorted(run.open_calls()) == ["saga.book", "saga.release"]
     run.advance(run.ok(2, "2A"))
     check_replay(run)
     finish(run)

@@ -1,4 +1,4 @@
-"""Sets of what asyncio makes keep their order in every replay, and the garbage collector begins nothing."""
+"""Sets of asyncio's objects keep their order in every replay, and the garbage collector starts nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def gathered(count: int) -> None:
 
 
 def asked_for(workflow: Any, count: int) -> list[int]:
-    """The arguments of the steps that a run asks for in its first turns, in order."""
+    """The arguments of the steps that a run requests in its first turns, in order."""
     run = Run(workflow, count)
     run.advance()
     numbers = []
@@ -103,7 +103,7 @@ def test_as_completed_outside_of_workflows_is_asyncio_s_own() -> None:
 
 
 def test_a_generator_that_only_the_collector_finds_is_not_run_again() -> None:
-    """It would be closed at another moment in each replay; one that is let go of is closed there and then."""
+    """It would be closed at another moment in each replay. A generator without references is closed at once."""
 
     async def numbers(holder: list[Any]) -> AsyncIterator[int]:
         try:
@@ -127,7 +127,7 @@ def test_a_generator_that_only_the_collector_finds_is_not_run_again() -> None:
     for cycle, asked in ((False, ["order.work"]), (True, [])):
         run = Run(leaving, cycle)
         run.advance()
-        assert run.asked() == asked
+        assert run.open_calls() == asked
         check_replay(run)
 
 

@@ -122,7 +122,7 @@ BODIES = [
 
 
 def dispose(function: Callable[[], Awaitable[None]]) -> int:
-    """Begin a run of the body, close it and collect what is left; gives how many events the closing made."""
+    """Begin a run of the body, close it and collect the garbage; gives how many events the closing made."""
 
     @workflow
     async def doomed() -> None:
@@ -148,7 +148,7 @@ def test_closing_a_program_executes_no_step(function: Callable[[], Awaitable[Non
 
 @pytest.mark.parametrize("function", BODIES)
 def test_closing_a_program_inside_a_workers_loop_executes_no_step(function: Callable[[], Awaitable[None]]) -> None:
-    """The worker's own loop must not adopt what a program leaves behind, its async generators above all."""
+    """The worker's own loop must not take over objects that a program leaves behind, above all async generators."""
     ran.clear()
 
     async def worker() -> int:

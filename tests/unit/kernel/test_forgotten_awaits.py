@@ -53,7 +53,7 @@ def test_a_call_that_is_thrown_away_fails_the_run_at_once(saga: Workflow[[], str
     assert run.failure().type == "holdfast.errors:NotAwaited"
     assert run.failure().message.startswith(f"{what} was called and never awaited, so it was not done: ")
     assert f"{__file__}, line {line}, in " in run.failure().message
-    assert run.asked() == []
+    assert run.open_calls() == []
     check_replay(run)
 
 
@@ -69,7 +69,7 @@ def test_a_call_that_is_kept_and_never_awaited_fails_the_run_at_its_end() -> Non
     run = Run(kept)
     run.advance()
     run.advance(run.ok(0, "1A"))
-    assert run.asked() == ["forgotten.release"]
+    assert run.open_calls() == ["forgotten.release"]
     run.advance(run.ok(1))
     assert run.failure().type == "holdfast.errors:NotAwaited"
     check_replay(run)
@@ -110,7 +110,7 @@ def test_a_call_that_somebody_sees_to_is_not_complained_of() -> None:
 
 
 def test_calls_that_other_code_makes_are_not_complained_of() -> None:
-    """``map()`` and the like make the calls inside of a statement whose own value is thrown away."""
+    """``map()`` and the like make the calls inside a statement whose own value is dropped."""
 
     @workflow
     async def mapped() -> int:

@@ -98,7 +98,7 @@ def heard_one(count: int) -> Run:
 
 
 def operations(play: Callable[[int], Run], count: int) -> tuple[int, int, Run]:
-    """What a program of that size takes: lines and calls executed, and bytes of journal."""
+    """The cost of a program of that size: lines and calls executed, and bytes of journal."""
     counted = 0
 
     def note(_frame: Any, _event: str, _argument: Any) -> Any:

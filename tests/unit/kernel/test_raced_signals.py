@@ -43,7 +43,7 @@ def test_of_two_signals_in_one_turn_the_loser_s_is_received_next() -> None:
 
 
 def test_signals_of_one_name_are_received_in_order_though_a_receive_was_given_up() -> None:
-    """Three of one name, one of them waited for twice: the second receive never came to see its signal."""
+    """Three of one name, one of them waited for twice: the second receive never got its signal."""
 
     @workflow
     async def twice() -> list[Any]:
@@ -60,15 +60,15 @@ def test_signals_of_one_name_are_received_in_order_though_a_receive_was_given_up
 
 
 def test_a_step_that_ends_in_the_same_turn_does_not_take_the_signal_away() -> None:
-    """The completion makes the program give the receive up; the signal came first, or is kept."""
+    """The completion makes the program give up the receive. The signal came first, or is kept."""
 
     @workflow
     async def either() -> list[Any]:
-        heard, worked = asyncio.create_task(receive("go")), asyncio.create_task(work())
-        await asyncio.wait([heard, worked], return_when=asyncio.FIRST_COMPLETED)
-        if heard.done():
-            return ["heard", heard.result(), await worked]
-        heard.cancel()
+        signal, worked = asyncio.create_task(receive("go")), asyncio.create_task(work())
+        await asyncio.wait([signal, worked], return_when=asyncio.FIRST_COMPLETED)
+        if signal.done():
+            return ["heard", signal.result(), await worked]
+        signal.cancel()
         return ["worked", worked.result(), await receive("go")]
 
     run = Run(either)
@@ -92,7 +92,7 @@ def test_signals_of_a_paused_run_are_received_one_at_a_time_when_it_goes_on() ->
 
 
 def test_a_run_that_continues_as_new_leaves_the_signal_it_did_not_see() -> None:
-    """What the next generation inherits is every signal that no receive returned."""
+    """The next generation inherits every signal that no receive returned."""
 
     @workflow
     async def on() -> None:
@@ -108,7 +108,7 @@ def test_a_run_that_continues_as_new_leaves_the_signal_it_did_not_see() -> None:
 
 
 def test_receives_are_named_in_the_journal() -> None:
-    """By the await that they begin to wait at; a sole receive is named by the kind."""
+    """By the await at which they begin to wait; a single receive is named by the kind."""
     run = Run(first, "left", "right")
     run.advance()
     awaiting = run.events[-1]
@@ -123,7 +123,7 @@ def test_receives_are_named_in_the_journal() -> None:
 
 
 def test_a_renamed_receive_is_noticed_before_a_signal_comes() -> None:
-    """Under a time-out, too: else the approval that is sent would wait in the buffer for ever."""
+    """Even with a timeout: otherwise the approval would stay in the buffer for ever."""
 
     def asking(name: str) -> Any:
         @workflow(name="raced.asking")

@@ -1,4 +1,4 @@
-"""Replay: changed code is found where it differs, and an author's mistake stops the run without losing anything."""
+"""Replay: a change of code is detected where it differs, and an author's mistake stops the run without any loss."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def swallows_everything() -> Workflow[[], None]:
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_changed_code_is_found_at_its_sequence(code: Any, sequence: int, recorded: str, issued: str) -> None:
-    """J-43: each replayed command is compared; the difference says where, what was recorded and what came instead."""
+    """J-43: each replayed command is compared; the error shows the place, the recorded command and the issued one."""
     with pytest.raises(Nondeterminism) as found:
         history().rebuilt(workflow=code())
     assert (found.value.sequence, found.value.recorded, found.value.issued) == (sequence, recorded, issued)
@@ -158,7 +158,7 @@ def test_a_different_wait_is_found() -> None:
 
 
 def test_a_changed_duration_or_policy_is_no_difference() -> None:
-    """What only the future sees may change without a marker."""
+    """Code that only the future runs may change without a marker."""
 
     @workflow
     async def order() -> None:
@@ -195,11 +195,11 @@ def test_a_marker_sends_old_runs_the_old_way() -> None:
 
 
 def test_a_marker_sends_new_runs_the_new_way() -> None:
-    """And the way is recorded, so every replay takes it."""
+    """And the new branch is recorded, so every replay takes it."""
     run = Run(marked())
     run.advance()
     run.advance(run.ok(0, "paid"))
-    assert run.asked() == ["replay.email"]
+    assert run.open_calls() == ["replay.email"]
     check_replay(run)
     run.advance(run.ok(2, "sent"))
     run = run.rebuilt()
@@ -215,12 +215,12 @@ def test_a_marker_sends_a_run_that_has_not_reached_it_the_new_way() -> None:
     run.advance()
     run = run.rebuilt(workflow=marked())
     run.advance(run.ok(0, "paid"))
-    assert run.asked() == ["replay.email"]
+    assert run.open_calls() == ["replay.email"]
     check_replay(run)
 
 
 def test_a_marker_that_was_removed_is_found() -> None:
-    """The journal says that the new way was taken under this name."""
+    """The journal records that the new branch was taken under this name."""
     run = Run(marked())
     run.advance()
     run.advance(run.ok(0, "paid"))
@@ -257,7 +257,7 @@ def test_an_authors_error_stops_the_turn_and_a_rebuilt_run_keeps_the_arrivals() 
 
 
 def test_arguments_that_do_not_fit_fail_a_run_that_has_not_begun() -> None:
-    """Whoever waits for it is told what was expected. The failure replays, and a retry reads the arguments again."""
+    """Its waiter gets the expected type. The failure replays, and a retry reads the arguments again."""
 
     @workflow
     async def loose(value: object) -> None: ...
@@ -279,7 +279,7 @@ def test_arguments_that_do_not_fit_fail_a_run_that_has_not_begun() -> None:
 
 
 def test_arguments_that_no_longer_fit_park_a_run_that_has_begun() -> None:
-    """What it did is kept: the code must accept what older code stored."""
+    """Its acts are kept: the code must accept the values that older code stored."""
 
     @workflow(name="narrowed")
     async def before(value: object) -> None:
@@ -296,7 +296,7 @@ def test_arguments_that_no_longer_fit_park_a_run_that_has_begun() -> None:
 
 
 def test_a_step_result_that_does_not_fit_parks_the_run() -> None:
-    """What old code returned is never lost: a wider annotation reads it."""
+    """The result of old code is never lost: a wider annotation reads it."""
     run = Run(old())
     run.advance()
     with pytest.raises(Undecodable, match=r"replay\.charge"):
@@ -379,10 +379,10 @@ def test_a_failed_run_undoes_what_succeeded_newest_first(early: bool) -> None:
     if not early:
         run.advance(run.err(3, RuntimeError("full")))
     position = 3 if early else 4
-    assert run.asked() == ["unpay"]
+    assert run.open_calls() == ["unpay"]
     assert decode(run.invokes[run.promise(position)].input) == [["receipt"], {}]
     run.advance(run.ok(position))
-    assert run.asked() == ["unbook"]
+    assert run.open_calls() == ["unbook"]
     assert decode(run.invokes[run.promise(position + 1)].input) == [["room 7", "hotel"], {}]
     run.advance(run.ok(position + 1))
     assert run.failure().type == ("builtins:AssertionError" if early else "builtins:RuntimeError")
@@ -464,7 +464,7 @@ def test_an_empty_journal_cannot_be_rebuilt() -> None:
 
 
 def test_a_journal_that_breaks_a_law_is_refused_on_replay() -> None:
-    """The one judge also judges what is read back."""
+    """A journal that is read back is judged by the same ledger."""
     run = history()
     with pytest.raises(LawBroken) as refused:
         run.rebuilt(run.journal[1:])

@@ -76,7 +76,7 @@ def test_a_signal_nobody_waits_for_is_kept_without_resuming() -> None:
 
 
 def test_a_signal_in_the_same_turn_as_its_timeout_wins() -> None:
-    """What came in time is not lost to a worker that was slow to look."""
+    """A signal that came in time is not lost because a worker was slow."""
     run = Run(approve)
     run.advance()
     run.advance(signal("answer", "yes"), after=60)
@@ -94,7 +94,7 @@ def test_a_timeout_that_passed_before_the_signal_came_wins() -> None:
 
 
 def test_a_received_signal_ends_its_timeout() -> None:
-    """A timer ends with its scope: nothing is left to wake up for."""
+    """A timer ends with its scope: the run has nothing left to wake for."""
     run = Run(approve)
     run.advance()
     run.advance(signal("answer", "yes"), after=1)
@@ -137,7 +137,7 @@ async def told_then_nap() -> str:
 
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_timer_set_after_a_clock_was_put_right_takes_its_duration(rebuilt: bool) -> None:
-    """An hour that a clock was ahead is in the journal for good; a timer goes by the clock as it is now."""
+    """A clock was an hour ahead, and the journal keeps that time; a timer follows the present clock."""
     run = Run(told_then_nap)
     run.now += 3600 * SECOND
     run.advance()
@@ -187,7 +187,7 @@ def test_a_timer_survives_a_rebuild_with_its_own_time() -> None:
 
 
 def test_timers_fire_in_the_order_of_their_times() -> None:
-    """A worker that was away sees them as if it had been there."""
+    """A worker that comes back sees them in the order in which they were due."""
 
     @workflow
     async def alarms() -> list[int]:
@@ -218,7 +218,7 @@ def test_a_sleep_of_no_time_does_not_wait(seconds: float) -> None:
 
 
 def test_now_is_recorded() -> None:
-    """J-22: the same in every replay, whatever the clock says then."""
+    """J-22: the same in every replay, at any time of the clock."""
 
     @workflow
     async def stamp() -> list[float]:
@@ -281,7 +281,7 @@ def test_a_journal_that_ends_between_delivery_and_receipt_goes_on() -> None:
 
 
 def test_a_signal_for_another_version_changes_nothing() -> None:
-    """It was meant for the run as its sender saw it; of two for one version the first is delivered."""
+    """It counts only at the version that its sender saw. Of two for one version the first is delivered."""
     run = Run(collect, 2)
     run.advance()
     seen = len(run.events)
@@ -290,4 +290,22 @@ def test_a_signal_for_another_version_changes_nothing() -> None:
     run.advance(fresh, SignalArrived("item", encode(9), seen))
     run.advance(signal("item", 2))
     assert run.result() == [1, 2]
+    check_replay(run)
+
+
+def test_a_timer_may_fire_later_than_the_journal_planned_and_a_replay_does_the_same() -> None:
+    """For a clock that stands still: that it fired, and when, is recorded."""
+    run = Run(nap, 10.0)
+    run.advance()
+    open_timers = run.execution._open
+    open_timers.postpone(run.promise(0), None)
+    assert run.execution.next_due() is None
+    run.advance(after=100)
+    assert not run.ended
+    open_timers.postpone(run.promise(0), 500 * SECOND)
+    assert run.execution.next_due() == NOW + 510 * SECOND
+    run.advance(after=409)
+    assert not run.ended
+    run.advance(after=1)
+    assert run.ended
     check_replay(run)

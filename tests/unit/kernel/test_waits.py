@@ -1,4 +1,4 @@
-"""What a blocked run is said to wait for."""
+"""The waits of a blocked run."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def test_the_waits_are_told_by_position() -> None:
 
     run = Run(waiting)
     run.advance()
-    told = [(wait.kind, wait.name, wait.position) for wait in run.execution.waits()]
-    assert told == [("step", "waits.work", 0), ("timer", "", 1), ("receive", "go", 2)]
+    waits = [(wait.kind, wait.name, wait.position) for wait in run.execution.waits()]
+    assert waits == [("step", "waits.work", 0), ("timer", "", 1), ("receive", "go", 2)]
     assert run.execution.waits()[1].due == run.now + 5_000_000

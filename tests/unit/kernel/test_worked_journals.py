@@ -136,7 +136,7 @@ def test_a_buffered_signal() -> None:
 
 
 def test_a_blocking_signal() -> None:
-    """A signal that comes later settles its promise, and only then the run resumes."""
+    """A signal that comes later settles its promise; the run resumes after that."""
     run = Run(approval, "o-1")
     run.advance()
     run.advance(run.ok(0, "order"))

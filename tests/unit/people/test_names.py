@@ -1,4 +1,4 @@
-"""Two people are two only where their names differ in what one can see."""
+"""Two names mean two people only if they differ visibly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.people.names import is_name, person
 
 SAME = [
-    "ben\ufe0f",  # a variation selector: printable, and not to be seen
+    "ben\ufe0f",  # a variation selector: printable but invisible
     "be\u200dn",  # a joiner
     "\u202eben",  # a change of direction
     "b\u00aden",  # a soft hyphen
@@ -39,7 +39,7 @@ def test_one_person_is_one_however_the_name_is_written(name: str) -> None:
     "name", [name for name in SAME if name not in ("BEN", "\uff22en")] + ["", " ", "\ufe0f"], ids=ascii
 )
 def test_a_name_that_does_not_read_as_it_is_written_is_refused(name: str) -> None:
-    """It would look like another's."""
+    """It would look like another name."""
     assert not is_name(name)
 
 
@@ -50,13 +50,13 @@ def test_ordinary_names_are_names(name: str) -> None:
 
 
 def test_people_of_different_names_are_different() -> None:
-    """Letters tell them apart, and digits, and marks on letters."""
+    """Letters, digits and marks on letters make a difference."""
     assert len({person(name) for name in ("ben", "bén", "ben2", "ken", "ben-2", "Ольга", "Ольгa")}) == 7
 
 
 @given(st.text(max_size=8))
 def test_the_comparison_is_settled(one: str) -> None:
-    """Compared twice it is the same, and nothing invisible is left in it."""
+    """The form of the form is the same, and nothing invisible is left in it."""
     assert person(person(one)) == person(one)
     assert not any(unicodedata.category(letter)[0] in "CZ" for letter in person(one))
 

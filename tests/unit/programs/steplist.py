@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
+import cbor2
 import msgspec
 
 from holdfast.errors import WorkflowUnknown
 from holdfast.journal.events import ExecutionStarted, Signal
-from holdfast.journal.payload import NOTHING, Outcome
+from holdfast.journal.payload import NOTHING, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.program import Program, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.runs.birth import Pin
@@ -21,8 +22,12 @@ LIST: Final = "list"
 class ListProgram:
     """Receives the signals of a list, one after the other, and ends."""
 
+    needs: Final = ()
+    reference: Final = None
+
     def __init__(self, names: list[str]) -> None:
         self._left = names
+        self.names: Mapping[str, str | None] = {}
         self._open: tuple[PromiseId, str] | None = None
         self._cancelled = False
 
@@ -44,6 +49,10 @@ class ListProgram:
     def cancel(self, reason: str) -> None:
         self._cancelled = True
 
+    def revise(self, payload: Payload) -> None:
+        """Receive other signals from here on."""
+        self._left = list(cbor2.loads(payload.data))
+
     def run(self) -> Yielded:
         if self._cancelled:
             return Stopped()
@@ -51,6 +60,9 @@ class ListProgram:
             return Returned(NOTHING)
         promise, name = self._open
         return Waiting((promise,), Signal(name, promise))
+
+    def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
+        return None
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
         return () if self._open is None else (self._open[0],)

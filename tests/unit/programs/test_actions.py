@@ -1,4 +1,4 @@
-"""Actions: what they declare, what a call of one proposes, and which declarations are refused."""
+"""Actions: their declarations, the proposals of their calls, and the declarations that are refused."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from holdfast import Cost, DidNotHappen, Happened, Receipt, action, step
 from holdfast.errors import DuplicateName, InvalidFunction, NotInWorkflow
-from holdfast.gate.proposals import Proposal
+from holdfast.gate.proposals import KEY_LIMIT, Proposal, limited
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, RetryPolicy
-from holdfast.journal.quoting import MASK
+from holdfast.journal.quotes import MASK
 from holdfast.programs.function.actions import Action
-from holdfast.programs.function.placeholders import KEY_LIMIT, KeyTemplate, Template, digest, limited
+from holdfast.programs.function.placeholders import KeyTemplate, PlaceholderText, digest
 
 PROMISE = "f00d.3"
 
@@ -64,7 +64,7 @@ ORDER = {"id": "o-7", "lines": [1, 2], "to": {"name": "Ann", "zip": None}}
     ],
 )
 def test_a_template_is_filled_from_the_arguments(template: str, text: str) -> None:
-    """By name and path, defaults included; a hash is of the canonical form; doubled braces stand for themselves."""
+    """By name and path, with defaults; a hash is that of the canonical form; doubled braces are plain braces."""
     assert proposed(declared(target=template), ORDER).target == text
     if template:
         found = proposed(declared(idempotency_key=template), ORDER)
@@ -86,7 +86,7 @@ def test_an_argument_that_is_called_like_a_hash_is_itself() -> None:
 
 
 def test_an_argument_that_is_called_promise_is_itself() -> None:
-    """The call's own name steps back."""
+    """The argument wins over the call's own name."""
 
     async def pay(promise: str) -> None: ...
 
@@ -125,30 +125,30 @@ def test_every_value_has_a_text(value: Any) -> None:
     ],
 )
 def test_a_template_that_could_fail_or_tell_is_refused(where: str, template: str, why: str) -> None:
-    """When the action is declared, not when a call is under way; also where a secret is inside what it names."""
+    """At the declaration, not during a call; also where the named argument contains a secret."""
     with pytest.raises(InvalidFunction, match=why) as raised:
         declared(**{where: template, "secret": ["token", "order.card"]})
     assert f"action pay: {where}=" in str(raised.value)
 
 
 def test_what_is_beside_a_secret_may_be_named() -> None:
-    """Only the secret itself, and what contains it, may not."""
+    """Only the secret itself, and values that contain it, are refused."""
     definition = declared(target="{order.id}", secret=["order.card"])
     found = proposed(definition, {"id": "o-7", "card": "4111"})
     assert (found.target, found.fields["order"]) == ("o-7", {"id": "o-7", "card": MASK})
 
 
 def test_templates_of_no_arguments_say_so() -> None:
-    """The message lists what there is."""
+    """The message lists the arguments."""
     with pytest.raises(InvalidFunction, match="its arguments: none"):
-        Template("{x}", [], [], "target=")
+        PlaceholderText("{x}", [], [], "target=")
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
 def test_the_default_key_is_the_calls_own() -> None:
-    """The same for every attempt of one call, another for each call; names with braces are taken as they are."""
+    """The same for every attempt of one call, different for each call. Names with braces are used unchanged."""
     key = proposed(declared(), ORDER).key
     assert key.rpartition(":")[0] == f"bank:pay:{PROMISE}"
     assert proposed(declared(), ORDER).key == key
@@ -156,7 +156,7 @@ def test_the_default_key_is_the_calls_own() -> None:
 
 
 def test_the_default_key_names_the_call_whatever_its_arguments_are_called() -> None:
-    """An argument called promise must not take the place of the call's own name: two calls would pass for one."""
+    """An argument called promise must not replace the call's own name: two calls would count as one."""
 
     async def keep(promise: str) -> None: ...
 
@@ -174,7 +174,7 @@ def test_the_default_key_is_over_what_was_given_alone() -> None:
 
 
 def test_another_call_at_the_same_place_has_another_default_key() -> None:
-    """A retried run goes another way: what stands at a place now must not pass for what was done there before."""
+    """A retried run takes another path: its call at a position must not be taken for the earlier call there."""
     keys = {proposed(declared(), {**ORDER, "id": id}).key for id in ("o-7", "o-8")}
     assert len(keys) == 2
     assert len({key.rpartition(":")[0] for key in keys}) == 1
@@ -189,13 +189,13 @@ def test_another_call_at_the_same_place_has_another_default_key() -> None:
     ],
 )
 def test_a_key_or_target_that_no_store_can_keep_is_refused(options: dict[str, str], id: str) -> None:
-    """An empty key would make one act of all; PostgreSQL keeps no NUL."""
+    """All acts would share an empty key; PostgreSQL keeps no NUL."""
     with pytest.raises(InvalidFunction, match=r"its key is empty, or its key or target has a NUL"):
         proposed(declared(**options), {"id": id})
 
 
 def test_a_long_key_is_cut_and_stays_unique() -> None:
-    """Stores keep keys in an index: what is too long keeps its beginning, and the hash of all of it."""
+    """Stores keep keys in an index: a long key is cut, and the hash of the whole is added."""
     definition = declared(idempotency_key="{order.id}")
     exact, long, other = ("x" * KEY_LIMIT, "x" * (KEY_LIMIT + 1), "x" * KEY_LIMIT + "y")
     keys = [proposed(definition, {"id": text}).key for text in (exact, long, other)]
@@ -242,7 +242,7 @@ TWO_PLACES = ["{a}:{b}", "k:{a}::{b}", "{a}-{b}-{c}", "{a}{b}", "{a}a{b}:", "{{{
 @pytest.mark.parametrize("text", TWO_PLACES)
 @given(one=st.tuples(VALUES, VALUES, VALUES), other=st.tuples(VALUES, VALUES, VALUES))
 def test_no_two_lists_of_values_share_a_key(text: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
-    """Wherever one value ends and the next begins, and whatever they are."""
+    """For all values, and for every place of the border between two of them."""
     names = [name for name in "abc" if f"{{{name}}}" in text]
     template = KeyTemplate(text, names, [], "key")
     given_one, given_other = (dict(zip(names, values, strict=False)) for values in (one, other))
@@ -252,13 +252,13 @@ def test_no_two_lists_of_values_share_a_key(text: str, one: tuple[Any, ...], oth
 
 
 def test_what_an_older_version_did_under_its_key_is_known_by_what_it_recorded() -> None:
-    """The text was written like the number, under one key; what it was made of, the receipt tells."""
+    """A text and an equal number had the same key; the receipt shows which of them it was made from."""
     definition = declared(idempotency_key="order:{order}")
     found = proposed(definition, "1")
     assert found.former == "order:1"
     assert definition.has_key(found.key, {"order": "1"}, PROMISE)
     assert not definition.has_key(found.key, {"order": 1}, PROMISE)
-    assert definition.has_key(found.key, {"another": 1}, PROMISE)  # nobody can tell: it must not be done twice
+    assert definition.has_key(found.key, {"another": 1}, PROMISE)  # unknown: it must not be done twice
 
 
 # -- declarations ------------------------------------------------------------------------------------------------------
@@ -358,13 +358,13 @@ async def _no_receipt(order: str) -> None: ...
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_a_declaration_that_cannot_hold_is_refused(options: dict[str, Any], why: str) -> None:
-    """At the decorator, in words that say what to change."""
+    """At the decorator, with a message that names the remedy."""
     with pytest.raises(InvalidFunction, match=why):
         declared(**options)
 
 
 def test_an_action_without_parentheses_is_refused() -> None:
-    """In words that say what to write: a plain step may be decorated so, and an action must say what it does."""
+    """The message shows the right form: a step may be decorated like this, but an action must declare its effect."""
     bare: Any = action
 
     with pytest.raises(InvalidFunction, match=r'action pay: write @action\(connector="…", operation="…"\) above it'):
@@ -415,7 +415,7 @@ def test_an_action_called_outside_a_workflow_is_refused() -> None:
 
 
 def test_an_action_called_by_a_step_is_refused() -> None:
-    """A step runs outside the workflow: its action would be judged by nobody."""
+    """A step runs outside the workflow: no gate would judge its action."""
     definition = declared()
 
     @step(name="actions.sneaky")
@@ -433,7 +433,7 @@ def test_an_action_called_by_a_step_is_refused() -> None:
 def test_defaults_are_arguments_too(
     function_defaults: tuple[Any, Any], given_: tuple[Any, ...], expected: dict[str, Any]
 ) -> None:
-    """Policy sees what the function will get, whoever wrote it."""
+    """Policy sees the arguments that the function will get, from any version of the code."""
 
     async def pay(a: Any = function_defaults[0], b: Any = function_defaults[1]) -> None: ...
 
@@ -456,7 +456,7 @@ def test_what_an_act_cost_is_told_by_its_provider() -> None:
 
 
 def test_a_default_that_is_no_data_is_refused() -> None:
-    """It could be shown to nobody."""
+    """Such a value could not be shown."""
 
     async def pay(client: Any = object()) -> None: ...  # noqa: B008  # the mistake
 

@@ -49,20 +49,20 @@ class Callable:
     ],
 )
 def test_a_step_that_cannot_work_is_refused(options: dict[str, Any], function: Any, problem: str) -> None:
-    """At import, where the author sees it, and with what is wrong."""
+    """At import, where the author sees it, with a message that names the fault."""
     with pytest.raises(InvalidFunction, match=problem):
         step(**options)(function)
 
 
 @pytest.mark.parametrize("function", [plain, generator, async_generator], ids=lambda function: function.__name__)
 def test_a_workflow_is_an_async_function(function: Any) -> None:
-    """The error says what a plain function is good for."""
+    """The error suggests a step for a plain function."""
     with pytest.raises(InvalidFunction, match="@step"):
         workflow(function)
 
 
 def test_retries_are_attempts_after_the_first() -> None:
-    """``retries=2`` is three attempts; no word is one."""
+    """``retries=2`` means three attempts; without it there is one."""
 
     @step(retries=2)
     def often() -> None: ...

@@ -13,7 +13,7 @@ from holdfast.programs.function.failures import TRACE_LIMIT, describe, revive
 
 
 class Declined(Exception):
-    """An author's own error, made in its own way."""
+    """An author's own error, with its own constructor."""
 
     def __init__(self, code: int, *, why: str) -> None:
         super().__init__(code, why)
@@ -102,7 +102,7 @@ def test_the_trace_shows_where_and_is_bounded() -> None:
 
 
 def test_a_long_traceback_is_cut_between_lines() -> None:
-    """Half of a secret would not be recognised as one, and so not taken out."""
+    """Half of a secret would not be recognised, and so not removed."""
     try:
         raise ValueError("\n".join("s3cret" for _ in range(TRACE_LIMIT)))
     except ValueError as error:

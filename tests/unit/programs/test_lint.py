@@ -142,7 +142,7 @@ def test_what_cannot_replay_is_found(rule: str, body: str) -> None:
 
 @pytest.mark.parametrize("body", GOOD)
 def test_what_replays_is_left_alone(body: str) -> None:
-    """A finding is certain: names that the body binds itself, and harmless calls, are not judged."""
+    """There are no false findings: names that the body binds itself, and harmless calls, are not judged."""
     assert rules(module(body)) == []
 
 
@@ -233,7 +233,7 @@ def test_a_finding_says_where_and_what_to_do() -> None:
 @pytest.mark.parametrize("source", ["def f(:\n", "x = '\0'\n"])
 def test_what_is_not_python_is_refused_with_its_position(source: str) -> None:
     """Nothing is judged in part."""
-    with pytest.raises(InvalidRequest, match=r"^bad\.py:1:\d+: .*mend it"):
+    with pytest.raises(InvalidRequest, match=r"^bad\.py:1:\d+: .*correct it first"):
         lint_source(source, "bad.py")
 
 
@@ -253,6 +253,6 @@ def test_directories_are_searched_in_order(tmp_path: Path) -> None:
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    """A mistyped path must not pass for a clean one."""
+    """A mistyped path must not look like a file without findings."""
     with pytest.raises(InvalidRequest, match="does not exist"):
         lint_paths([tmp_path / "gone.py"])

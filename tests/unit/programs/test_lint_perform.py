@@ -1,4 +1,4 @@
-"""What lint knows of steps that are written inside a body."""
+"""``lint`` and the steps that are written inside a body."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_function_that_is_performed_may_do_what_a_step_may() -> None:
 
 
 def test_a_function_that_the_body_calls_itself_is_judged() -> None:
-    """Also where it is performed besides, or where another function is."""
+    """Even where it is also performed, or where another function is."""
     fetch = "async def fetch(url):\n    time.sleep(1)\n"
     assert rules(fetch + "await fetch('page')") == ["HF003"]
     assert rules(fetch + "await fetch('page')\nawait perform('fetch', fetch, 'page')") == ["HF003"]

@@ -1,4 +1,4 @@
-"""Secrets: masked wherever a call is shown, and taken out of the texts of errors."""
+"""Secrets: masked in every view of a call, and removed from the texts of errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import InvalidFunction
 from holdfast.journal.payload import Failure
-from holdfast.journal.quoting import MASK, SHORTEST
+from holdfast.journal.quotes import MASK, SHORTEST
 from holdfast.programs.function.secrets import Secrets
 
 ARGUMENTS = ["token", "fields", "number"]
@@ -82,7 +82,7 @@ class Named(NamedTuple):
     ],
 )
 def test_a_path_is_followed_as_the_values_are_written(kind: Any, name: str, written: str) -> None:
-    """A struct may write its members by other names: masked by the wrong ones, the secret would show."""
+    """A struct may write its members by other names: a mask by the wrong names would leave the secret visible."""
     assert Secrets([name], ["c"], "pay", {"c": kind}).written[-1] == written
 
 
@@ -99,7 +99,7 @@ def test_a_path_is_followed_as_the_values_are_written(kind: Any, name: str, writ
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused(kind: Any, name: str, why: str) -> None:
-    """Found when the action is declared, and not when the secret has been shown."""
+    """At the declaration, before the secret could be shown."""
     with pytest.raises(InvalidFunction, match=why):
         Secrets([name], ["c"], "pay", {"c": kind})
 
@@ -130,7 +130,7 @@ def test_whichever_name_is_written_is_masked() -> None:
     ],
 )
 def test_what_is_named_is_masked_and_nothing_else(names: tuple[str, ...], given_: Any, shown: Any) -> None:
-    """By its path, also inside lists, and also where it is not there."""
+    """By its path, also inside lists; a missing member changes nothing."""
     before = repr(given_)
     assert secrets(*names).mask(given_) == shown
     assert repr(given_) == before  # the call itself still needs them
@@ -143,7 +143,7 @@ def test_a_secret_that_no_call_has_is_refused() -> None:
 
 
 def test_the_arguments_that_hold_a_secret_are_known() -> None:
-    """Each by its own name, however deep the secret is."""
+    """Each by its own name, at any depth of the secret."""
     assert secrets("token", "fields.a.b").names == {"token", "fields"}
     assert not secrets()
 
@@ -174,13 +174,13 @@ def test_the_arguments_that_hold_a_secret_are_known() -> None:
     ],
 )
 def test_errors_do_not_quote_secrets(value: Any, message: str, left: str) -> None:
-    """As they are, and as ``repr``, ``ascii``, JSON and bytes show them; short ones as whole words; in both texts."""
+    """Plain, and in the forms of ``repr``, ``ascii``, JSON and bytes; short ones as whole words; in both texts."""
     scrubbed = secrets("token").scrub(Failure("T", message, f"Traceback: {message}"), {"token": value})
     assert (scrubbed.type, scrubbed.message, scrubbed.trace) == ("T", left, f"Traceback: {left}")
 
 
 def test_a_longer_secret_is_taken_out_before_one_that_it_contains() -> None:
-    """Else the rest of it would stay."""
+    """Otherwise a part of it would remain."""
     found = secrets("token", "fields").scrub(
         Failure("T", "s3cret-long"), {"token": "s3cret", "fields": ["s3cret-long"]}
     )
@@ -188,14 +188,14 @@ def test_a_longer_secret_is_taken_out_before_one_that_it_contains() -> None:
 
 
 def test_secrets_that_overlap_leave_no_rest() -> None:
-    """Whichever of them begins first, and where one lies in itself."""
+    """In any order, and where a secret overlaps with itself."""
     arguments = {"token": "abcd", "fields": ["bcdefgh", "xyxyx"]}
     scrubbed = secrets("token", "fields").scrub(Failure("T", "abcdefgh, then xyxyxyx"), arguments)
     assert scrubbed.message == f"{MASK}, then {MASK}"
 
 
 def test_a_text_that_is_no_failure_is_scrubbed_alike() -> None:
-    """For what else may quote a call's arguments."""
+    """For other texts that may quote a call's arguments."""
     assert secrets("token").scrub_text("cost= failed: s3cret", {"token": "s3cret"}) == f"cost= failed: {MASK}"
     assert secrets().scrub_text("as it is", {"token": "as it is"}) == "as it is"
 
@@ -222,6 +222,6 @@ def test_however_a_secret_is_quoted_it_is_gone(secret: str, quote: Callable[[str
 
 @given(st.text(min_size=SHORTEST, max_size=20), st.text(max_size=20), st.text(max_size=20))
 def test_no_text_around_it_saves_a_secret(secret: str, before: str, after: str) -> None:
-    """Wherever it is quoted, it is gone."""
+    """It is removed in every place that quotes it."""
     scrubbed = secrets("token").scrub(Failure("T", before + secret + after), {"token": secret})
     assert all(secret not in part for part in scrubbed.message.split(MASK))

@@ -97,7 +97,7 @@ ROUND_TRIPS: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "kind"), ROUND_TRIPS, ids=[str(kind) for _, kind in ROUND_TRIPS])
 def test_a_value_comes_back_as_its_annotated_type(value: Any, kind: Any) -> None:
-    """What a workflow sees live is what every replay sees."""
+    """A workflow sees the same value live and in every replay."""
     back = decode(encode(value), kind)
     assert back == value
     assert type(back) is type(value)
@@ -127,7 +127,7 @@ def _cycle() -> list[Any]:
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_data_is_refused(value: Any) -> None:
-    """The error names the value and says what to use instead."""
+    """The error names the value and what to use instead."""
     with pytest.raises(Unencodable, match=r"the result of f cannot be stored.*(dataclass|holds itself)"):
         encode(value, "the result of f")
 
@@ -138,19 +138,19 @@ def test_what_is_no_data_is_refused(value: Any) -> None:
     ids=str,
 )
 def test_data_that_does_not_fit_is_refused(stored: Any, kind: Any) -> None:
-    """The error shows what was stored and says to widen the annotation."""
+    """The error shows the stored value and tells the author to widen the annotation."""
     with pytest.raises(Undecodable, match=r"(?s)the result of f was stored as .*Make the annotation"):
         decode(encode(stored), kind, "the result of f")
 
 
 def test_damaged_data_is_refused() -> None:
-    """Bytes that are no CBOR are the author's to see, not a crash."""
+    """Bytes that are not CBOR give an error of the author, not a crash."""
     with pytest.raises(Undecodable):
         decode(Payload(b"\xff\x00"), int)
 
 
 def test_a_value_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error gives both sizes and says where large things go."""
+    """The error gives both sizes and names the place for large data."""
     monkeypatch.setattr(values, "PAYLOAD_LIMIT_BYTES", 1000)
     assert encode(b"x" * 900)
     with pytest.raises(PayloadTooLarge, match=r"1,203 bytes and the limit is 1,000.*address"):
@@ -172,7 +172,7 @@ def test_arguments_are_read_as_their_annotations() -> None:
 
 
 def test_arguments_without_annotations_are_plain_data() -> None:
-    """A function that says nothing gets what was stored."""
+    """A function without annotations gets the stored data."""
 
     def function(a, b=2):  # type: ignore[no-untyped-def]
         ...
@@ -183,7 +183,7 @@ def test_arguments_without_annotations_are_plain_data() -> None:
 
 @pytest.mark.parametrize("values", [(1, "x"), (1, ["x"]), ({"a": []}, "x")])
 def test_arguments_read_twice_share_nothing_that_can_be_changed(values: tuple[Any, Any]) -> None:
-    """A function may change what it is given; what was judged stays as it was."""
+    """A function may change its arguments; the judged copy stays unchanged."""
 
     def function(a, b):  # type: ignore[no-untyped-def]
         ...
@@ -233,7 +233,7 @@ def test_an_annotation_that_no_codec_knows_reads_plain_data() -> None:
 @pytest.mark.parametrize("leaf", [1, 1.5, [], {}, "a"], ids=repr)
 @pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}], ids=["lists", "maps"])
 def test_what_is_taken_can_be_read_back_however_deep_it_is(leaf: Any, wrap: Any) -> None:
-    """Whoever writes it: our own writer, or the library."""
+    """Written by our own writer or by the library."""
     value, levels = leaf, []
     for depth in range(1, 1200):
         value = wrap(value)

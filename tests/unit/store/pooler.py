@@ -17,7 +17,7 @@ Mode = Literal["session", "transaction"]
 
 
 class Session(NamedTuple):
-    """The pooler's own session with the server, and what the server said when it began."""
+    """The pooler's own session with the server, and the server's first messages."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -31,11 +31,11 @@ async def message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 class Client:
-    """Somebody who is served, and the session that they have at the moment."""
+    """A client, and the session that it has at the moment."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
-        self.held: Session | None = None
+        self.session: Session | None = None
         self.answers: asyncio.Task[None] | None = None
 
 
@@ -62,18 +62,18 @@ class Pooler:
                 kind, sent = await message(reader)
                 if kind == b"X":
                     return
-                if client.held is None:
-                    client.held = await self._take()
-                    client.answers = asyncio.create_task(self._answer(client, client.held))
-                client.held.writer.write(sent)
+                if client.session is None:
+                    client.session = await self._take()
+                    client.answers = asyncio.create_task(self._answer(client, client.session))
+                client.session.writer.write(sent)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
             if client.answers is not None:
                 client.answers.cancel()
-            if client.held is not None:
-                client.held.writer.close()
+            if client.session is not None:
+                client.session.writer.close()
 
     async def close(self) -> None:
         for session in self._all:
@@ -82,14 +82,14 @@ class Pooler:
                 await session.writer.wait_closed()
 
     async def _answer(self, client: Client, session: Session) -> None:
-        """Pass on what the server says. Where that ends a transaction, another client may have the session."""
+        """Pass on the server's messages. At the end of a transaction another client may get the session."""
         while True:
-            kind, said = await message(session.reader)
-            ended = kind == b"Z" and said[-1:] == b"I" and self._mode == "transaction"
+            kind, data = await message(session.reader)
+            ended = kind == b"Z" and data[-1:] == b"I" and self._mode == "transaction"
             if ended:
-                client.held = None
+                client.session = None
                 self._free.append(session)
-            client.writer.write(said)
+            client.writer.write(data)
             if ended:
                 return
 
@@ -97,12 +97,12 @@ class Pooler:
         if self._free:
             return self._free.pop()
         reader, writer = await asyncio.open_unix_connection(self._path)
-        words = f"user\0postgres\0database\0{self._database}\0client_encoding\0UTF8\0\0".encode()
-        writer.write(struct.pack("!ii", len(words) + 8, 196608) + words)
+        parameters = f"user\0postgres\0database\0{self._database}\0client_encoding\0UTF8\0\0".encode()
+        writer.write(struct.pack("!ii", len(parameters) + 8, 196608) + parameters)
         greeting = b""
         while True:
-            kind, said = await message(reader)
-            greeting += said
+            kind, data = await message(reader)
+            greeting += data
             if kind == b"Z":
                 made = Session(reader, writer, greeting)
                 self._all.append(made)

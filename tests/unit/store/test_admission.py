@@ -1,4 +1,4 @@
-"""Admission: caps, rates, order and fairness as tables, what is asked in and who may begin out."""
+"""Admission: caps, rates, order and fairness as tables: candidates in, admitted runs out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def capped(concurrency: int | None = None, per_min: int | None = None) -> Limits
     ],
 )
 def test_a_cap_leaves_the_places_that_are_free(cap: int | None, under_way: int, expected: str) -> None:
-    """As many begin as the cap has places left, in their order; more under way than the cap is no place, not a debt."""
+    """As many begin as the cap has free places, in their order; more runs under way than the cap mean no place."""
     loads = {("acme", "greet"): Load(under_way)}
     assert chosen(queue("acme/a", "acme/b", "acme/c"), capped(cap), loads) == [f"acme/{run}" for run in expected]
 
@@ -76,7 +76,7 @@ def test_a_cap_leaves_the_places_that_are_free(cap: int | None, under_way: int, 
 def test_a_rate_counts_the_starts_of_the_last_minute(
     rate: int | None, begun: list[int], expected: str, next_at: int | None
 ) -> None:
-    """It is told when enough of them, those of this very decision too, will have left the window."""
+    """The time is given when enough starts, including those of this decision, will be older than a minute."""
     loads = {("acme", "greet"): Load(0, tuple(NOW + at for at in begun))}
     admitted = admit(queue("acme/a", "acme/b", "acme/c"), loads, capped(per_min=rate), 100, NOW)
     assert "".join(key.run for key in admitted.keys) == expected
@@ -84,20 +84,20 @@ def test_a_rate_counts_the_starts_of_the_last_minute(
 
 
 def test_no_time_is_told_where_places_are_in_the_way() -> None:
-    """Nobody knows when a run ends."""
+    """The end of a run is not known in advance."""
     loads = {("acme", "greet"): Load(1, (NOW,))}
     assert admit(queue("acme/a"), loads, capped(1, 1), 100, NOW).next_at is None
 
 
 def test_the_earliest_time_of_all_is_told() -> None:
-    """Tenants wait each for their own."""
+    """Each tenant waits for its own rate."""
     loads = {("acme", "greet"): Load(0, (NOW - SECOND,)), ("bolt", "greet"): Load(0, (NOW - 9 * SECOND,))}
     admitted = admit(queue("acme/a", "bolt/b"), loads, capped(per_min=1), 100, NOW)
     assert admitted.next_at == NOW - 9 * SECOND + MINUTE
 
 
 def test_a_run_waits_for_the_later_of_two_rates() -> None:
-    """Its tenant's and its workflow's own must both let it begin."""
+    """Its tenant's cap and its workflow's cap must both allow it."""
     limits = Limits(TenantLimits(Cap(None, 2), workflows={"busy": Cap(None, 1)}))
     loads = {
         ("acme", "greet"): Load(0, (NOW - 30 * SECOND,)),
@@ -107,7 +107,7 @@ def test_a_run_waits_for_the_later_of_two_rates() -> None:
 
 
 def test_a_workflow_at_its_cap_holds_up_no_other() -> None:
-    """Those behind it begin in its stead, within the tenant's own cap."""
+    """Those after it begin in its place, within the tenant's own cap."""
     limits = Limits(TenantLimits(Cap(2), workflows={"busy": Cap(1)}))
     line = queue("acme/a:busy", "acme/b:busy", "acme/c", "acme/d")
     assert chosen(line, limits) == ["acme/a", "acme/c"]
@@ -115,7 +115,7 @@ def test_a_workflow_at_its_cap_holds_up_no_other() -> None:
 
 
 def test_a_tenants_cap_counts_all_its_workflows() -> None:
-    """Also those of which none waits, and no other tenant's."""
+    """Even those without queued runs, but not those of other tenants."""
     loads = {("acme", "other"): Load(1), ("bolt", "greet"): Load(50)}
     assert chosen(queue("acme/a", "acme/b"), capped(2), loads) == ["acme/a"]
 
@@ -139,7 +139,7 @@ def test_a_named_tenant_has_its_own_limits_alone() -> None:
 def test_the_tenant_with_least_under_way_for_its_weight_is_served_first(
     busy: tuple[int, int], weights: tuple[int, int], room: int, expected: str
 ) -> None:
-    """Each run that begins counts for the next choice; equals go by name; no weight is less than one."""
+    """Each run that begins counts for the next choice; equals are ordered by name; no weight is less than one."""
     line = queue(*(f"{tenant}/{number}" for tenant in "ab" for number in range(10)))
     loads = {(tenant, "greet"): Load(count) for tenant, count in zip("ab", busy, strict=True)}
     limits = Limits(tenants={t: TenantLimits(weight=weight) for t, weight in zip("ab", weights, strict=True)})
@@ -152,12 +152,12 @@ def test_the_tenant_with_least_under_way_for_its_weight_is_served_first(
 
 @pytest.mark.parametrize(("room", "expected"), [(0, 0), (1, 1), (3, 3), (9, 4)])
 def test_no_more_begin_than_there_is_room(room: int, expected: int) -> None:
-    """The claim's own limit is over all."""
+    """The claim's own limit holds for all."""
     assert len(chosen(queue("a/1", "a/2", "b/1", "b/2"), Limits(), room=room)) == expected
 
 
 def test_where_nobody_waits_nobody_begins() -> None:
-    """And no time is told."""
+    """And no time is given."""
     admitted = admit([], {("acme", "greet"): Load(3, (NOW,))}, capped(1, 1), 10, NOW)
     assert (admitted.keys, admitted.next_at) == ([], None)
 
@@ -177,13 +177,13 @@ def test_where_nobody_waits_nobody_begins() -> None:
 def test_workspaces_of_a_tenant_take_turns(
     line: tuple[str, ...], busy: dict[str, int], cap: int | None, expected: str
 ) -> None:
-    """Priority leads; then the workspace with least under way; then age. The cap's last place is shared alike."""
+    """Priority first, then the workspace with the fewest runs under way, then age. The last place, too."""
     loads = {("acme", "greet"): Load(sum(busy.values()), (), busy)}
     assert "".join(run.removeprefix("acme/") for run in chosen(placed(*line), capped(cap), loads)) == expected
 
 
 def test_a_workspace_at_its_workflows_cap_holds_up_no_other() -> None:
-    """What is skipped takes no turn."""
+    """A skipped run does not use its workspace's turn."""
     limits = Limits(TenantLimits(workflows={"busy": Cap(0)}))
     line = [Candidate(Key("acme", run), work, space) for run, work, space in (("a", "busy", "n"), ("b", "greet", "n"))]
     assert chosen([*line, Candidate(Key("acme", "c"), "greet", "s")], limits) == ["acme/b", "acme/c"]

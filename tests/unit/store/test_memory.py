@@ -1,4 +1,4 @@
-"""What is the memory store's own: its clock, its hints, and handles on several threads."""
+"""The memory store's own features: its clock, its hints, and handles on several threads."""
 
 from __future__ import annotations
 
@@ -122,22 +122,22 @@ def test_watchers_are_left_alone_by_what_concerns_nobody(act: Act) -> None:
 
 @pytest.mark.parametrize("end", ["stop", "close"])
 def test_an_ended_watch_is_silent(end: str) -> None:
-    """Whether it was ended or its handle closed; other watches go on."""
+    """After its end or the close of its handle; other watches continue."""
 
     async def run() -> None:
         store = await opened()
         twin = store.twin()
         await twin.open()
-        heard: list[str] = []
-        store.watch(lambda: heard.append("first"))
-        stop = twin.watch(lambda: heard.append("second"))
+        hinted: list[str] = []
+        store.watch(lambda: hinted.append("first"))
+        stop = twin.watch(lambda: hinted.append("second"))
         if end == "stop":
             stop()
         else:
             await twin.close()
         await begun(store, start())
         await asyncio.sleep(0)
-        assert heard == ["first"]
+        assert hinted == ["first"]
 
     asyncio.run(run())
 
@@ -165,8 +165,8 @@ def test_handles_on_two_threads_lose_no_message_and_hear_of_each_other() -> None
     async def run() -> None:
         store = await opened()
         await begun(store, start())
-        heard = asyncio.Event()
-        store.watch(heard.set)
+        hinted = asyncio.Event()
+        store.watch(hinted.set)
 
         async def elsewhere() -> None:
             twin = store.twin()
@@ -181,7 +181,7 @@ def test_handles_on_two_threads_lose_no_message_and_hear_of_each_other() -> None
             await commit(store, deliver())
         await asyncio.to_thread(thread.join)
         async with asyncio.timeout(10):
-            await heard.wait()
+            await hinted.wait()
         received = (await store.messages([key()]))[key()]
         assert [found.position for found in received] == list(range(1, 401))
 
@@ -189,7 +189,7 @@ def test_handles_on_two_threads_lose_no_message_and_hear_of_each_other() -> None
 
 
 def test_what_a_caller_changes_afterwards_is_not_what_was_stored() -> None:
-    """The store keeps its own copy of what could change."""
+    """The store keeps its own copies of mutable values."""
 
     async def run() -> None:
         store = await opened()

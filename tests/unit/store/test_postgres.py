@@ -1,4 +1,4 @@
-"""What only PostgreSQL brings with it: crashes of the server, locks, notifications, sets instead of single rows."""
+"""PostgreSQL's own matters: crashes of the server, locks, notifications, sets instead of single rows."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ async def opened(*urls: str, pool_size: int = 6) -> AsyncIterator[list[PostgresS
 
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    """Ask again until it is so; the test's own time limit ends it otherwise."""
-    while not await condition():  # noqa: ASYNC110  # what is asked for lives in another process
+    """Poll until the condition holds; the test's own time limit ends it otherwise."""
+    while not await condition():  # noqa: ASYNC110  # the condition is in another process
         await asyncio.sleep(0.02)
 
 
@@ -90,7 +90,7 @@ async def raw(url: str, statement: str, *values: Any) -> list[Any]:
 
 
 def test_a_store_outlives_a_crash_of_its_server(postgres: PostgresServer, url: str) -> None:
-    """While the server is away every operation is StoreUnavailable; afterwards all that was answered is there."""
+    """While the server is away every operation raises StoreUnavailable; afterwards every answered change is there."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -116,7 +116,7 @@ def test_a_store_outlives_a_crash_of_its_server(postgres: PostgresServer, url: s
 
 
 def test_a_crash_of_the_server_costs_no_worker_its_life(postgres: PostgresServer, url: str) -> None:
-    """All locks are lost at once, and nobody who is about to take his again is taken for dead."""
+    """All locks are lost at once, and a worker that is about to take its lock again is not considered dead."""
 
     async def judge() -> None:
         async with opened(url, url) as (ann, bob):
@@ -135,7 +135,7 @@ def test_a_crash_of_the_server_costs_no_worker_its_life(postgres: PostgresServer
 
 
 def test_a_watch_goes_on_after_the_server_was_away(postgres: PostgresServer, url: str) -> None:
-    """What was announced meanwhile is lost, so the watcher is hinted at as soon as it hears again."""
+    """Announcements during the outage are lost, so the watcher gets a hint as soon as it listens again."""
 
     async def judge() -> None:
         async with opened(url, url) as (store, other):
@@ -163,7 +163,7 @@ async def _answers(store: PostgresStore) -> bool:
 
 
 def test_a_cancelled_caller_leaves_the_pool_whole(url: str) -> None:
-    """Whatever is cut off, at whatever point, the next operation finds a connection that works."""
+    """After a cut at any point of any operation, the next operation gets a working connection."""
 
     async def judge() -> None:
         async with opened(url, pool_size=1) as (store,):
@@ -184,7 +184,7 @@ def test_a_cancelled_caller_leaves_the_pool_whole(url: str) -> None:
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:
-    """What a newer Holdfast wrote is left alone, with migrations or without."""
+    """The data of a newer Holdfast are left alone, with migrations or without."""
 
     async def judge() -> None:
         async with opened(url):
@@ -202,23 +202,29 @@ def test_workers_may_open_an_empty_database_together(url: str) -> None:
     async def judge() -> None:
         stores = [PostgresStore(url) for _ in range(4)]
         await asyncio.gather(*(store.open() for store in stores))
-        known = [migration.number for migration in load_migrations("holdfast.store.postgres")]
-        assert [row[0] for row in await raw(url, "SELECT number FROM holdfast_schema")] == known
+        numbers = [migration.number for migration in load_migrations("holdfast.store.postgres")]
+        assert [row[0] for row in await raw(url, "SELECT number FROM holdfast_schema")] == numbers
         for store in stores:
             await store.close()
 
     asyncio.run(judge())
 
 
+async def with_schema(url: str, number: int) -> Any:
+    """A connection to a database that has the first migrations, up to this number."""
+    connection = await connect(url)
+    await connection.execute(SQL["make_schema"])
+    for migration in load_migrations("holdfast.store.postgres")[:number]:
+        await connection.execute(migration.sql)
+        await connection.execute(SQL["note_migration"], migration.number, migration.name)
+    return connection
+
+
 def test_runs_of_the_first_schema_are_brought_forward(url: str) -> None:
-    """What had begun has begun when it was created; what is queued has still to pass its tenant's caps."""
+    """A run that had begun gets its creation as the time of its begin; a queued run must still pass the caps."""
 
     async def judge() -> None:
-        first = load_migrations("holdfast.store.postgres")[0]
-        other = await connect(url)
-        await other.execute(first.sql)
-        await other.execute(SQL["make_schema"])
-        await other.execute(SQL["note_migration"], first.number, first.name)
+        other = await with_schema(url, 1)
         await other.executemany(
             "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, updated_at"
             ") VALUES ($1, $2, 'greet', 'r', 1, 'h', $2, 'f', $3, $3)",
@@ -237,11 +243,7 @@ def test_entries_of_the_second_schema_are_brought_forward(url: str) -> None:
     """They stay, sealed or not; new ones may have an id, and are then written once."""
 
     async def judge() -> None:
-        other = await connect(url)
-        await other.execute(SQL["make_schema"])
-        for migration in load_migrations("holdfast.store.postgres")[:2]:
-            await other.execute(migration.sql)
-            await other.execute(SQL["note_migration"], migration.number, migration.name)
+        other = await with_schema(url, 2)
         await other.executemany(
             "INSERT INTO audit (tenant, run, kind, at, body, position) VALUES ($1, 'one', 'decided', 0, $2, $3)",
             [(TENANT, b"sealed", 1), (TENANT, b"not sealed", None), (TENANT, b"not sealed", None)],
@@ -256,12 +258,12 @@ def test_entries_of_the_second_schema_are_brought_forward(url: str) -> None:
 
 
 def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
-    """One that nobody waits for any more told so by the end of its error; now it has a field for that."""
-    said = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
+    """The end of the error showed that nobody waited for it any more; now it has a field for that."""
+    errors = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
 
     async def judge() -> None:
         async with opened(url) as (store,):
-            for name, error in said.items():
+            for name, error in errors.items():
                 old = replace(receipt(name), error=error)
                 await store.commit([p.OpenReceipt(old), p.CloseReceipt(replace(old, state="unknown"))])
         other = await connect(url)
@@ -269,7 +271,7 @@ def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
         await other.close()
         async with opened(url) as (store,):
             found = await store.receipts(p.ReceiptQuery(TENANT), 10)
-            assert {each.key: each.error for each in found} == said
+            assert {each.key: each.error for each in found} == errors
             assert {each.key: each.abandoned for each in found} == {"left": True, "asked about": False}
 
     asyncio.run(judge())
@@ -280,7 +282,7 @@ def test_receipts_of_the_third_schema_are_brought_forward(url: str) -> None:
                 "opened_at = 9", "body = '{'", "body = replace(body, 'pending', 'failed')"]
 )  # fmt: skip
 def test_a_receipt_that_is_not_kept_under_what_it_says_is_found(url: str, changed: str) -> None:
-    """Each column by which it is looked for, and the body itself."""
+    """Each column by which it is found, and the body itself."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -293,8 +295,39 @@ def test_a_receipt_that_is_not_kept_under_what_it_says_is_found(url: str, change
     asyncio.run(judge())
 
 
+FIFTH_SCHEMA = """
+DROP TABLE items;
+DROP INDEX runs_of_templates;
+DROP TABLE definitions;
+ALTER TABLE runs DROP COLUMN reference;  -- and its index
+ALTER TABLE tasks DROP COLUMN reference;
+DROP TABLE code;
+ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest;  -- and its index
+CREATE INDEX runs_queued ON runs (tenant, workflow);
+ALTER TABLE workers DROP COLUMN kinds;
+DROP INDEX blob_uses_of_holder;
+ALTER TABLE blob_uses DROP COLUMN kind;
+ALTER TABLE blob_uses RENAME COLUMN holder TO run;
+ALTER TABLE blob_uses ADD CONSTRAINT blob_uses_pkey PRIMARY KEY (tenant, digest, run);
+CREATE INDEX blob_uses_of_run ON blob_uses (tenant, run);
+ALTER TABLE deliveries DROP COLUMN at;
+DROP INDEX runs_standing, runs_held_up;
+ALTER TABLE work DROP COLUMN claims;
+ALTER TABLE tasks DROP COLUMN kind, DROP COLUMN owner, DROP COLUMN due_at;
+DROP TABLE declined;
+DROP TABLE checkpoints;
+ALTER TABLE blocks DROP COLUMN form;
+DROP INDEX blocks_first;
+DROP TABLE chain_ends;
+ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement;
+DROP TABLE write_counts;
+DELETE FROM holdfast_schema WHERE number >= 6;
+"""
+"""Makes a database of the fifth schema from one of the present schema."""
+
+
 def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
-    """They are of the first form, and say so now; others follow them."""
+    """They get the first form; others follow them."""
     first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)
 
     async def judge() -> None:
@@ -302,28 +335,7 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
             (entry,) = await noted(store, "a")
             assert await seal(store, first, [entry.sequence])
         other = await connect(url)
-        await other.execute("DROP TABLE code")
-        await other.execute("ALTER TABLE runs DROP COLUMN program_kind, DROP COLUMN code_digest")  # and its index
-        await other.execute("CREATE INDEX runs_queued ON runs (tenant, workflow)")
-        await other.execute("ALTER TABLE workers DROP COLUMN kinds")
-        await other.execute("DROP INDEX blob_uses_of_holder")
-        await other.execute("ALTER TABLE blob_uses DROP COLUMN kind")
-        await other.execute("ALTER TABLE blob_uses RENAME COLUMN holder TO run")
-        await other.execute("ALTER TABLE blob_uses ADD CONSTRAINT blob_uses_pkey PRIMARY KEY (tenant, digest, run)")
-        await other.execute("CREATE INDEX blob_uses_of_run ON blob_uses (tenant, run)")
-        await other.execute("ALTER TABLE deliveries DROP COLUMN at")
-        await other.execute("DROP INDEX runs_standing, runs_held_up")
-        await other.execute("ALTER TABLE work DROP COLUMN claims")
-        for column in ("kind", "owner", "due_at"):
-            await other.execute(f"ALTER TABLE tasks DROP COLUMN {column}")
-        await other.execute("DROP TABLE declined")
-        await other.execute("DROP TABLE checkpoints")
-        await other.execute("ALTER TABLE blocks DROP COLUMN form")
-        await other.execute("DROP INDEX blocks_first")
-        await other.execute("DROP TABLE chain_ends")
-        await other.execute("ALTER TABLE signing_keys DROP chains, DROP heads, DROP retirement")
-        await other.execute("DROP TABLE write_counts")
-        await other.execute("DELETE FROM holdfast_schema WHERE number >= 6")
+        await other.execute(FIFTH_SCHEMA)
         await other.close()
         async with opened(url) as (store,):
             (entry,) = await noted(store, "b")
@@ -334,13 +346,13 @@ def test_blocks_of_the_fifth_schema_are_brought_forward(url: str) -> None:
 
 
 def test_an_empty_database_is_not_opened_without_migrations(url: str) -> None:
-    """A client changes nothing: it says that nothing is there."""
+    """A client changes nothing: it reports that there are no tables."""
     with pytest.raises(UnsupportedStore, match="start a worker"):
         asyncio.run(PostgresStore(url).open(migrate=False))
 
 
 def test_an_unknown_database_says_what_to_do(url: str) -> None:
-    """That is for the operator, and never simply tried again."""
+    """That is for the operator, and not tried again."""
     with pytest.raises(UnsupportedStore, match="create the database"):
         asyncio.run(PostgresStore(url.replace("/holdfast_", "/no_such_")).open())
 
@@ -376,7 +388,7 @@ def test_announcements_stay_in_their_schema(postgres: PostgresServer) -> None:
     async def judge() -> None:
         url = postgres.url()
         await raw(url, "CREATE SCHEMA neighbour")
-        heard: list[str] = []
+        hinted: list[str] = []
         arrived = asyncio.Event()
         async with opened(url, url, f"{url}&search_path=neighbour") as (here, there, elsewhere):
             for name, store in (("here", here), ("elsewhere", elsewhere), ("there", there)):
@@ -384,17 +396,17 @@ def test_announcements_stay_in_their_schema(postgres: PostgresServer) -> None:
                 stop = store.watch(ready.set)
                 await ready.wait()
                 stop()
-                store.watch(lambda name=name: (heard.append(name), arrived.set()))  # type: ignore[misc]
+                store.watch(lambda name=name: (hinted.append(name), arrived.set()))  # type: ignore[misc]
             await commit(here, start())
             await arrived.wait()
-            # Notifications come in the order of commits: whoever hears a later one has heard the first, or never will.
+            # Notifications come in the order of commits: after a later one the first has arrived, or never will.
             arrived.clear()
             await commit(elsewhere, start())
             await commit(there, start("two"))
-            while "here" not in heard:
+            while "here" not in hinted:
                 await arrived.wait()
                 arrived.clear()
-            assert heard == ["there", "here"]
+            assert hinted == ["there", "here"]
 
     asyncio.run(judge())
 
@@ -417,7 +429,7 @@ asyncio.run(live())
 
 
 def test_a_killed_worker_is_rescued_long_before_it_expires(url: str) -> None:
-    """The server drops the lock with the session of a process that died; one whose session stands is left alone."""
+    """The server drops the lock with the session of a dead process; a worker whose session lives is left alone."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -442,7 +454,7 @@ def test_a_killed_worker_is_rescued_long_before_it_expires(url: str) -> None:
 
 
 def test_a_lost_session_is_taken_up_again(url: str) -> None:
-    """A worker that lives stays present: its next beat at the latest holds the lock again."""
+    """A living worker stays present: it holds the lock again after its next beat or earlier."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -458,13 +470,13 @@ def test_a_lost_session_is_taken_up_again(url: str) -> None:
 
 
 async def held(url: str, name: str) -> bool:
-    """Whether somebody holds a worker's lock, tried out by taking it."""
+    """Whether somebody holds a worker's lock, found out by trying to take it."""
     taken = "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || '/' || $1, 0))"
     return not (await raw(url, taken, name))[0][0]
 
 
 def test_workers_that_claim_together_share_the_runs(url: str) -> None:
-    """Every run is leased once, whoever asks and however often at the same time."""
+    """Every run is leased once, even with many claims at the same time."""
 
     async def judge() -> None:
         async with opened(url, url, url) as stores:
@@ -484,7 +496,7 @@ def test_workers_that_claim_together_share_the_runs(url: str) -> None:
 
 
 def test_batches_in_opposite_order_never_wait_in_a_circle(postgres: PostgresServer) -> None:
-    """Rows are locked in the order of their keys, whatever the order and the kinds of the changes."""
+    """Rows are locked in the order of their keys, for any order and kinds of changes."""
 
     async def judge() -> None:
         url = postgres.url()
@@ -513,7 +525,7 @@ def test_batches_in_opposite_order_never_wait_in_a_circle(postgres: PostgresServ
 
 
 async def _deadlocks(url: str) -> int:
-    """How many there were in a database. The server counts a session's deadlocks when the session ends."""
+    """The number of deadlocks in a database. The server counts those of a session when the session ends."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database()"
     await until(lambda: _alone(url, query))
     ((deadlocks,),) = await raw(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
@@ -528,7 +540,7 @@ _WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datn
 
 
 def test_a_message_that_comes_while_its_run_ends_leaves_nothing_behind(url: str) -> None:
-    """The ending turn waits for the delivery's lock, and clears what it could not see when it began."""
+    """The ending turn waits for the delivery's lock, and deletes the message that it could not see when it began."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -550,18 +562,18 @@ def test_a_message_that_comes_while_its_run_ends_leaves_nothing_behind(url: str)
 
 @pytest.mark.parametrize("first_comes_through", [True, False])
 def test_of_two_transactions_that_meet_at_a_key_one_has_it(url: str, first_comes_through: bool) -> None:
-    """The second waits for the first, and is shown its receipt; where the first is rolled back, the key is free."""
+    """The second waits for the first and gets its receipt; where the first is rolled back, the key is free."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
             run = await leased(store)
             mine, late = receipt("shared"), receipt("shared", token="second", id="late")
-            also = (p.OpenReceipt(receipt("before")), p.OpenReceipt(late))
+            attached = (p.OpenReceipt(receipt("before")), p.OpenReceipt(late))
             other = await connect(url)
             first = other.transaction()
             await first.start()
             assert await apply(Writer(other, "channel", "other"), [p.OpenReceipt(mine)]) == [p.Opened()]
-            meeting = asyncio.create_task(commit(store, turn(run, also=also)))
+            meeting = asyncio.create_task(commit(store, turn(run, attached=attached)))
             await until(lambda: raw(url, _WAITING))
             await (first.commit() if first_comes_through else first.rollback())
             await other.close()
@@ -574,7 +586,7 @@ def test_of_two_transactions_that_meet_at_a_key_one_has_it(url: str, first_comes
 
 
 def test_a_receipt_taken_over_while_it_is_closed_is_fenced(url: str) -> None:
-    """The closing waits for the takeover, and then judges the row that it left."""
+    """The closing waits for the takeover, and then judges the new row."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -583,7 +595,9 @@ def test_a_receipt_taken_over_while_it_is_closed_is_fenced(url: str) -> None:
             other = await connect(url)
             async with other.transaction():
                 assert await apply(Writer(other, "channel", "other"), [takeover]) == [p.Opened()]
-                closing = asyncio.create_task(commit(store, p.CloseReceipt(receipt(state="succeeded"), also=(note(),))))
+                closing = asyncio.create_task(
+                    commit(store, p.CloseReceipt(receipt(state="succeeded"), attached=(note(),)))
+                )
                 await until(lambda: raw(url, _WAITING))
             await other.close()
             assert await closing == p.Fenced()
@@ -593,7 +607,7 @@ def test_a_receipt_taken_over_while_it_is_closed_is_fenced(url: str) -> None:
 
 
 def test_openings_in_opposite_order_never_wait_in_a_circle(postgres: PostgresServer) -> None:
-    """Receipts and tasks are locked in the order of their keys, whatever a batch does with them first."""
+    """Receipts and tasks are locked in the order of their keys, for any order of changes in a batch."""
 
     async def judge() -> None:
         url = postgres.url()
@@ -620,7 +634,7 @@ def test_openings_in_opposite_order_never_wait_in_a_circle(postgres: PostgresSer
 
 
 def test_a_batch_that_waits_for_a_receipt_holds_none_behind_it(url: str) -> None:
-    """All receipts are locked before the first is changed: closing one and opening another is no way into a circle."""
+    """All receipts are locked before the first is changed: closing one and opening another cannot deadlock."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -639,7 +653,7 @@ def test_a_batch_that_waits_for_a_receipt_holds_none_behind_it(url: str) -> None
 
 
 def test_sealers_that_race_make_one_chain(url: str) -> None:
-    """Every entry is sealed once, every number and position is given once, whoever comes first."""
+    """Every entry is sealed once, and every number and position is given once, in any order of the sealers."""
 
     async def judge() -> None:
         async with opened(url, url, url) as stores:
@@ -678,7 +692,7 @@ class Counting:
 
 
 def test_blocks_of_many_tenants_are_sealed_with_as_many_statements_as_one(url: str) -> None:
-    """A round trip for each tenant took minutes where there were thousands."""
+    """A round trip for each tenant would take minutes with thousands of tenants."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -704,7 +718,7 @@ def test_blocks_of_many_tenants_are_sealed_with_as_many_statements_as_one(url: s
 
 
 def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
-    """It learns that the number is taken once the first has committed, and leaves nothing behind."""
+    """It sees that the number is taken once the first has committed, and leaves no trace."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -722,7 +736,7 @@ def test_of_two_sealers_of_one_number_the_second_waits(url: str) -> None:
 
 
 def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
-    """It cannot be seen yet, and the evidence lacks it: it is refused once it can be seen."""
+    """The entry is not visible yet, and the evidence lacks it: the evidence is refused once the entry is visible."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -741,7 +755,7 @@ def test_evidence_waits_for_what_is_being_sealed(url: str) -> None:
 
 
 def test_files_are_kept_in_the_order_in_which_runs_are_locked(url: str) -> None:
-    """By key, whatever order they come in: a batch that locks the same runs would wait for it, and it for that."""
+    """By key, in any order of the files: otherwise a batch that locks the same runs could deadlock with it."""
     lock = "SELECT FROM runs WHERE tenant = $1 AND id = $2 FOR NO KEY UPDATE NOWAIT"
 
     async def judge() -> None:
@@ -761,8 +775,8 @@ def test_files_are_kept_in_the_order_in_which_runs_are_locked(url: str) -> None:
     asyncio.run(judge())
 
 
-def test_sealing_waits_for_evidence_that_is_being_kept_file(url: str) -> None:
-    """Its hash cannot be seen in the row yet, and must not stay there."""
+def test_sealing_waits_for_evidence_that_is_being_kept(url: str) -> None:
+    """Its hash is not visible in the row yet, and must not stay there."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -783,7 +797,7 @@ def test_sealing_waits_for_evidence_that_is_being_kept_file(url: str) -> None:
 
 
 def test_pruning_looks_at_nothing_that_waits_for_evidence(url: str) -> None:
-    """Its index leaves them out; and whether an id is retired is asked by key."""
+    """Its index leaves them out; retired ids are looked up by key."""
 
     async def judge() -> None:
         async with opened(url):
@@ -803,7 +817,7 @@ def test_pruning_looks_at_nothing_that_waits_for_evidence(url: str) -> None:
 
 
 def test_claimers_within_limits_never_exceed_a_cap(url: str) -> None:
-    """However many ask at the same time, each sees what the others have begun."""
+    """With many claims at the same time, each sees the runs that the others have begun."""
 
     async def judge() -> None:
         async with opened(url, url, url) as stores:
@@ -821,7 +835,7 @@ def test_claimers_within_limits_never_exceed_a_cap(url: str) -> None:
 
 
 def test_a_governed_batch_costs_as_many_round_trips_as_one_turn(url: str) -> None:
-    """Openings, closings, tasks and notes are one statement each, however many turns bring them."""
+    """Openings, closings, tasks and notes are one statement each, for any number of turns."""
 
     async def judge() -> None:
         async with opened(url, pool_size=1) as (store,):
@@ -832,53 +846,53 @@ def test_a_governed_batch_costs_as_many_round_trips_as_one_turn(url: str) -> Non
 
 
 async def _round_trips(store: PostgresStore, count: int) -> int:
-    """What it costs to commit so many governed turns, each of which ends one action, begins another and asks people."""
+    """The statements of a commit of governed turns, each of which ends an action, begins another and asks people."""
     names = [f"{number} of {count}" for number in range(count)]
     await store.commit([start(name, owner="ann") for name in names])
     await store.commit([p.OpenReceipt(receipt(name)) for name in names])
     batch: list[p.Change] = [
         turn(
             run,
-            also=(
-                p.CloseReceipt(receipt(run.key.run, state="succeeded"), also=(note(), note("more"))),
+            attached=(
+                p.CloseReceipt(receipt(run.key.run, state="succeeded"), attached=(note(), note("more"))),
                 note("decided"),
                 p.OpenReceipt(receipt(f"{run.key.run}, next")),
-                p.PutTask(task(run.key.run), also=(note("asked"),)),
+                p.PutTask(task(run.key.run), attached=(note("asked"),)),
             ),
         )
         for run in await store.get([key(name) for name in names])
     ]
-    said: list[str] = []
+    queries: list[str] = []
     async with store._connection() as under:
         pass
 
     def log(record: Any) -> None:
-        said.append(record.query)
+        queries.append(record.query)
 
     under.add_query_logger(log)
     answers = await store.commit(batch)
     # A query is logged in the loop's next turn.
-    await until(lambda: asyncio.sleep(0, any("COMMIT" in query for query in said)))
+    await until(lambda: asyncio.sleep(0, any("COMMIT" in query for query in queries)))
     under.remove_query_logger(log)
     expected = (p.Closed(), p.Noted(), p.Opened(), p.Tasked())
     assert answers == [p.Advanced(0, None, False, expected)] * count
-    return len(said)
+    return len(queries)
 
 
 def test_entries_keep_the_order_of_their_batch(url: str) -> None:
-    """They are written together, and numbered as if the changes that brought them had been made one by one."""
+    """They are written together, and numbered as if their changes had been made one by one."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
             one, two = await leased(store, "one"), await leased(store, "two")
             await commit(store, p.OpenReceipt(receipt("a")))
-            closing = p.CloseReceipt(receipt("a", state="failed"), also=(note("3"), note("4")))
-            fenced = p.CloseReceipt(receipt("b", state="failed"), also=(note("never"),))
+            closing = p.CloseReceipt(receipt("a", state="failed"), attached=(note("3"), note("4")))
+            fenced = p.CloseReceipt(receipt("b", state="failed"), attached=(note("never"),))
             batch: list[p.Change] = [
                 note("1"),
-                turn(one, also=(note("2"), p.OpenReceipt(receipt("c")))),
-                turn(two, also=(closing, fenced, note("5"))),
-                p.PutTask(task(), also=(deliver(), note("1"))),
+                turn(one, attached=(note("2"), p.OpenReceipt(receipt("c")))),
+                turn(two, attached=(closing, fenced, note("5"))),
+                p.PutTask(task(), attached=(deliver(), note("1"))),
                 note("7"),
             ]
             await store.commit(batch)
@@ -900,19 +914,19 @@ def test_entries_keep_the_order_of_their_batch(url: str) -> None:
     ],
 )
 def test_a_plain_batch_is_one_statement(url: str, kind: str, batch: list[p.Change] | None) -> None:
-    """However many changes: one round trip, which is its own transaction."""
+    """Any number of changes is one round trip, which is its own transaction."""
 
     async def judge() -> None:
         async with opened(url, pool_size=1) as (store,):
             await store.commit([start(f"run {number}", owner="ann") for number in range(50)])
             runs = await store.find(p.Query(), 50)
-            said: list[str] = []
+            queries: list[str] = []
             async with store._connection() as under:
                 pass
-            under.add_query_logger(lambda record: said.append(record.query))
+            under.add_query_logger(lambda record: queries.append(record.query))
             await store.commit(batch if batch is not None else [turn(run, COMPLETED) for run in runs])
-            await until(lambda: asyncio.sleep(0, bool(said)))
-            assert len(said) == 1, said
+            await until(lambda: asyncio.sleep(0, bool(queries)))
+            assert len(queries) == 1, queries
 
     asyncio.run(judge())
 
@@ -931,7 +945,7 @@ class Explaining:
 
 
 def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> None:
-    """Not through the whole audit in the order of its sequences, however few of its pages are wanted."""
+    """Not through the whole audit in the order of its sequences, even for a few rows."""
 
     async def judge() -> None:
         async with opened(url):
@@ -942,8 +956,8 @@ def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> Non
             await explaining.fetch(SQL["blocks_before"], ["t"], [1])
             await explaining.fetch(SQL["kept_evidence"], *one, p.EVIDENCE)
             await connection.close()
-            told, blocks, kept = explaining.plans
-            assert "audit_of_run" in told
+            entries, blocks, kept = explaining.plans
+            assert "audit_of_run" in entries
             assert "blocks_first" in blocks
             assert "blocks_pkey" in blocks
             assert "artefacts_pkey" in kept
@@ -952,7 +966,7 @@ def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> Non
 
 
 def test_turns_find_their_runs_by_key_however_many_have_ended(url: str) -> None:
-    """Statistics of runs that nobody leases must not lead through all leases to each single one of a batch."""
+    """Statistics without any leased run must not make the plan read all leases for each row of a batch."""
 
     async def judge() -> None:
         async with opened(url) as (store,):
@@ -997,7 +1011,7 @@ def test_a_batch_larger_than_a_set_is_still_one_transaction(url: str) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_batch_answers_as_if_its_changes_came_one_by_one(postgres: PostgresServer, seed: int) -> None:
-    """Grouping into sets is not to be seen: answers and rows equal those of the same changes in batches of one."""
+    """Grouping into sets is invisible: answers and rows equal those of the same changes in batches of one."""
 
     async def judge() -> None:
         async with opened(postgres.schema_url(), postgres.schema_url()) as (together, apart):
@@ -1017,18 +1031,18 @@ def test_a_batch_answers_as_if_its_changes_came_one_by_one(postgres: PostgresSer
 _NAMES = ("one", "two", "three")
 
 
-def _any_change(chance: random.Random, rows: list[p.Run], *, also: bool = True) -> Any:
+def _any_change(chance: random.Random, rows: list[p.Run], *, attach: bool = True) -> Any:
     name, position = chance.choice(_NAMES), chance.randint(1, 2)
     message = deliver(name, id=chance.choice([None, "x", "y"])).message
-    more = tuple(_any_change(chance, rows, also=False) for _ in range(chance.randint(0, 2))) if also else ()
+    more = tuple(_any_change(chance, rows, attach=False) for _ in range(chance.randint(0, 2))) if attach else ()
     choices: list[p.Change] = [
-        start(name, owner=chance.choice(["ann", None]), also=more, blobs={b"d": b"data"} if also else {}),
+        start(name, owner=chance.choice(["ann", None]), attached=more, blobs={b"d": b"data"} if attach else {}),
         p.Deliver(key(name), message),
         p.Enqueue(work(position, name, attempt=chance.randint(1, 3), body=str(chance.random()))),
         p.Withdraw(key(name), position),
         *_gate_changes(chance, message, name),
     ]
-    if also:
+    if attach:
         choices += [
             p.FinishWork(key(name), position, 1, message),
             p.Beat(key(name), position, str(chance.random()).encode(), NOW),
@@ -1038,23 +1052,25 @@ def _any_change(chance: random.Random, rows: list[p.Run], *, also: bool = True) 
             again = renewal(run.generation + 1) if chance.random() < 0.2 else None
             projection = COMPLETED if chance.random() < 0.2 else RUNNING
             release = chance.random() < 0.3
-            choices.append(turn(run, projection, also=more, release=release, renewal=again, mark=str(chance.random())))
+            choices.append(
+                turn(run, projection, attached=more, release=release, renewal=again, mark=str(chance.random()))
+            )
     return chance.choice(choices)
 
 
 def _gate_changes(chance: random.Random, message: p.Message, name: str) -> list[p.Change]:
     """Over few keys and tokens, so that they meet."""
-    said = note(str(chance.randint(0, 3)), id=chance.choice([None, None, "n"]))
+    entry = note(str(chance.randint(0, 3)), id=chance.choice([None, None, "n"]))
     label, token, other = chance.choice("ab"), chance.choice("xy"), chance.choice(["x", "y", None])
     state = chance.choice(("succeeded", "failed", "failed", "unknown"))
     reverses = receipt(chance.choice("ab")).id if chance.random() < 0.3 else None
-    also = (p.Deliver(key(name), message), said)
+    attached = (p.Deliver(key(name), message), entry)
     return [
-        said,
+        entry,
         p.OpenReceipt(receipt(label, token=token), other),
-        p.CloseReceipt(receipt(label, token=token, state=state, reverses=reverses), {b"d": b"data"}, (said, said)),
-        p.PutTask(task(label, chance.randint(1, 3), run=name), chance.choice([(), also])),
-        p.CancelTask(TENANT, label, NOW + chance.randint(0, 1), (said,)),
+        p.CloseReceipt(receipt(label, token=token, state=state, reverses=reverses), {b"d": b"data"}, (entry, entry)),
+        p.PutTask(task(label, chance.randint(1, 3), run=name), chance.choice([(), attached])),
+        p.CancelTask(TENANT, label, NOW + chance.randint(0, 1), (entry,)),
     ]
 
 
@@ -1082,7 +1098,7 @@ async def _everything(store: PostgresStore) -> tuple[object, ...]:
     ],
 )
 def test_messages_name_host_and_port_and_never_the_password(url: str, place: str) -> None:
-    """On one host several servers differ by their port alone. A password that was not quoted stays secret, too."""
+    """Several servers on one host differ only in their port. An unquoted password stays secret, too."""
     assert shown(url) == place
 
 

@@ -1,4 +1,4 @@
-"""When sessions are confirmed and compared with what was acknowledged, and when nothing is asked for it."""
+"""When sessions are confirmed and compared with the acknowledged changes, and when that costs nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sessions(store: PostgresStore) -> list[Any]:
 
 
 def test_a_session_is_confirmed_once_and_again_after_a_doubt(url: str) -> None:
-    """While all is answered nothing is asked in between."""
+    """While every use is answered, there are no further queries."""
 
     async def judge() -> None:
         async with opened(url) as store:
@@ -77,7 +77,7 @@ def test_a_session_is_confirmed_once_and_again_after_a_doubt(url: str) -> None:
 
 
 def test_sessions_that_nobody_needs_are_closed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A burst opens as many as it may; afterwards the server has its places back."""
+    """A burst opens as many sessions as allowed; afterwards they are closed."""
 
     async def judge() -> None:
         async with opened(url) as store:
@@ -104,7 +104,7 @@ def test_the_server_gives_a_statement_up_before_its_connection_is_dropped(url: s
 
 
 async def _met_again(store: PostgresStore, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What is said when the store is met on new sessions."""
+    """The log after the store gets new sessions."""
     caplog.clear()
     store._drop()
     await store.get([key()])
@@ -112,7 +112,7 @@ async def _met_again(store: PostgresStore, caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_a_run_that_was_pruned_is_not_taken_for_lost(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """On the server that committed it, what is gone was deleted."""
+    """On the server that committed it, a missing run was deleted."""
 
     async def judge() -> None:
         async with opened(url) as store:
@@ -125,7 +125,7 @@ def test_a_run_that_was_pruned_is_not_taken_for_lost(url: str, caplog: pytest.Lo
 
 
 def test_a_run_that_went_back_is_told(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """As after a backup was put in place: the run is there, but not the turn that was acknowledged."""
+    """As after restoring a backup: the run exists, but the acknowledged turn does not."""
 
     async def judge() -> None:
         async with opened(url) as store:
@@ -134,8 +134,8 @@ def test_a_run_that_went_back_is_told(url: str, caplog: pytest.LogCaptureFixture
             assert await _met_again(store, caplog) == []
             async with store._connection() as session:
                 await session.execute(f"DELETE FROM segments WHERE first >= {run.version}")
-            (said,) = await _met_again(store, caplog)
-            assert f"1 are not there: {run.key.run}." in said
+            (message,) = await _met_again(store, caplog)
+            assert f"1 are not there: {run.key.run}." in message
             assert await _met_again(store, caplog) == []
             assert isinstance(await row(store), p.Run)
 

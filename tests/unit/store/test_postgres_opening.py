@@ -30,7 +30,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """One with a short name: that of a socket has little room."""
+    """A folder with a short name: the path of a socket has little room."""
     with tempfile.TemporaryDirectory() as made:
         yield Path(made)
 
@@ -53,12 +53,12 @@ def folder() -> Iterator[Path]:
     ],
 )
 def test_the_hosts_of_a_url_are_found(url: str, hosts: list[Host]) -> None:
-    """One host is left to the driver, with all that it knows of the environment."""
+    """One host is left to the driver, which also reads the environment."""
     assert hosts_of(url) == hosts
 
 
 def test_a_url_is_shown_with_all_its_hosts_and_without_its_password() -> None:
-    """Of one host as of several."""
+    """For one host and for several."""
     assert shown("postgresql://ann:secret@a:1,b:2/shop?password=secret") == "postgresql://a:1,b:2/shop"
 
 
@@ -75,19 +75,19 @@ def test_a_url_is_shown_with_all_its_hosts_and_without_its_password() -> None:
 def test_a_later_timeline_of_the_same_cluster_replaces_an_earlier_one(
     one: Lineage, other: Lineage | None, replaces: bool
 ) -> None:
-    """A new cluster, as of an upgrade, begins anew: nothing is compared with it."""
+    """A new cluster, for example after an upgrade, is not compared with the old one."""
     assert one.replaces(other) is replaces
 
 
 def _beside(postgres: PostgresServer, url: str, *hosts: str) -> str:
-    """The same database, named after hosts that are not it."""
+    """The same database, with other hosts before it in the URL."""
     parts = urlsplit(url)
     (real,) = parse_qs(parts.query)["host"]
     return f"postgresql://postgres@{parts.path}?host={','.join([*hosts, real])}"
 
 
 def test_a_host_that_does_not_answer_costs_a_second_once(postgres: PostgresServer, folder: Path) -> None:
-    """It is tried last from then on. One that refuses costs nothing."""
+    """It is tried last from then on. A host that refuses costs no time."""
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{folder}/.s.PGSQL.5432")
         silent.listen()
@@ -106,7 +106,7 @@ def test_a_host_that_does_not_answer_costs_a_second_once(postgres: PostgresServe
 
 
 def test_where_no_host_answers_each_is_named_and_given_more_time(folder: Path) -> None:
-    """A network may be slower than anyone thought."""
+    """A network may be slower than expected."""
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(f"{folder}/.s.PGSQL.5432")
         silent.listen()
@@ -121,7 +121,7 @@ def test_where_no_host_answers_each_is_named_and_given_more_time(folder: Path) -
 
 
 def test_a_primary_that_refuses_writes_is_left_for_another(postgres: PostgresServer) -> None:
-    """With one host a person must act. With several, the session is dropped and the primary is looked for again."""
+    """With one host a person must act. With several, the session is dropped and the primary is searched for again."""
     url = postgres.url()
     database = urlsplit(url).path[1:]
 
@@ -134,7 +134,7 @@ def test_a_primary_that_refuses_writes_is_left_for_another(postgres: PostgresSer
                 await store.commit([start("a")])
                 async with store._connection() as session:
                     await session.execute("SET default_transaction_read_only = on")
-            with pytest.raises(StoreUnavailable, match="looked for again"):
+            with pytest.raises(StoreUnavailable, match="searched for again"):
                 await several.commit([start("b")])
             with pytest.raises(StoreReadOnly):
                 await one.commit([start("b")])
@@ -165,11 +165,11 @@ async def _through(postgres: PostgresServer, folder: Path, mode: Mode) -> list[p
 
 
 def test_a_pooler_by_transaction_is_refused_with_what_to_set(postgres: PostgresServer, folder: Path) -> None:
-    """Locks and notifications would be another's. Nothing is written before it is noticed."""
+    """Locks and notifications would belong to other clients. Nothing is written before it is noticed."""
     with pytest.raises(UnsupportedStore, match="pool_mode = session"):
         asyncio.run(_through(postgres, folder, "transaction"))
 
 
 def test_a_pooler_by_session_is_as_good_as_the_server(postgres: PostgresServer, folder: Path) -> None:
-    """It is asked for no setting at the login: poolers refuse those that they do not know."""
+    """The login asks for no settings: poolers refuse settings that they do not know."""
     assert len(asyncio.run(_through(postgres, folder, "session"))) == 1

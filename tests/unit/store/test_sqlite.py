@@ -1,4 +1,4 @@
-"""What is the SQLite store's own: its file, its schema, its driver's errors, and the lock files of its workers."""
+"""The SQLite store's own matters: its file, its schema, its driver's errors, and the lock files of its workers."""
 
 from __future__ import annotations
 
@@ -140,10 +140,21 @@ def test_migrations_are_applied_once(path: str) -> None:
     on_store(path, second)
 
 
-def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
-    """Its runs stay; those that are not queued have begun when they were created; the gate's tables are there."""
+@contextmanager
+def file_with_schema(path: str, number: int) -> Iterator[sqlite3.Connection]:
+    """A new file that has the first migrations, up to this number."""
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(load_migrations("holdfast.store.sqlite")[0].sql)
+        for migration in load_migrations("holdfast.store.sqlite")[:number]:
+            connection.executescript(migration.sql)
+        yield connection
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.commit()
+
+
+def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
+    """Its runs stay; those that are not queued began at their creation; the gate has its tables."""
+    with file_with_schema(path, 1) as connection:
         for name, standing, created_at in (
             ("one", "running", NOW),
             ("two", "queued", NOW + 1),
@@ -154,9 +165,6 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
                 " updated_at, ready_at) VALUES ('acme', ?, 'greet', x'00', 2, x'01', ?, x'02', ?, 0, ?)",
                 (name, standing, created_at, created_at if standing == "queued" else None),
             )
-        connection.execute("PRAGMA user_version = 1")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.commit()
     assert "holdfast migrate" in opening_fails(path, UnsupportedStore, migrate=False)
 
     async def body(store: SqliteStore) -> None:
@@ -168,22 +176,16 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date(path: str) -> None:
         assert (claimed.key, claimed.begun_at) == (key("two"), NOW + 5)
         assert await commit(store, p.Note("acme", "one", "decided", NOW, b"said")) == p.Noted()
 
-    on_store(path, body)
-    assert user_version(path) == NEWEST
+    upgraded(path, body)
 
 
 def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
     """Its entries stay, sealed or not; new ones may have an id, and are then written once."""
-    with closing(sqlite3.connect(path)) as connection:
-        for migration in load_migrations("holdfast.store.sqlite")[:2]:
-            connection.executescript(migration.sql)
+    with file_with_schema(path, 2) as connection:
         connection.executemany(
             "INSERT INTO audit (tenant, run, kind, at, body, position) VALUES ('acme', 'one', 'decided', 0, ?, ?)",
             [(b"sealed", 1), (b"not sealed", None), (b"not sealed", None)],
         )
-        connection.execute("PRAGMA user_version = 2")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.commit()
     assert "holdfast migrate" in opening_fails(path, UnsupportedStore, migrate=False)
 
     async def body(store: SqliteStore) -> None:
@@ -192,26 +194,20 @@ def test_a_file_of_the_second_schema_is_brought_up_to_date(path: str) -> None:
         entries = await store.entries(p.AuditQuery("acme"), 10)
         assert [entry.body for entry in entries] == [b"sealed", b"not sealed", b"not sealed", b"named"]
 
-    on_store(path, body)
-    assert user_version(path) == NEWEST
+    upgraded(path, body)
 
 
 def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(path: str) -> None:
-    """They have none of what came later, and one that was altered does not keep the store from opening."""
+    """They have none of the later fields, and an altered task does not keep the store from opening."""
     old = (
         '{"tenant":"acme","id":"a-1","run":"one","generation":0,"root":"AAAA","position":1,"kind":"approval",'
         '"status":"requested","version":1,"proposal":"AAAA","summary":"pay","details":"oA==","tier":"med",'
         '"two_person":false,"candidates":["ann"],"starter":null,"policy":"p","rule":null,"created_at":1,"expires_at":9}'
     )
-    with closing(sqlite3.connect(path)) as connection:
-        for migration in load_migrations("holdfast.store.sqlite")[:2]:
-            connection.executescript(migration.sql)
+    with file_with_schema(path, 2) as connection:
         connection.executemany(
             "INSERT INTO tasks VALUES ('acme', ?, 'one', 0, 'requested', 1, 1, ?)", [("a-1", old), ("a-2", "altered")]
         )
-        connection.execute("PRAGMA user_version = 2")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.commit()
 
     async def body(store: SqliteStore) -> None:
         (task,) = await store.tasks(p.TaskQuery("acme", kind="approval"), 10)
@@ -222,6 +218,13 @@ def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(
 
 
 SIXTH_SCHEMA = """
+DROP TABLE items;
+DROP INDEX runs_of_templates;
+DROP TABLE definitions;
+DROP INDEX runs_by_reference;
+ALTER TABLE runs DROP COLUMN reference;
+DROP INDEX tasks_by_reference;
+ALTER TABLE tasks DROP COLUMN reference;
 DROP TABLE code;
 DROP INDEX runs_queued;
 ALTER TABLE runs DROP COLUMN program_kind;
@@ -249,35 +252,45 @@ ALTER TABLE signing_keys DROP COLUMN chains;
 ALTER TABLE signing_keys DROP COLUMN heads;
 ALTER TABLE signing_keys DROP COLUMN retirement;
 """
-"""What makes a file of the sixth schema of one of today's."""
+"""Makes a file of the sixth schema from one of the present schema."""
+
+FIFTH_SCHEMA = f"{SIXTH_SCHEMA} ALTER TABLE blocks DROP COLUMN form;"
+
+
+def downgrade(path: str, number: int, script: str) -> None:
+    """Bring a file of the present schema back to an earlier one."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+        connection.execute(f"PRAGMA user_version = {number}")
+
+
+def upgraded(path: str, body: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    """Open the file, which brings its schema up to date, and run the body on it."""
+    on_store(path, body)
+    assert user_version(path) == NEWEST
 
 
 def test_a_file_of_the_third_schema_is_brought_up_to_date(path: str) -> None:
-    """A receipt that nobody waits for any more told so by the end of its error; now it has a field for that."""
-    said = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
+    """The end of a receipt's error showed that nobody waited for it any more; now it has a field for that."""
+    errors = {"left": "went away; nobody waited for its outcome any more", "asked about": "went away"}
 
     async def before(store: SqliteStore) -> None:
-        for name, error in said.items():
+        for name, error in errors.items():
             old = replace(receipt(name), error=error)
             await store.commit([p.OpenReceipt(old), p.CloseReceipt(replace(old, state="unknown"))])
 
     async def after(store: SqliteStore) -> None:
         found = await store.receipts(p.ReceiptQuery(TENANT), 10)
-        assert {each.key: each.error for each in found} == said
+        assert {each.key: each.error for each in found} == errors
         assert {each.key: each.abandoned for each in found} == {"left": True, "asked about": False}
 
     on_store(path, before)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript("DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at)")
-        connection.execute("ALTER TABLE blocks DROP COLUMN form")
-        connection.executescript(SIXTH_SCHEMA)
-        connection.execute("PRAGMA user_version = 3")
-    on_store(path, after)
-    assert user_version(path) == NEWEST
+    downgrade(path, 3, FIFTH_SCHEMA + "DROP INDEX runs_prunable; CREATE INDEX runs_ended ON runs (ended_at);")
+    upgraded(path, after)
 
 
 def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
-    """Its blocks are of the first form, and say so now; others follow them."""
+    """Its blocks get the first form; others follow them."""
     first, second = replace(block(1, 1, 1), form=1), block(2, 2, 1)
 
     async def before(store: SqliteStore) -> None:
@@ -290,16 +303,12 @@ def test_a_file_of_the_fifth_schema_is_brought_up_to_date(path: str) -> None:
         assert await store.blocks(TENANT, 1, 10) == [first, second]
 
     on_store(path, before)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("ALTER TABLE blocks DROP COLUMN form")
-        connection.executescript(SIXTH_SCHEMA)
-        connection.execute("PRAGMA user_version = 5")
-    on_store(path, after)
-    assert user_version(path) == NEWEST
+    downgrade(path, 5, FIFTH_SCHEMA)
+    upgraded(path, after)
 
 
 def test_a_file_of_the_sixth_schema_is_brought_up_to_date(path: str) -> None:
-    """Its keys say nothing of the ones before them; a new one does."""
+    """Its keys have no retirement of earlier ones; a new key has."""
     old = p.SigningKey(1, "key 1", b"public", b"private", NOW)
     new = p.SigningKey(2, "key 2", b"public", b"private", NOW, b"endorsed", 1, b"heads", b"signed")
 
@@ -312,15 +321,12 @@ def test_a_file_of_the_sixth_schema_is_brought_up_to_date(path: str) -> None:
         assert await store.signing_keys() == [old, new]
 
     on_store(path, before)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(SIXTH_SCHEMA)
-        connection.execute("PRAGMA user_version = 6")
-    on_store(path, after)
-    assert user_version(path) == NEWEST
+    downgrade(path, 6, SIXTH_SCHEMA)
+    upgraded(path, after)
 
 
 def test_the_writes_of_a_file_of_the_sixth_schema_are_counted_with_their_families(path: str) -> None:
-    """What was written before counts on: for the run itself, and for each above it."""
+    """Earlier writes are counted for the run itself and for each run above it."""
 
     async def before(store: SqliteStore) -> None:
         await begun(store, start("one", projection=p.Projection("queued", governed=True, writes=1)))
@@ -337,11 +343,8 @@ def test_the_writes_of_a_file_of_the_sixth_schema_are_counted_with_their_familie
         assert await commit(store, write("d", "one~1", p.WriteLimits(5))) == p.Capped("one~1", 5, 5)
 
     on_store(path, before)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(SIXTH_SCHEMA)
-        connection.execute("PRAGMA user_version = 6")
-    on_store(path, after)
-    assert user_version(path) == NEWEST
+    downgrade(path, 6, SIXTH_SCHEMA)
+    upgraded(path, after)
 
 
 @pytest.mark.parametrize(
@@ -361,11 +364,14 @@ def test_the_writes_of_a_file_of_the_sixth_schema_are_counted_with_their_familie
         ("next_line", "runs_queued"),
         ("line", "runs_queued"),
         ("under_way", "COVERING INDEX runs_under_way"),
+        ("under_way_of_templates", "runs_under_way"),
         ("begun_since", "runs_begun"),
+        ("set_caps", "items_by_status"),
+        ("untold", "runs_of_templates"),
     ],
 )
 def test_a_statement_reads_by_its_index(path: str, name: str, index: str) -> None:
-    """What a claim or a takeover asks costs what it finds, not what the store holds."""
+    """The cost of a claim or a takeover depends on the rows found, not on the size of the store."""
     on_store(path, lambda store: store.facts())
     with closing(sqlite3.connect(path)) as connection:
         places = {f"{number}": 1 for number in range(1, 10)}
@@ -411,7 +417,7 @@ def test_a_cancelled_opening_leaves_nothing_open(path: str) -> None:
 
 @pytest.mark.parametrize("migrate", [True, False])
 def test_a_schema_of_a_newer_holdfast_is_refused(path: str, migrate: bool) -> None:
-    """An older Holdfast never touches what it does not understand, and says what to do."""
+    """An older Holdfast never touches a newer schema, and its error names the remedy."""
     on_store(path, lambda store: store.facts())
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
@@ -446,7 +452,7 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_in_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    """The message says that the folder must exist."""
+    """The message names the remedy: the folder must exist."""
     assert "folder must exist" in opening_fails(str(tmp_path / "nowhere" / "holdfast.db"), UnsupportedStore)
 
 
@@ -470,11 +476,11 @@ def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).exists()
 
 
-# -- what the driver's errors mean -------------------------------------------------------------------------------------
+# -- the driver's errors -----------------------------------------------------------------------------------------------
 
 
 def test_a_store_that_cannot_be_written_to_says_so(path: str) -> None:
-    """A write raises StoreReadOnly and leaves nothing behind; reading goes on, and so does writing once it may."""
+    """A write raises StoreReadOnly and leaves no trace; reading still works, and so does writing later."""
 
     async def body(store: SqliteStore) -> None:
         await begun(store, start())
@@ -491,7 +497,7 @@ def test_a_store_that_cannot_be_written_to_says_so(path: str) -> None:
 
 
 def test_a_locked_file_is_waited_for_and_then_reported(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing must change: the error is the one that the engine tries again after, and the next try comes through."""
+    """Nothing changes: the engine tries again after this error, and the next try succeeds."""
     monkeypatch.setattr(sqlite_store, "LOCK_PATIENCE_SECONDS", 0.0)
 
     async def body(store: SqliteStore) -> None:
@@ -510,7 +516,7 @@ def test_a_locked_file_is_waited_for_and_then_reported(path: str, monkeypatch: p
 
 
 def test_a_commit_waits_for_another_process_to_finish_its_own(path: str) -> None:
-    """A lock held for a moment is nobody's error."""
+    """A lock held for a moment is no error."""
 
     async def body(store: SqliteStore) -> None:
         await begun(store, start())
@@ -526,7 +532,7 @@ def test_a_commit_waits_for_another_process_to_finish_its_own(path: str) -> None
 
 
 def test_a_full_disk_stops_one_commit_and_not_the_store(path: str) -> None:
-    """The commit raises StoreFull and is undone whole; reading goes on, and with space again so does writing."""
+    """The commit raises StoreFull and is undone completely; reading still works, and writing does with new space."""
 
     async def body(store: SqliteStore) -> None:
         await begun(store, start())
@@ -550,7 +556,7 @@ def test_a_full_disk_stops_one_commit_and_not_the_store(path: str) -> None:
 
 
 def test_a_killed_worker_is_known_to_be_dead_at_once(path: str) -> None:
-    """Long before its time to live is over: the system lets go of its lock when its process ends."""
+    """Long before its time to live is over: the system releases its lock when its process ends."""
 
     async def body(store: SqliteStore) -> None:
         assert await store.rescue(NOW) == ["ann"]
@@ -566,7 +572,7 @@ def test_a_killed_worker_is_known_to_be_dead_at_once(path: str) -> None:
 
 
 def test_a_worker_alive_in_another_process_is_not_rescued(path: str) -> None:
-    """However often one looks, and also from a process that has workers of its own."""
+    """At every look, and also from a process with its own workers."""
 
     async def body(store: SqliteStore) -> None:
         await store.register(worker("bob"), 600)
@@ -580,7 +586,7 @@ def test_a_worker_alive_in_another_process_is_not_rescued(path: str) -> None:
 
 
 def test_a_worker_that_stopped_beating_is_rescued_although_its_process_lives(path: str) -> None:
-    """The lock tells who is dead, never who is well."""
+    """A free lock shows that a worker is dead; a held lock does not show that it is healthy."""
 
     async def body(store: SqliteStore) -> None:
         await store.beat("ann", -1)
@@ -635,16 +641,16 @@ def test_a_forked_child_does_not_keep_its_parents_worker_alive(path: str) -> Non
 
 
 def test_a_watch_hears_of_another_handles_commit(path: str) -> None:
-    """Whatever another process commits, the hint comes."""
+    """The hint comes for every commit of another process."""
 
     async def body(store: SqliteStore) -> None:
-        heard = asyncio.Event()
-        stop = store.watch(heard.set)
+        hinted = asyncio.Event()
+        stop = store.watch(hinted.set)
         await begun(store, start())
         async with opened(path) as twin:
-            # The watch looks first and compares later; commits go on until it has heard of one.
+            # The watch first reads a number and compares later; commits are repeated until it gives a hint.
             async with asyncio.timeout(10):
-                while not heard.is_set():
+                while not hinted.is_set():
                     await commit(twin, deliver())
         stop()
 
@@ -652,7 +658,7 @@ def test_a_watch_hears_of_another_handles_commit(path: str) -> None:
 
 
 def test_a_backup_has_the_code_that_its_runs_need(path: str, tmp_path: Path) -> None:
-    """A run whose code were missing could not go on from a backup."""
+    """A run without its code could not continue from a backup."""
     data = b"steps: []"
     code = p.Code(hashlib.sha256(data).digest(), "definition", "settle", data)
     copy = tmp_path / "copy.db"
@@ -670,13 +676,22 @@ def test_a_backup_has_the_code_that_its_runs_need(path: str, tmp_path: Path) -> 
 
 
 def test_claims_find_ready_runs_by_their_index(path: str) -> None:
-    """With kinds of programs and without; lines of queued runs are leapt through."""
+    """With kinds of programs and without; lines of queued runs are skipped through by the index."""
     names = ("ann", '["greet"]', 5, NOW, '["definition"]')
     asked = (
         (SQL["claim"], names, "runs_ready"),
         (GATE["claim_going"], names, "runs_going"),
         (GATE["next_line"], ("", "", "", ""), "runs_queued ((tenant,workspace,workflow,program_kind)>(?,?,?,?))"),
-        (GATE["line"], ("acme", "", "greet", "function", 5), "runs_queued (tenant=? AND workspace=? AND workflow=?"),
+        (
+            GATE["next_template"],
+            ("acme", "", "greet", "function", -1),
+            "runs_queued (tenant=? AND workspace=? AND work",
+        ),
+        (
+            GATE["line"],
+            ("acme", "", "greet", "function", "", 5),
+            "runs_queued (tenant=? AND workspace=? AND workflow=?",
+        ),
     )
 
     async def judge() -> None:

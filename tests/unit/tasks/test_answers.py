@@ -1,4 +1,4 @@
-"""Tasks as a state machine: what each person may say, when, and what the task is then."""
+"""Answers to tasks: who may give which answer when, and the task's next version."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ BOB = TaskAnswer("bob", tasks.APPROVED, "", 1)
         ({"expires_at": NOW + 1}, tasks.APPROVED, "approved"),
     ],
 )
-def test_what_a_task_is_after_an_answer(before: dict[str, Any], verdict: str, status: str) -> None:
-    """The next version, with what was said; closed where that decides it."""
+def test_the_next_version_after_an_answer(before: dict[str, Any], verdict: str, status: str) -> None:
+    """It has the answer, and is closed where that decides it."""
     asked = task(**before)
-    found = tasks.answer(asked, "cid", verdict, "because", NOW, b"value")
-    assert (found.status, found.version) == (status, asked.version + 1)
-    assert found.answers == (*asked.answers, TaskAnswer("cid", verdict, "because", NOW, b"value"))
-    assert found.closed_at == (None if status == "requested" else NOW)
-    assert tasks.verdict_of(found) == verdict
+    answered = tasks.answer(asked, "cid", verdict, "because", NOW, b"value")
+    assert (answered.status, answered.version) == (status, asked.version + 1)
+    assert answered.answers == (*asked.answers, TaskAnswer("cid", verdict, "because", NOW, b"value"))
+    assert answered.closed_at == (None if status == "requested" else NOW)
+    assert tasks.verdict_of(answered) == verdict
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,10 @@ def test_what_a_task_is_after_an_answer(before: dict[str, Any], verdict: str, st
         ({}, "cid", "perhaps", InvalidRequest, "not 'perhaps'"),
     ],
 )
-def test_what_nobody_may_say(before: dict[str, Any], who: str, verdict: str, error: type[Exception], why: str) -> None:
-    """The wrong person, the wrong time, the wrong word, or the same person once more."""
+def test_answers_that_are_refused(
+    before: dict[str, Any], who: str, verdict: str, error: type[Exception], why: str
+) -> None:
+    """The wrong person, the wrong time, the wrong answer, or the same person a second time."""
     with pytest.raises(error, match=why):
         tasks.answer(task(**before), who, verdict, "", NOW)
 
@@ -122,8 +124,8 @@ def test_what_nobody_may_say(before: dict[str, Any], who: str, verdict: str, err
         ({**OUTCOME, "tier": "high", "starter": None}, "ann", tasks.GIVEN_UP),
     ],
 )
-def test_what_the_starter_may_say(before: dict[str, Any], who: str, verdict: str) -> None:
-    """Only what lets the act of tier high be done, or go for done, is another person's."""
+def test_answers_that_the_starter_may_give(before: dict[str, Any], who: str, verdict: str) -> None:
+    """At tier high, only an answer that lets the act be done, or count as done, must come from another person."""
     assert tasks.answer(task(**before), who, verdict, "", NOW).closed_at == NOW
 
 
@@ -131,10 +133,10 @@ def test_what_the_starter_may_say(before: dict[str, Any], who: str, verdict: str
     ("before", "verdict"),
     [({}, tasks.APPROVED), (OUTCOME, tasks.HAPPENED), (OUTCOME, tasks.DID_NOT_HAPPEN)],
 )
-def test_where_nobody_knows_who_started_the_run_nobody_answers_what_is_not_the_starters(
+def test_nobody_may_let_an_act_of_tier_high_be_done_where_the_starter_is_unknown(
     before: dict[str, Any], verdict: str
 ) -> None:
-    """Whoever answers may have been it. Neither can it be passed on."""
+    """Anyone may be the starter. The task cannot be delegated either."""
     asked = task(**{**before, "tier": "high", "starter": None})
     with pytest.raises(TaskForbidden, match=r"nobody knows who started the run.* start the run with actor="):
         tasks.answer(asked, "bob", verdict, "", NOW)
@@ -142,13 +144,13 @@ def test_where_nobody_knows_who_started_the_run_nobody_answers_what_is_not_the_s
         tasks.delegate(asked, "bob", "cid", "", NOW)
 
 
-def test_the_person_a_task_was_passed_to_is_the_same_however_older_versions_wrote_the_name() -> None:
-    """An invisible character was taken for part of the name once; nobody could give that name now."""
+def test_the_holder_is_the_same_person_in_the_spelling_of_older_versions() -> None:
+    """Older versions took an invisible character as a part of the name; nobody could give that name now."""
     assert tasks.answer(task(delegated_to="cid\ufe0f"), "cid", tasks.APPROVED, "", NOW).status == "approved"
 
 
 @pytest.mark.parametrize("odd", [None, 7, b"fine"], ids=repr)
-def test_what_is_no_text_is_refused(odd: Any) -> None:
+def test_a_value_that_is_no_text_is_refused(odd: Any) -> None:
     """It would be stored, and could never be read again."""
     with pytest.raises(InvalidRequest, match="the reason is a text"):
         tasks.answer(task(), "bob", tasks.APPROVED, odd, NOW)
@@ -160,8 +162,8 @@ def test_what_is_no_text_is_refused(odd: Any) -> None:
         tasks.delegate(task(), "bob", odd, "", NOW)
 
 
-def test_delegation_passes_the_question_on_and_approves_nothing() -> None:
-    """The person named may answer, and pass it on; nobody else may."""
+def test_delegation_changes_the_holder_and_approves_nothing() -> None:
+    """Only the named person may answer it, and delegate it again."""
     delegated = tasks.delegate(task(two_person=True), "bob", "cid", "she knows", NOW)
     assert (delegated.status, delegated.version, delegated.delegated_to) == ("requested", 2, "cid")
     assert delegated.answers == (TaskAnswer("bob", "delegated to cid", "she knows", NOW),)
@@ -172,7 +174,7 @@ def test_delegation_passes_the_question_on_and_approves_nothing() -> None:
 
 
 def test_after_the_first_of_two_approvals_any_other_candidate_may_give_the_second() -> None:
-    """Delegated or not: the one person that it was for has answered, and must not choose who is the second."""
+    """Even after a delegation: the first person must not choose the second."""
     delegated = tasks.delegate(task(two_person=True, candidates=("b*", "c*", "dan")), "bob", "cid", "", NOW)
     once = tasks.answer(delegated, "cid", tasks.APPROVED, "", NOW)
     assert (once.status, once.delegated_to) == ("requested", None)  # bob has not approved
@@ -207,8 +209,8 @@ def test_after_the_first_of_two_approvals_any_other_candidate_may_give_the_secon
         ({"two_person": True, "answers": (BOB,)}, "bob", "bob", TaskForbidden, "bob has approved"),
     ],
 )
-def test_delegation_undoes_no_rule(before: dict[str, Any], who: str, to: str, error: type[Exception], why: str) -> None:
-    """Whoever may not answer may not pass it on, and nobody gets it who could not have approved it anyway."""
+def test_delegation_evades_no_rule(before: dict[str, Any], who: str, to: str, error: type[Exception], why: str) -> None:
+    """Only a person who may answer can delegate it, and only to somebody who may approve it anyway."""
     with pytest.raises(error, match=why):
         tasks.delegate(task(**before), who, to, "", NOW)
 
@@ -223,8 +225,8 @@ def test_delegation_undoes_no_rule(before: dict[str, Any], who: str, to: str, er
         ({"two_person": True, "answers": (BOB,)}, "bob", "cid"),
     ],
 )
-def test_to_whom_a_task_can_go(before: dict[str, Any], who: str, to: str) -> None:
-    """To whoever could answer; also from whoever started the run, and from who has approved."""
+def test_people_to_whom_a_task_can_be_delegated(before: dict[str, Any], who: str, to: str) -> None:
+    """To everybody who may answer. The starter of the run may delegate it, and so may an approver."""
     assert tasks.delegate(task(**before), who, to, "", NOW).delegated_to == to
 
 
@@ -239,21 +241,21 @@ def test_to_whom_a_task_can_go(before: dict[str, Any], who: str, to: str) -> Non
         ({"expires_at": NOW, "status": "expired"}, False),
     ],
 )
-def test_when_a_tasks_time_is_over(changes: dict[str, Any], expired: bool) -> None:
-    """At its time, and only while nobody has answered."""
+def test_the_time_of_expiry(changes: dict[str, Any], expired: bool) -> None:
+    """From its time on, and only while the task is open."""
     assert tasks.is_expired(task(**changes), NOW) is expired
 
 
 @pytest.mark.parametrize("status", ["expired", "cancelled"])
 def test_a_task_is_closed_without_an_answer(status: Any) -> None:
-    """By time, or with its run."""
+    """By its expiry, or because its run ends."""
     closed = tasks.close(task(), status, NOW)
     assert (closed.status, closed.version, closed.closed_at, closed.answers) == (status, 2, NOW, ())
     assert tasks.verdict_of(closed) == status
 
 
-def test_each_question_has_a_name_of_its_own() -> None:
-    """Call, generation, kind, proposal and serial: change one and it is another question."""
+def test_each_question_has_another_id() -> None:
+    """Call, generation, kind, proposal and serial: each of them changes the id."""
     base: tuple[Any, ...] = ("p.0", 0, "approval", b"x", 0)
     others: list[tuple[Any, ...]] = [
         ("p.1", *base[1:]),

@@ -1,4 +1,4 @@
-"""The table of a task's states, who may do what, and what time does."""
+"""The table of a task's states, the people who may answer, and the timers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ TASK = TaskRow(
 )
 
 
-def test_what_is_closed_has_no_next_state_and_every_open_state_can_be_closed() -> None:
-    """No word leads out of a closed state, and each word leads to a state of the table."""
-    for state, words in answers.TRANSITIONS.items():
-        assert bool(words) == (state in ("offered", "owned"))
-        assert set(words.values()) <= set(answers.TRANSITIONS)
+def test_closed_states_have_no_next_state_and_every_answer_closes() -> None:
+    """No event leads out of a closed state, and each event leads to a state of the table."""
+    for state, events in answers.TRANSITIONS.items():
+        assert bool(events) == (state in ("offered", "owned"))
+        assert set(events.values()) <= set(answers.TRANSITIONS)
     for subject in answers.ANSWERS.values():
-        for word in subject:
-            assert not answers.TRANSITIONS[answers.TRANSITIONS["owned"][word]]
+        for answer in subject:
+            assert not answers.TRANSITIONS[answers.TRANSITIONS["owned"][answer]]
 
 
 @pytest.mark.parametrize(
@@ -66,25 +66,25 @@ def test_what_is_closed_has_no_next_state_and_every_open_state_can_be_closed() -
         ("fred", ("claims",), False),
     ],
 )
-def test_candidates_and_groups_may_and_whoever_is_excluded_may_not(
+def test_candidates_and_groups_may_answer_and_excluded_people_may_not(
     who: str, groups: tuple[str, ...], may: bool
 ) -> None:
-    """However the name is written, and whatever group they are in."""
+    """In any spelling of the name, and in any group."""
     assert eligibility.is_candidate(TASK, who, groups) is may
 
 
 def test_escalation_adds_people_and_changes_nothing_else() -> None:
-    """The owner stays, and nobody excluded comes in by it."""
+    """The owner stays, and excluded people stay excluded."""
     owned = answers.claim(TASK, "ann", "", 1)
-    (task, word) = timers.elapse(replace(owned, reminded=2), 60) or (TASK, "")
-    assert (word, task.escalated_at, task.owner, task.candidates) == ("escalated", 60, "ann", TASK.candidates)
+    (task, event) = timers.elapse(replace(owned, reminded=2), 60) or (TASK, "")
+    assert (event, task.escalated_at, task.owner, task.candidates) == ("escalated", 60, "ann", TASK.candidates)
     assert eligibility.is_candidate(task, "lea")
     assert eligibility.is_candidate(task, "cy", ["leads"])
     assert not eligibility.is_candidate(task, "bert", ["leads"])
 
 
-def test_whoever_has_a_task_alone_may_answer_until_it_is_released() -> None:
-    """By claim, assignment or delegation alike; claimed twice by one person it stays as it is."""
+def test_only_the_holder_of_a_task_may_answer_until_it_is_released() -> None:
+    """After a claim, an assignment or a delegation. A second claim by the holder changes nothing."""
     claimed = answers.claim(TASK, "ann", "", 1)
     assert (answers.state_of(claimed), claimed.owner, claimed.version) == ("owned", "ann", 2)
     assert answers.claim(claimed, "Ann", "", 2) is claimed
@@ -93,7 +93,7 @@ def test_whoever_has_a_task_alone_may_answer_until_it_is_released() -> None:
             refused(claimed, "bob", "", 2)
     released = answers.release(claimed, "ann", "", 2)
     assert (answers.state_of(released), released.owner) == ("offered", None)
-    with pytest.raises(InvalidRequest, match="nobody's"):
+    with pytest.raises(InvalidRequest, match="has no holder"):
         answers.release(released, "ann", "", 3)
     assigned = answers.assign(claimed, "anyone", "cy", "", 3, ["claims"])
     assert (assigned.owner, assigned.answers[-1].verdict) == ("cy", "assigned to cy")
@@ -104,8 +104,8 @@ def test_whoever_has_a_task_alone_may_answer_until_it_is_released() -> None:
         answers.answer(delegated, "ann", "completed", "", 4, b"")
 
 
-def test_exclusion_binds_delegates_and_those_who_are_assigned() -> None:
-    """Nor may whoever is excluded say whose the task is."""
+def test_a_task_cannot_be_passed_to_an_excluded_person() -> None:
+    """An excluded person may not assign it either."""
     with pytest.raises(TaskForbidden, match="excluded"):
         answers.delegate(TASK, "ann", "bert", "", 1, to_groups=["claims"])
     with pytest.raises(TaskForbidden, match="excluded"):
@@ -116,16 +116,16 @@ def test_exclusion_binds_delegates_and_those_who_are_assigned() -> None:
         answers.delegate(TASK, "ann", "cy", "", 1)
 
 
-def test_time_comes_in_order_and_stops_at_the_end() -> None:
-    """Reminders, then the escalation, then expiry; a closed task has no time."""
+def test_timers_come_in_order_and_end_with_the_task() -> None:
+    """Reminders, then the escalation, then expiry; a closed task has no timer."""
     assert timers.next_time(TASK) == 10
     assert timers.elapse(TASK, 9) is None
     once, _ = timers.elapse(TASK, 10) or (TASK, "")
     assert (once.reminded, once.reminded_at, timers.next_time(once)) == (1, 10, 20)
-    both, word = timers.elapse(TASK, 30) or (TASK, "")
-    assert (both.reminded, word, timers.next_time(both)) == (2, "reminded", 50)
-    escalated, word = timers.elapse(both, 50) or (TASK, "")
-    assert (word, timers.next_time(escalated)) == ("escalated", 100)
+    both, event = timers.elapse(TASK, 30) or (TASK, "")
+    assert (both.reminded, event, timers.next_time(both)) == (2, "reminded", 50)
+    escalated, event = timers.elapse(both, 50) or (TASK, "")
+    assert (event, timers.next_time(escalated)) == ("escalated", 100)
     assert timers.elapse(TASK, 100) is None
     with pytest.raises(TaskClosed, match="expired"):
         answers.answer(TASK, "ann", "completed", "", 100, b"")
@@ -145,13 +145,13 @@ def test_time_comes_in_order_and_stops_at_the_end() -> None:
         ({"kind": "approval", "groups": (), "candidates": ("gus",), "tier": "high", "starter": "gus"}, True),
     ],
 )
-def test_a_task_that_nobody_can_answer_is_known(changes: dict[str, object], stuck: bool) -> None:
+def test_a_task_that_nobody_can_answer_is_found(changes: dict[str, object], stuck: bool) -> None:
     """As far as people are known by name."""
     assert eligibility.is_unanswerable(replace(TASK, **changes)) is stuck
 
 
 def test_every_problem_of_an_answer_has_its_place() -> None:
-    """A pointer escapes what a name may hold; a form refers to nothing outside of it."""
+    """A pointer escapes special characters of names. A form must not refer to anything outside."""
     schema = {"type": "object", "properties": {"a/b~c": {"type": "array", "items": {"type": "integer"}}}}
     assert [place for place, _ in forms.problems(schema, {"a/b~c": [1, "x", None]})] == ["/a~1b~0c/1", "/a~1b~0c/2"]
     with pytest.raises(InvalidAnswer, match="stays open"):

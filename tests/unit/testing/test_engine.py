@@ -103,7 +103,7 @@ def test_a_timeout_and_a_signal_in_time_are_told_apart() -> None:
 
 
 def test_timers_fire_at_their_time() -> None:
-    """A hint comes when a timer is due: no run is woken late because nobody looked."""
+    """A hint comes when a timer is due: no run is woken late."""
 
     async def main() -> float:
         async with virtual_engine() as app:
@@ -173,7 +173,7 @@ def test_real_time_is_refused() -> None:
 
 
 def test_virtual_time_begins_at_a_fixed_moment() -> None:
-    """What ``now()`` says does not depend on the day on which a test runs."""
+    """``now()`` does not depend on the day on which a test runs."""
 
     async def main() -> float:
         async with virtual_engine() as app:

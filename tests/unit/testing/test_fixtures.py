@@ -1,4 +1,4 @@
-"""The pytest plugin, in sessions of its own: alone, and beside the plugins that run async tests in real time."""
+"""The pytest plugin, in separate sessions: alone, and beside the plugins that run async tests in real time."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def session(folder: Path, text: str, *options: str) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_async_test_that_asks_for_the_engine_runs_in_virtual_time(mode: str, tmp_path: Path) -> None:
-    """By the fixture alone, whoever else runs async tests here; and theirs run as before, in real time."""
+    """By the fixture alone, even beside other plugins for async tests; their tests still run in real time."""
     done = session(tmp_path, TESTS + REAL.get(mode, ""), *MODES[mode])
     count = 9 + (mode in REAL)
     assert f"{count} passed" in done.stdout, done.stdout + done.stderr
@@ -138,13 +138,13 @@ def test_an_async_test_that_asks_for_the_engine_runs_in_virtual_time(mode: str, 
 
 
 def test_both_other_plugins_may_be_there_at_once(tmp_path: Path) -> None:
-    """As they come, strict, with nothing set."""
+    """In strict mode, without any settings."""
     done = session(tmp_path, TESTS + REAL["anyio"] + REAL["asyncio"].replace("test_of", "test_asyncio_of"), *SCOPE)
     assert "11 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_test_that_fails_is_shown_where_it_failed(tmp_path: Path) -> None:
-    """An assertion, and a wait of a virtual day for what nobody sends."""
+    """An assertion, and a wait of a virtual day for a signal that nobody sends."""
     text = (
         "from holdfast import receive, workflow\n"
         "@workflow\nasync def waits() -> None:\n    await receive('never')\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from holdfast import (
@@ -12,12 +12,17 @@ from holdfast import (
     DidNotHappen,
     Happened,
     Holdfast,
+    Page,
     Policy,
     Receipt,
+    ReceiptInfo,
     RetryPolicy,
     RunHandle,
+    RunInfo,
     SyncHoldfast,
+    TaskInfo,
     Trigger,
+    WaitInfo,
     action,
     continue_as_new,
     join_set,
@@ -33,6 +38,8 @@ from holdfast import (
     uuid,
     workflow,
 )
+from holdfast import child as named
+from holdfast.definition import D, Flow, Sketch, Term, define, has, task, when
 from holdfast.programs.function.decorators import Workflow
 
 
@@ -126,6 +133,9 @@ async def checkout(order: Order, tries: int = 0) -> str:
     chance: float = random()
     token: UUID = uuid()
     id: str = await spawn(child, 3)
+    letters: int = await named("letters@^2", int)({"to": "ann"})
+    other: str = await spawn(named("letters"), to="bob", id=str(letters))
+    results.submit(named("letters@3", str)({"to": other}))
     await send(id, "hello", {"at": moment.isoformat(), "token": str(token), "chance": chance})
     if patched("second try") and not approved and tries < 3:
         continue_as_new(order, tries + 1)
@@ -138,7 +148,15 @@ async def main() -> None:
         result: str = await run.result(timeout=5)
         print(result)
         async for row in app.list(status="completed"):
-            print(row.key.run)
+            ended: datetime | None = row.ended_at
+            print(row.id, ended)
+        page: Page[RunInfo] = await app.page(limit=10)
+        info: RunInfo = await run.info()
+        waits: tuple[WaitInfo, ...] = info.waits
+        print(page.next, waits)
+        async for entry in run.journal():
+            fields: dict[str, object] = entry.fields
+            print(entry.event, fields)
 
 
 @workflow
@@ -174,9 +192,10 @@ async def people(policy: Policy) -> None:
     async with Holdfast("memory://", policy=policy) as app:
         await app.start(governed, Order("book", 1), actor="ann", workspace="ops", trigger=Trigger("mail", "1"))
         async for task in app.tasks.list(status="requested"):
-            await app.tasks.approve(task.id, by="bob")
+            answered: TaskInfo = await app.tasks.approve(task.id, by="bob")
+            print(answered.answers[-1].at.year)
         async for receipt in app.receipts.list():
-            found: Receipt = receipt
+            found: ReceiptInfo = receipt
             reversal: RunHandle[object] = await app.receipts.reverse(found.id, by="ann")
             print(await reversal.result())
 
@@ -187,6 +206,12 @@ def script() -> None:
         number = app.start(child, 3, id="c-1").result()
         number = app.start(child.bind(number=3), id="c-1").result()
         print(number)
+        for task in app.tasks.list(status="requested", limit=3):
+            answered: TaskInfo = app.tasks.approve(task.id, by="bob")
+            print(answered.status)
+        receipts: Page[ReceiptInfo] = app.receipts.page(limit=2)
+        good: bool = app.audit.verify(tenant="acme").good
+        print(receipts.next, good)
 
 
 async def _look(item: str, deep: bool = False) -> int:
@@ -198,3 +223,37 @@ async def performing() -> int:
     shallow: int = await perform("look", _look, "nut")
     deep: int = await perform("look", _look, "nut", True, retries=2, timeout=3.0)
     return shallow + deep
+
+
+@dataclass
+class Decision:
+    decision: str
+
+
+approve = task("approve", "Approve " + D.start.item, Decision, groups=["claims"], due=timedelta(days=2), remind=["24h"])
+
+
+def paid(flow: Flow) -> Flow:
+    return flow.action("pay", pay, order=D.start, undo=take_back, timeout="1h", on_failure=None)
+
+
+settle: Sketch = (
+    define("shop.settle", version=1, start=Order, state={"total": {"type": "number", "default": 0}})
+    .step("price", plain, order=D.start, into=D.state.total, retry={"max": 3, "first": "2s"})
+    .switch("route")
+    .when((D.state.total > 100) & has(D.start.item), lambda d: d.task("ask", approve, into="state.answer"))
+    .when(D.start.item.startsWith("gift"), lambda d: d.run("child", child, number=1))
+    .otherwise(lambda d: d.set("auto", {"state.answer": {"decision": "approve"}}))
+    .repeat("each", lambda d: d.sleep("nap", timedelta(seconds=1)), times=3, at_once=2)
+    .fork("both", {"pay": paid, "wait": lambda d: d.wait("papers", "documents", key=D.start.item, timeout="30d")})
+    .pick("first", {"go": lambda d: d.wait("going", "go"), "late": (lambda d: d.sleep("rest", "7d"), paid)})
+    .end("done", status=when(D.state.total > 100, "large", "small"))
+)
+condition: Term = ~D.state.ok & (D.state.total >= 1)
+
+
+async def define_and_start(app: Holdfast) -> None:
+    app.definitions.add(settle)
+    run: RunHandle[object] = await app.start("shop.settle", Order("book", 1200))
+    state: object = await run.state()
+    print(state, condition)

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def mypy(file: str, cache: Path) -> str:
-    """What mypy says of a file, as a user's project would run it."""
+    """mypy's output for a file, as a user's project would run it."""
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", file]
     return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout
 
@@ -23,9 +23,9 @@ def pyright(file: str, folder: Path) -> set[int]:
     settings.write_text(json.dumps({"typeCheckingMode": "standard", "include": [str(HERE / file)]}), encoding="utf-8")
     command = [sys.executable, "-m", "basedpyright", "-p", str(settings), "--level", "error", "--outputjson"]
     command += ["--pythonpath", sys.executable]
-    said = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout)
-    assert said["summary"]["filesAnalyzed"] == 1
-    return {problem["range"]["start"]["line"] + 1 for problem in said["generalDiagnostics"]}
+    report = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout)
+    assert report["summary"]["filesAnalyzed"] == 1
+    return {problem["range"]["start"]["line"] + 1 for problem in report["generalDiagnostics"]}
 
 
 def marks() -> dict[int, str]:
@@ -40,7 +40,7 @@ def test_a_typed_program_passes(tmp_path: Path) -> None:
 
 
 def test_a_typed_program_passes_pyright(tmp_path: Path) -> None:
-    """What editors underline is wrong, and nothing else."""
+    """Editors mark the wrong lines and nothing else."""
     assert pyright("good.py", tmp_path) == set()
 
 
@@ -51,8 +51,8 @@ def test_pyright_refuses_the_same_mistakes(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_refused_each_in_its_line(tmp_path: Path) -> None:
-    """No mistake passes, and no other line is complained of."""
-    said = re.findall(r"^wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", mypy("wrong.py", tmp_path), re.MULTILINE)
-    found = {(int(number), code) for number, code in said}
+    """No mistake passes, and no other line is reported."""
+    reported = re.findall(r"^wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", mypy("wrong.py", tmp_path), re.MULTILINE)
+    found = {(int(number), code) for number, code in reported}
     assert {number for number, _ in found} == set(marks())
     assert set(marks().items()) <= found

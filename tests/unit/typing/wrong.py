@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from holdfast import Holdfast, Receipt, RunHandle, SyncHoldfast, WorkerOptions, action, perform, receive, step, workflow
+from datetime import timedelta
+
+from holdfast import (
+    Holdfast,
+    Receipt,
+    RunHandle,
+    SyncHoldfast,
+    WorkerOptions,
+    action,
+    child,
+    perform,
+    receive,
+    step,
+    workflow,
+)
+from holdfast.definition import D, Sketch, define, task
 
 
 @step
@@ -84,11 +99,22 @@ def script() -> None:
     with SyncHoldfast("memory://") as app:
         app.start(checkout, "three", id="c-1")  # wrong: arg-type
         number: int = app.start(checkout, 3, id="c-1").result()  # wrong: assignment
-        print(number)
+        app.tasks.approve("a-1")  # wrong: call-arg
+        app.tasks.list(status="open")  # wrong: arg-type
+        text: str = app.receipts.get("r-1")  # wrong: assignment
+        print(number, text)
 
 
 async def look(item: str, deep: bool = False) -> int:
     return len(item)
+
+
+@workflow
+async def calling() -> None:
+    text: str = await child("letters", int)({"to": "ann"})  # wrong: assignment
+    print(text)
+    child(3)  # wrong: call-overload
+    child("letters")({"to": "ann"})  # wrong: unused-coroutine
 
 
 @workflow
@@ -99,3 +125,21 @@ async def looking() -> None:
     await perform("look", look, "nut", retries="three")  # wrong: arg-type
     await perform("look", len, "nut")  # wrong: arg-type
     perform("look", look, "nut")  # wrong: unused-coroutine
+
+
+flow = define("shop.settle", version=1)
+define("shop.settle")  # wrong: call-arg
+define("shop.settle", version="1")  # wrong: arg-type
+flow.sleep("rest", 5)  # wrong: arg-type
+flow.wait("go", "go", tmeout="1h")  # wrong: call-arg
+flow.wait("go", "go", timeout=5)  # wrong: arg-type
+flow.task("ask", 5)  # wrong: arg-type
+flow.fork("both", {"a": 1})  # wrong: dict-item
+flow.repeat("each", lambda d: d, most="5")  # wrong: arg-type
+flow.block("b", lambda d: 5)  # wrong: arg-type
+flow.switch("s").when(D.state.x > 1)  # wrong: call-arg
+flow.switch("s").when(D.state.x > 1, lambda d: d).end("e")  # wrong: attr-defined
+switched: int = flow.switch("s").otherwise(lambda d: d)  # wrong: assignment
+task("t", "T")  # wrong: call-arg
+task("t", "T", dict, due=5)  # wrong: arg-type
+sketch: Sketch = flow.sleep("rest", timedelta(hours=1)).end("done", 1, 2)  # wrong: call-arg

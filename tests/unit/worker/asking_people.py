@@ -9,10 +9,12 @@ from datetime import timedelta
 import msgspec
 import pydantic
 
-from holdfast import TaskExpired, ask, continue_as_new, step, workflow
+from holdfast import TaskExpired, ask, continue_as_new, join_set, step, workflow
 from holdfast.errors import StepFailed
 
 UNDONE: list[str] = []
+FAULTS: list[str] = []
+"""Why ``forms.flaky`` fails; it succeeds while this is empty."""
 
 
 class Review(msgspec.Struct, forbid_unknown_fields=True):
@@ -114,6 +116,13 @@ async def hurried() -> str:
     return first.result().decision + second.result().decision
 
 
+@workflow(name="forms.joining")
+async def joining() -> str:
+    answers = join_set()
+    answers.submit(ask("one", Review))
+    return str(await answers.next())
+
+
 @workflow(name="forms.rounds")
 async def rounds(left: int) -> str:
     answer = await ask(f"round {left}", Review)
@@ -134,6 +143,19 @@ async def failing() -> str:
     return first.decision + second.decision
 
 
+@step(name="forms.flaky")
+async def flaky() -> None:
+    if FAULTS:
+        raise ValueError(FAULTS[0])
+
+
+@workflow(name="forms.faulty")
+async def faulty() -> str:
+    first = await ask("first", Review)
+    await asyncio.gather(flaky(), ask("beside", Review))
+    return first.decision
+
+
 @workflow(name="forms.stuck")
 async def stuck() -> str:
     return (await ask("nobody", Review, candidates=["ann"], exclude=["Ann"])).decision
@@ -148,6 +170,6 @@ async def odd() -> str:
     return (await ask("it has no form", Odd)).text
 
 
-ALL = (review, anyone, plain, strict, patient, gathering, hurried, rounds, failing, stuck, odd)
+ALL = (review, anyone, plain, strict, patient, gathering, hurried, rounds, failing, faulty, stuck, odd)
 
-__all__ = ["ALL", "UNDONE", "StepFailed"]
+__all__ = ["ALL", "FAULTS", "UNDONE", "StepFailed"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +20,10 @@ from holdfast.audit import records as r
 from holdfast.audit.collector import entries_of
 from holdfast.errors import StoreUnavailable
 from holdfast.gate.policy.policy import parse
+from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.programs.function.decorators import STEPS, Step, Workflow
 from holdfast.runs.clock import SYSTEM_CLOCK, Clock
+from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
@@ -104,6 +106,11 @@ class Ground:
         self.clock: Clock = SYSTEM_CLOCK
         self._seed = 0
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether time passes by itself."""
+        return self._path is None
+
     def play(self, main: Callable[[Ground], Coroutine[Any, Any, T]]) -> T:
         """Run it to its end, in virtual time on memory, and in real time on SQLite."""
         return run_virtually(self._played(main)) if self._path is None else asyncio.run(self._played(main))
@@ -129,8 +136,11 @@ class Ground:
         policy: Policy | str | Path | None = FREE,
         options: WorkerOptions = OPTIONS,
         steps: Mapping[str, Step[..., Any]] | None = None,
+        without: Collection[str] = (),
+        **more: Any,
     ) -> AsyncIterator[Holdfast]:
-        """An engine with a worker. ``steps`` are those that it knows in another version than the rest."""
+        """An engine with a worker. ``steps`` are those that it knows in another version than the rest, ``without``
+        those that it does not have."""
         self._seed += 1
         app = Holdfast(
             Line(self.store),  # type: ignore[arg-type]  # every operation is forwarded by name
@@ -140,9 +150,11 @@ class Ground:
             options=options,
             workflows=workflows,
             policy=policy,
+            **more,
         )
-        if steps is not None:
-            app._steps = {**STEPS, **steps}
+        if steps is not None or without:
+            app._steps = {name: each for name, each in {**STEPS, **(steps or {})}.items() if name not in without}
+            app.definitions.tools = app.definitions.kind.tools = EngineTools(app._steps)
         await app.open()
         try:
             yield app
@@ -158,7 +170,7 @@ def line_of(app: Holdfast) -> Line:
 
 
 def kill(app: Holdfast) -> None:
-    """End an engine in the middle of whatever it does: it says nothing more, and hears nothing."""
+    """End an engine in the middle of its work: it writes nothing more, and reads nothing."""
     line_of(app).dead = True
 
 
@@ -174,9 +186,9 @@ async def _bury() -> None:
 
 
 async def asked(app: Holdfast, run: str, *, other_than: str | None = None) -> p.TaskRow:
-    """Wait until the run asks something, or something else than before."""
+    """Wait until the run asks something, or something else than before. The row: some tests forge it."""
     while True:
-        async for task in app.tasks.list(run=run):
+        for task in await app.store.tasks(p.TaskQuery(None, "requested", run), 100):
             if task.id != other_than:
                 return task
         await app.changed(0.05)
@@ -198,14 +210,14 @@ def meets(app: Holdfast) -> bool:
 async def rested(app: Holdfast, run: str) -> p.Run:
     """Wait until nothing moves the run any more: it waits, and its lease is given up."""
     while True:
-        row = await app.run(run).info()
+        row = await row_of(app.store, app.run(run).key)
         if row.owner is None and row.ready_at is None and row.standing == "waiting":
             return row
         await app.changed(0.05)
 
 
-async def told(app: Holdfast, kind: type[R], run: str | None = None, tenant: str = "default") -> list[R]:
-    """What the audit says of this kind, of one run or of all, in order."""
+async def notes(app: Holdfast, kind: type[R], run: str | None = None, tenant: str = "default") -> list[R]:
+    """The records of this kind in the audit, of one run or of all, in order."""
     found = [r.decode(entry.body) async for entry in entries_of(app.store, p.AuditQuery(tenant, run))]
     return [record for record in found if isinstance(record, kind)]
 

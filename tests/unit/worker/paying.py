@@ -34,7 +34,7 @@ async def stepping(account: str, times: int = 1) -> list[str]:
 
 @workflow(name="gov.careful")
 async def careful(account: str) -> str:
-    """It lives on when its action is not let through, and says what it was told."""
+    """It goes on when its action is refused, and returns the reason."""
     try:
         return await pay(account)
     except ActionDenied as error:

@@ -13,7 +13,7 @@ from holdfast.audit import task_changes
 from holdfast.errors import CallerError, InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.store import protocol as p
 from holdfast.tasks.answers import answer
-from tests.unit.worker.ground import Ground, asked, asking, kill, policy_of, receipts, rested, told
+from tests.unit.worker.ground import Ground, asked, asking, kill, notes, policy_of, receipts, rested
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, pay, paying
 
 
@@ -39,9 +39,9 @@ def test_an_approved_action_is_done_once_and_its_receipt_names_the_task(ground: 
             assert await run.result(30) == ["paid 1"]
             (row,) = await receipts(app)
             assert (row.state, row.task) == ("succeeded", task.id)
-            verdicts = [(each.verdict, each.who, each.reason) for each in await told(app, r.Asked, "one")]
+            verdicts = [(each.verdict, each.who, each.reason) for each in await notes(app, r.Asked, "one")]
             assert verdicts == [("requested", None, ""), ("approved", "bob", "fine")]
-            effects = [(each.effect, each.stage, each.task) for each in await told(app, r.Decided, "one")]
+            effects = [(each.effect, each.stage, each.task) for each in await notes(app, r.Decided, "one")]
             assert effects == [("needs_approval", "policy", task.id), ("allow", "approval", task.id)]
 
     ground.play(main)
@@ -57,7 +57,7 @@ def test_a_rejected_action_fails_its_call_and_is_not_done(ground: Ground) -> Non
             await app.tasks.reject((await asked(app, "one")).id, by="bob", reason="too much")
             said = await run.result(30)
             assert await receipts(app) == []
-            assert (await told(app, r.Decided, "one"))[-1].stage == "approval"
+            assert (await notes(app, r.Decided, "one"))[-1].stage == "approval"
             return said
 
     said = ground.play(main)
@@ -81,7 +81,7 @@ def test_an_approval_that_nobody_gives_expires_and_is_told(virtual: Ground) -> N
             with pytest.raises(TaskClosed, match="expired"):
                 await app.tasks.approve(task.id, by="bob")
             assert (await app.tasks.get(task.id)).status == "expired"
-            assert [each.verdict for each in await told(app, r.Asked, "one")] == ["requested", "expired"]
+            assert [each.verdict for each in await notes(app, r.Asked, "one")] == ["requested", "expired"]
             return said
 
     assert "nobody answered approval" in virtual.play(main)
@@ -157,7 +157,7 @@ def test_two_people_must_approve_what_two_must(ground: Ground) -> None:
             assert DONE == []
             assert (await app.tasks.approve(task.id, by="cid")).status == "approved"
             await run.result(30)
-            said = [(each.verdict, each.who, each.status) for each in await told(app, r.Asked, "one")][1:]
+            said = [(each.verdict, each.who, each.status) for each in await notes(app, r.Asked, "one")][1:]
             assert said == [("approved", "bob", "requested"), ("approved", "cid", "approved")]
 
     ground.play(main)
@@ -215,7 +215,7 @@ def test_a_fork_is_started_by_whoever_forks_it(virtual: Ground) -> None:
                 await app.tasks.approve(task.id, by="bob")
             await app.tasks.approve(task.id, by="cid")
             await fork.result()
-            _, noted = await told(app, r.Operated, "one")
+            _, noted = await notes(app, r.Operated, "one")
             assert (noted.act, noted.who, noted.details) == ("fork", "bob", {"sequence": "1", "fork": "two"})
 
     virtual.play(main)
@@ -238,7 +238,7 @@ def test_what_is_refused_is_not_in_the_audit(virtual: Ground) -> None:
             for late in (run.cancel(by="eve"), run.pause(by="eve"), run.resume(by="eve"), run.retry(by="eve")):
                 with pytest.raises(CallerError):
                     await late
-            assert [each.act for each in await told(app, r.Operated, "one")] == ["start"]
+            assert [each.act for each in await notes(app, r.Operated, "one")] == ["start"]
 
     virtual.play(main)
 
@@ -258,7 +258,7 @@ def test_an_answer_at_the_last_moment_leaves_no_refusal(virtual: Ground, monkeyp
             monkeypatch.setattr(task_changes, "expired", overtaken)
             run = await app.start(paying, "a-1", id="one")
             result = await run.result()
-            assert [each.effect for each in await told(app, r.Decided, "one")] == ["needs_approval", "allow"]
+            assert [each.effect for each in await notes(app, r.Decided, "one")] == ["needs_approval", "allow"]
             return result
 
     assert virtual.play(main) == ["paid 1"]
@@ -384,7 +384,7 @@ def test_only_a_delegated_person_may_answer(virtual: Ground) -> None:
                 await app.tasks.approve(task.id, by="bob")
             await app.tasks.approve(task.id, by="oncall-4")
             await run.result(30)
-            told_ = await told(app, r.Asked, "one")
+            told_ = await notes(app, r.Asked, "one")
             assert [each.verdict for each in told_] == ["requested", "delegated", "approved"]
 
     virtual.play(main)
@@ -451,7 +451,7 @@ def test_the_starter_is_named_among_those_who_may_not(
 
 
 def test_of_two_answers_at_once_one_counts(ground: Ground) -> None:
-    """The second is told that it came too late; nothing is done twice."""
+    """The second learns that it came too late; nothing is done twice."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking()) as app:
@@ -462,7 +462,7 @@ def test_of_two_answers_at_once_one_counts(ground: Ground) -> None:
                 app.tasks.approve(task.id, by="cid"),
                 return_exceptions=True,
             )
-            assert sorted(type(answer).__name__ for answer in answers) == ["TaskClosed", "TaskRow"]
+            assert sorted(type(answer).__name__ for answer in answers) == ["TaskClosed", "TaskInfo"]
             await run.result(30)
 
     ground.play(main)

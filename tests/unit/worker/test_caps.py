@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, spawn, workflow
 from holdfast.audit import records as r
-from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, policy_of, receipts, rested, told, until
+from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, notes, policy_of, receipts, rested, until
 
 DONE: list[str] = []
 
@@ -60,7 +60,7 @@ def test_a_run_writes_no_more_than_its_cap(ground: Ground) -> None:
             run = await app.start(writing, id="one")
             result = await run.result(30)
             assert (await run.info()).writes == 2
-            stages = [each.stage for each in await told(app, r.Decided) if each.effect == "deny"]
+            stages = [each.stage for each in await notes(app, r.Decided) if each.effect == "deny"]
             assert stages == ["caps", "caps"]
             return result
 
@@ -160,7 +160,7 @@ def test_a_write_that_never_began_is_not_counted_again(virtual: Ground) -> None:
             assert [each.state for each in await receipts(app, "one")] == ["pending"]
         async with ground.engine(*flows, policy=policy) as app:
             assert await app.run("one").result() == "a"
-            assert [each.state for each in await told(app, r.Receipted, "one")] == ["failed", "succeeded"]
+            assert [each.state for each in await notes(app, r.Receipted, "one")] == ["failed", "succeeded"]
             return (await app.run("one").info()).writes
 
     assert virtual.play(main) == 1
@@ -213,7 +213,7 @@ def test_children_write_on_their_parents_account(ground: Ground) -> None:
             assert words.count("denied") == 4
             assert await app.run("loner").result(30) == "alone"
             assert (await run.verify()).good
-            denied = [each for each in await told(app, r.Decided) if each.effect == "deny"]
+            denied = [each for each in await notes(app, r.Decided) if each.effect == "deny"]
             assert {each.stage for each in denied} == {"caps"}
             reason = "run one has written 4 times with its children, and its cap max_writes_per_run is 4"
             assert reason in {each.reason for each in denied}
@@ -319,7 +319,7 @@ def test_no_minute_has_more_beginnings_than_the_cap(virtual: Ground) -> None:
 
 
 def test_a_tenants_cap_is_its_own(virtual: Ground) -> None:
-    """One tenant's crowd does not stand in another's way."""
+    """Many runs of one tenant do not hold another's up."""
 
     @workflow(name="caps.waiting")
     async def waiting(word: str) -> str:

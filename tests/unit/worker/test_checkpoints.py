@@ -108,7 +108,7 @@ def test_a_function_has_none() -> None:
 
 def other_format(row: p.CheckpointRow) -> p.CheckpointRow:
     _, digest, content = cbor2.loads(row.data)
-    return replace(row, data=cbor.canonical(["holdfast checkpoint/2", digest, content]))
+    return replace(row, data=cbor.canonical(["holdfast checkpoint/99", digest, content]))
 
 
 def other_byte(row: p.CheckpointRow) -> p.CheckpointRow:
@@ -116,7 +116,7 @@ def other_byte(row: p.CheckpointRow) -> p.CheckpointRow:
 
 
 SPOILT: dict[str, Callable[[p.CheckpointRow], p.CheckpointRow]] = {
-    "its format is 'holdfast checkpoint/2'": other_format,
+    "its format is 'holdfast checkpoint/99'": other_format,
     "it is damaged": other_byte,
     "it belongs to another journal": lambda row: replace(row, head=b"h" * 32),
 }
@@ -137,9 +137,9 @@ def test_one_that_cannot_be_used_costs_a_replay_and_nothing_else(reason: str, ca
 
     asyncio.run(whole())
     assert not Strands.restored
-    told = [record.getMessage() for record in caplog.records if "checkpoint" in record.getMessage()]
-    assert len(told) == 1
-    assert reason in told[0]
+    complaints = [record.getMessage() for record in caplog.records if "checkpoint" in record.getMessage()]
+    assert len(complaints) == 1
+    assert reason in complaints[0]
 
 
 @pytest.mark.parametrize("changed", ["code", "format"])

@@ -21,7 +21,7 @@ from holdfast.journal.payload import ONCE, Failure, Payload
 from holdfast.journal.secrecy import ACTION
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import durable_loop
-from tests.unit.worker.ground import FREE, Ground, asked, asking, kill, policy_of, receipts, told, until
+from tests.unit.worker.ground import FREE, Ground, asked, asking, kill, notes, policy_of, receipts, until
 
 
 class Bank:
@@ -180,7 +180,7 @@ def test_an_effect_is_judged_approved_done_and_receipted(virtual: Ground, bank: 
                 task.id,
             )
             assert row.cost == {"provider": "bank", "model": "", "amount": 12.5, "currency": "EUR"}
-            assert [entry.effect for entry in await told(app, r.Decided, "pay")] == ["needs_approval", "allow"]
+            assert [entry.effect for entry in await notes(app, r.Decided, "pay")] == ["needs_approval", "allow"]
         assert bank.paid == {"ann": 1250}
 
     virtual.play(main)

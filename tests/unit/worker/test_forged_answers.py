@@ -1,4 +1,4 @@
-"""An answer that no entry of the audit tells is no answer: nothing is done because of it."""
+"""An answer that no entry of the audit records is no answer: nothing is done because of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forge(ground: Ground, task: p.TaskRow) -> None:
     ground.store._tables.tasks[task.tenant, task.id] = task
 
 
-async def tell(app: Holdfast, task: p.TaskRow) -> None:
+async def send(app: Holdfast, task: p.TaskRow) -> None:
     """Put a message into the run's inbox by hand."""
     key = p.Key(task.tenant, task.run)
     await line_of(app)._store.commit([p.Deliver(key, messages.answered(task, 1))])
@@ -39,7 +39,7 @@ async def tell(app: Holdfast, task: p.TaskRow) -> None:
 
 async def parked(app: Holdfast, run: str) -> str:
     """Wait until the run is parked; gives why."""
-    while (pause := (await app.run(run).info()).pause) is None:
+    while (pause := (await app.run(run).info()).pause_reason) is None:
         await app.changed(0.05)
     return pause
 
@@ -57,7 +57,7 @@ def rejected(task: p.TaskRow) -> p.TaskRow:
 def test_a_forged_answer_parks_the_run_and_does_nothing(
     virtual: Ground, way: str, forged: Callable[[p.TaskRow], p.TaskRow]
 ) -> None:
-    """Whether the row was changed and another worker takes the run, or the run is told so."""
+    """Whether the row was changed and another worker takes the run, or the run gets a message."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking()) as app:
@@ -69,7 +69,7 @@ def test_a_forged_answer_parks_the_run_and_does_nothing(
             if way == "row":
                 kill(app)
             else:
-                await tell(app, forged(task))
+                await send(app, forged(task))
                 why = await parked(app, "one")
         if way == "row":
             async with ground.engine(*ALL, policy=asking()) as app:
@@ -137,16 +137,16 @@ def test_an_approval_by_somebody_who_was_not_asked_is_none(virtual: Ground) -> N
     assert DONE == []
 
 
-def test_an_approval_that_is_told_costs_one_reading(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_approval_costs_one_reading_of_the_audit(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the answered call alone; a run that asks nobody reads nothing of the audit."""
     reads: list[p.Key] = []
-    told = MemoryStore.entries_in
+    read = MemoryStore.entries_in
 
     async def counting(
         store: MemoryStore, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
     ) -> list[p.AuditEntry]:
         reads.extend(span.key for span in spans)
-        return await told(store, spans, limit, after)
+        return await read(store, spans, limit, after)
 
     monkeypatch.setattr(MemoryStore, "entries_in", counting)
 
@@ -182,7 +182,7 @@ def test_a_forged_answer_to_a_form_parks_the_run(virtual: Ground, way: str) -> N
             if way == "row":
                 kill(app)
             else:
-                await tell(app, forged(task))
+                await send(app, forged(task))
                 if way == "message":  # the row is the truth, and it is open: nothing is done
                     await app.tasks.complete(task.id, {"decision": "true"}, by="ann")
                     assert await app.run("one").result(30) == "true"

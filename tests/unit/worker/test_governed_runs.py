@@ -15,7 +15,18 @@ from holdfast.audit import records as r
 from holdfast.audit.check.bundle import verify_bundle
 from holdfast.errors import InvalidPolicy, RunConflict
 from holdfast.store import protocol as p
-from tests.unit.worker.ground import FREE, OPTIONS, Ground, asked, asking, policy_of, receipts, rested, told, until
+from tests.unit.worker.ground import (
+    FREE,
+    OPTIONS,
+    Ground,
+    asked,
+    asking,
+    notes,
+    policy_of,
+    receipts,
+    rested,
+    until,
+)
 
 DONE: list[str] = []
 FAILS: list[Exception] = []
@@ -79,7 +90,7 @@ def test_children_run_for_their_parents_actor_in_its_workspace(ground: Ground) -
             for id in ("one~0", spawned):
                 row = await app.run(id).info()
                 assert (row.actor, row.workspace, row.governed) == ("ann", "ops", True)
-                (decision,) = await told(app, r.Decided, id)
+                (decision,) = await notes(app, r.Decided, id)
                 assert decision.actor == "ann"
             with pytest.raises(RunFailed):
                 await (await app.start(parent, "x", actor="bob", workspace="ops")).result(30)
@@ -98,7 +109,7 @@ def test_each_generation_acts_for_itself(ground: Ground) -> None:
             rows = await receipts(app, "one")
             assert sorted((row.state, row.actor) for row in rows) == [("succeeded", "ann")] * 3
             assert len({row.key for row in rows}) == 3
-            ends = [(each.generation, each.standing) for each in await told(app, r.Ended, "one")]
+            ends = [(each.generation, each.standing) for each in await notes(app, r.Ended, "one")]
             assert ends == [(0, "continued"), (1, "continued"), (2, "completed")]
 
     ground.play(main)
@@ -123,7 +134,7 @@ def test_the_same_trigger_finds_the_first_run_whatever_the_arguments(ground: Gro
             ]
             assert len({(run.tenant, run.id) for run in (first, *others)}) == 5
             row = await first.info()
-            assert (row.trigger_type, row.trigger_ref) == ("webhook", "INC-1")
+            assert row.trigger == Trigger("webhook", "INC-1")
             with pytest.raises(RunConflict):
                 await app.start(noting, "y", id=first.id)
             named = await app.start(noting, "z", id="mine", trigger=hook)
@@ -153,8 +164,8 @@ def test_what_operators_do_is_told_with_their_names(virtual: Ground) -> None:
                 await run.result()
             await run.retry(by="eve")
             await fork.cancel("and this")
-            told_ = [each for each in await told(app, r.Operated) if each.act != "policy"]
-            return [(each.act, each.who, each.run, each.reason) for each in told_]
+            operated = [each for each in await notes(app, r.Operated) if each.act != "policy"]
+            return [(each.act, each.who, each.run, each.reason) for each in operated]
 
     assert virtual.play(main) == [
         ("pause", "ann", "one", "lunch"),
@@ -203,7 +214,7 @@ def test_a_changed_policy_file_is_taken_over_and_told(virtual: Ground, tmp_path:
             await asyncio.sleep(5)
             with pytest.raises(RunFailed, match="denies it"):
                 await (await app.start(noting, "y")).result()
-            changes = [each.details for each in await told(app, r.Operated)]
+            changes = [each.details for each in await notes(app, r.Operated)]
             assert [(each["policy"], each["before"]) for each in changes] == [
                 (before, ""),
                 (app.policy.current.hash, before),
@@ -253,7 +264,7 @@ def test_no_engine_begins_under_a_policy_that_cannot_be_read(tmp_path: Path, con
 
 async def evidence(app: Holdfast, run: str, generation: int = 0) -> bytes:
     """Wait until a run has its evidence."""
-    while (await app.run(run).info()).evidence is None:
+    while (await app.run(run).info()).evidence_sha256 is None:
         await app.changed(0.5)
     data = await app.store.file(p.Key("default", run), generation, p.EVIDENCE)
     assert data is not None
@@ -315,7 +326,7 @@ def test_a_worker_may_leave_evidence_to_others(virtual: Ground) -> None:
             run = await app.start(noting, "x", id="one")
             await run.result()
             await asyncio.sleep(600)
-            assert (await run.info()).evidence is None
+            assert (await run.info()).evidence_sha256 is None
             assert await app.store.files(run.key) == []
         async with ground.engine(*ALL, options=EVIDENT) as app:
             await evidence(app, "one")
@@ -336,8 +347,8 @@ def test_a_run_without_actions_leaves_no_evidence_and_no_audit(virtual: Ground) 
             await run.result()
             await asyncio.sleep(600)
             row = await run.info()
-            assert (row.governed, row.evidence) == (False, None)
-            assert await told(app, r.Record, "one") == []  # type: ignore[type-var]  # of any kind
+            assert (row.governed, row.evidence_sha256) == (False, None)
+            assert await notes(app, r.Record, "one") == []  # type: ignore[type-var]  # of any kind
 
     virtual.play(main)
 
@@ -375,6 +386,6 @@ def test_evidence_does_not_hide_an_act_that_outlives_its_run(virtual: Ground) ->
             assert verify_bundle(data, [key.public]).good
             with zipfile.ZipFile(io.BytesIO(data)) as bundle:
                 assert b"unknown" in bundle.read("entries.jsonl")
-            assert [each.state for each in await told(app, r.Receipted, "one")] == ["unknown", "succeeded"]
+            assert [each.state for each in await notes(app, r.Receipted, "one")] == ["unknown", "succeeded"]
 
     virtual.play(main)

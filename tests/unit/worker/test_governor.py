@@ -1,4 +1,4 @@
-"""The way of an action through the gate: judged, done once, receipted, told; or denied."""
+"""The way of an action through the gate: judged, done once, receipted, recorded; or denied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import ActionDenied, Cost, action, workflow
 from holdfast.audit import records as r
-from tests.unit.worker.ground import FREE, Ground, asked, asking, policy_of, receipts, rested, told
+from tests.unit.worker.ground import FREE, Ground, asked, asking, notes, policy_of, receipts, rested
 from tests.unit.worker.paying import ALL, DONE, careful, failure_of, paid, pay, paying, stepping
 
 
@@ -36,9 +36,9 @@ def test_what_policy_allows_is_done_once_and_receipted(ground: Ground) -> None:
             )
             (receipt,) = [each async for each in app.receipts.list(run="one")]
             assert (receipt.arguments, receipt.result) == ({"account": "a-1", "amount": 1}, "paid 1")
-            kinds = [type(record) for record in await told(app, r.Record, "one")]  # type: ignore[arg-type]
+            kinds = [type(record) for record in await notes(app, r.Record, "one")]  # type: ignore[arg-type]
             assert kinds == [r.Decided, r.Operated, r.Receipted, r.Ended]  # ann's start is noted with it
-            (decision,) = await told(app, r.Decided)
+            (decision,) = await notes(app, r.Decided)
             assert (decision.effect, decision.rule, decision.actor) == ("allow", "r0", "ann")
             assert decision.fields == {"account": "text", "amount": "number"}
 
@@ -114,7 +114,7 @@ def test_what_policy_denies_is_raised_in_the_workflow_and_not_done(ground: Groun
             run = await app.start(careful, "a-1", id="one")
             said = await run.result(30)
             assert await receipts(app) == []
-            (decision,) = await told(app, r.Decided, "one")
+            (decision,) = await notes(app, r.Decided, "one")
             assert (decision.effect, decision.stage, decision.rule) == ("deny", "policy", "no payments")
             assert (decision.policy, decision.reason) == (strict.hash, "rule 'no payments' denies it")
             await app.start(paying, "a-1", id="two")
@@ -145,7 +145,7 @@ def test_what_nobody_allows_is_denied(virtual: Ground, policy: object, stage: st
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=policy) as app:  # type: ignore[arg-type]
             assert why in await (await app.start(careful, "a-1", id="one")).result(30)
-            (decision,) = await told(app, r.Decided, "one")
+            (decision,) = await notes(app, r.Decided, "one")
             assert (decision.effect, decision.stage) == ("deny", stage)
             assert why in decision.reason
 
@@ -154,7 +154,7 @@ def test_what_nobody_allows_is_denied(virtual: Ground, policy: object, stage: st
 
 
 def test_a_denied_run_can_be_retried_under_another_policy(ground: Ground) -> None:
-    """A denial is no act: after the policy was changed the same call is judged anew, and done."""
+    """A denial is no act: after the policy was changed the same call is judged again, and done."""
 
     async def main(ground: Ground) -> list[str]:
         async with ground.engine(*ALL, policy=policy_of({"effect": "deny"})) as app:
@@ -183,7 +183,7 @@ def test_arguments_that_do_not_fit_are_refused_before_policy_is_asked(virtual: G
             failure = await failure_of(app, "one")
             assert failure.type == "holdfast.errors:Undecodable"
             assert "argument 'amount' of gov.pay" in failure.message
-            (decision,) = await told(app, r.Decided, "one")
+            (decision,) = await notes(app, r.Decided, "one")
             assert (decision.effect, decision.stage, decision.action) == ("deny", "schema", "gov.pay")
             assert "forty-two" not in decision.reason
 
@@ -192,7 +192,7 @@ def test_arguments_that_do_not_fit_are_refused_before_policy_is_asked(virtual: G
 
 
 def test_an_action_that_is_gone_fails_its_call_and_closes_its_question(virtual: Ground) -> None:
-    """After a deployment without it: the author is told what to do, and nobody is left asked."""
+    """After a deployment without it: the author learns what to do, and nobody is left asked."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(*ALL, policy=asking()) as app:
@@ -204,7 +204,7 @@ def test_an_action_that_is_gone_fails_its_call_and_closes_its_question(virtual: 
             failure = await failure_of(app, "one")
             assert "'gov.pay' is no action any more: deploy" in failure.message
             assert [each async for each in app.tasks.list()] == []
-            last = (await told(app, r.Decided, "one"))[-1]
+            last = (await notes(app, r.Decided, "one"))[-1]
             assert (last.effect, last.stage, last.action) == ("deny", "schema", "gov.pay")
 
     virtual.play(main)
@@ -218,7 +218,7 @@ def test_a_changed_policy_judges_the_next_call(virtual: Ground) -> None:
             await (await app.start(paying, "a-1", id="one")).result(30)
             app.policy.current = other = policy_of({"effect": "deny"})
             assert "denied" in await (await app.start(careful, "a-1", id="two")).result(30)
-            assert [each.policy for each in await told(app, r.Decided)] == [FREE.hash, other.hash]
+            assert [each.policy for each in await notes(app, r.Decided)] == [FREE.hash, other.hash]
 
     virtual.play(main)
 
@@ -249,7 +249,7 @@ def test_a_rule_that_takes_its_time_stops_no_other_run(ground: Ground) -> None:
                 last = time.thread_time()
             assert "the policy took too long: rule 'r0' was cut off" in await ended
             assert max(gaps) < 0.05
-            decisions = [(each.effect, each.rule) for each in await told(app, r.Decided)]
+            decisions = [(each.effect, each.rule) for each in await notes(app, r.Decided)]
             assert decisions == [("allow", "r0"), ("deny", "r0")]
 
     ground.play(main)

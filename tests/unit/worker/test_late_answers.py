@@ -69,10 +69,10 @@ class _Racing(MemoryStore):
         for change in batch:
             if isinstance(change, p.Advance):
                 self.turns += self.raced
-                for also in change.also:
-                    if isinstance(also, p.PutTask) and also.task.status == "expired" and not self.raced:
+                for each in change.attached:
+                    if isinstance(each, p.PutTask) and each.task.status == "expired" and not self.raced:
                         self.raced = True
-                        await super().commit([p.PutTask(replace(also.task, status="requested", closed_at=None))])
+                        await super().commit([p.PutTask(replace(each.task, status="requested", closed_at=None))])
         return await super().commit(batch)
 
     async def governed(self, keys: Sequence[p.Key]) -> dict[p.Key, p.Governed]:

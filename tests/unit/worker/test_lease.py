@@ -21,7 +21,7 @@ def test_an_answer_counts_only_where_the_worker_was_not_forgotten_on_its_way() -
 
 
 def test_an_answer_that_comes_after_the_deadline_counts_for_nothing() -> None:
-    """Nobody may have told the worker yet that it was forgotten."""
+    """The worker may not know yet that it was forgotten."""
     now = 0.0
     lease = LocalLease(3.0, lambda: now)
     lease.beaten(0.0)

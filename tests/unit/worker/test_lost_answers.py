@@ -12,7 +12,7 @@ from holdfast.audit.task_changes import put
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.tasks import answers as tasks
-from tests.unit.worker.ground import FREE, Ground, asked, asking, kill, policy_of, rested, told
+from tests.unit.worker.ground import FREE, Ground, asked, asking, kill, notes, policy_of, rested
 from tests.unit.worker.paying import ALL, DONE, paid, paying
 
 Commit = Callable[[Sequence[p.Change]], Awaitable[list[p.Answer]]]
@@ -80,7 +80,7 @@ def _is_eventless(change: p.Change) -> bool:
     return (
         isinstance(change, p.Advance)
         and change.segment is None
-        and any(isinstance(also, p.Note) for also in change.also)
+        and any(isinstance(each, p.Note) for each in change.attached)
     )
 
 
@@ -113,11 +113,11 @@ def test_every_entry_is_written_once_where_every_answer_is_lost(
             await rested(app, "one")
             await app.tasks.approve(task.id, by="bob")
             assert await run.result(30) == ["paid 1"]
-            assert [each.effect for each in await told(app, r.Decided)] == ["needs_approval", "allow"]
-            assert [each.verdict for each in await told(app, r.Asked)] == ["requested", "approved"]
-            assert [each.state for each in await told(app, r.Receipted)] == ["succeeded"]
-            assert [each.act for each in await told(app, r.Operated)] == ["policy"]
-            assert len(await told(app, r.Ended)) == 1
+            assert [each.effect for each in await notes(app, r.Decided)] == ["needs_approval", "allow"]
+            assert [each.verdict for each in await notes(app, r.Asked)] == ["requested", "approved"]
+            assert [each.state for each in await notes(app, r.Receipted)] == ["succeeded"]
+            assert [each.act for each in await notes(app, r.Operated)] == ["policy"]
+            assert len(await notes(app, r.Ended)) == 1
         assert forgetful.eventless > 0
 
     ground.play(main)
@@ -138,7 +138,7 @@ def test_what_an_operator_does_is_told_once_where_the_answer_is_lost(
             for _ in range(2):
                 await run.pause(by="ann")
                 await run.resume(by="ann")
-            acts = [each.act for each in await told(app, r.Operated, "one")]
+            acts = [each.act for each in await notes(app, r.Operated, "one")]
             assert acts == ["pause", "resume", "pause", "resume"]
 
     ground.play(main)
@@ -163,8 +163,8 @@ def test_every_act_is_made_and_told_once_where_its_answer_is_lost(
             with pytest.raises(RunCancelled):
                 await run.result(30)
             await run.retry(by="fay")
-            told_of = await told(app, r.Operated, "one")
-            acts = [(each.act, each.who) for each in told_of]
+            operated = await notes(app, r.Operated, "one")
+            acts = [(each.act, each.who) for each in operated]
             assert acts == [
                 ("start", "ann"),
                 ("signal", "bob"),
@@ -201,7 +201,7 @@ def test_a_reuse_is_told_once_where_the_lease_is_lost_with_the_answer(
 
             monkeypatch.setattr(ground.store, "commit", sabotage)
             assert await (await app.start(creating, "o-1", id="two")).result(600) == "o-1"
-            assert [each.state for each in await told(app, r.Receipted, "two")] == ["reused"]
+            assert [each.state for each in await notes(app, r.Receipted, "two")] == ["reused"]
         assert sabotaged
 
     virtual.play(main)
@@ -211,7 +211,7 @@ def test_a_reuse_is_told_once_where_the_lease_is_lost_with_the_answer(
 def _brings_reuse(change: p.Change) -> bool:
     if not isinstance(change, p.Advance):
         return False
-    return any(isinstance(also, p.Note) and b'"reused"' in also.body for also in change.also)
+    return any(isinstance(each, p.Note) and b'"reused"' in each.body for each in change.attached)
 
 
 def test_a_task_passed_on_at_the_moment_its_run_ends_is_closed_though_the_worker_dies(

@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
+from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.stores.samples import NOW, begun, commit, deliver, start
-from holdfast.worker.pruner import BATCH, INTERVAL_SECONDS, REMEMBERED_SECONDS, Pruner
+from holdfast.worker.roles.pruner import BATCH, INTERVAL_SECONDS, REMEMBERED_SECONDS, Pruner
 
 
 class Stopped(Clock):
@@ -32,7 +33,7 @@ def test_ids_are_forgotten_after_their_time(retention: float | None) -> None:
         await begun(store, start())
         for number in range(BATCH + 1):
             await commit(store, deliver(id=str(number)))
-        pruner = Pruner(store, clock, retention)
+        pruner = Pruner(store, clock, EngineTools({}), retention)
         clock.at += round(REMEMBERED_SECONDS * 1e6)
         assert await pruner.round() == INTERVAL_SECONDS
         assert await commit(store, deliver(id="0")) == p.Repeated()

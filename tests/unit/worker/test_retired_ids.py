@@ -71,7 +71,7 @@ def test_a_run_is_not_started_under_an_id_whose_evidence_is_kept() -> None:
 
 
 def test_a_detached_run_is_not_started_under_one_either() -> None:
-    """The workflow that asks for it is told, and may go on."""
+    """The workflow that asks for it gets an error, and may go on."""
 
     async def main() -> None:
         async with Holdfast("memory://", workflows=[child, spawning]) as app:

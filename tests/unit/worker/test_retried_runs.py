@@ -12,7 +12,7 @@ from holdfast import RunCancelled, RunFailed, StepFailed, action, step, workflow
 from holdfast.audit import records as r
 from holdfast.runs import children
 from holdfast.worker.steps.performer import step_info
-from tests.unit.worker.ground import Ground, asked, kill, receipts, told, until
+from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, until
 
 FAILS: list[Exception] = []
 """What the next steps fail with."""
@@ -63,7 +63,7 @@ def test_an_unknown_outcome_under_the_same_key_is_asked_about_whatever_the_call_
             assert (second.kind, second.status) == ("outcome", "requested")
             assert DONE == [10]
             assert [(each.key, each.state) for each in await receipts(app, "one")] == [("charge:o-1", "unknown")]
-            assert len([each for each in await told(app, r.Decided) if each.effect == "allow"]) == 1
+            assert len([each for each in await notes(app, r.Decided) if each.effect == "allow"]) == 1
 
     ground.play(main)
 

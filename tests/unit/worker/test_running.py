@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Holdfast, RunFailed, WorkerOptions, receive, step, workflow
+from holdfast import Holdfast, JournalEntry, RunFailed, WorkerOptions, receive, step, workflow
 from holdfast.audit.check.journal import verify_run
 from holdfast.errors import RunConflict
-from holdfast.journal import events as e
 from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
@@ -77,7 +77,7 @@ def test_a_step_begins_after_its_intent_is_durable() -> None:
 
     @step
     async def look() -> None:
-        journal = [type(entry.event).__name__ async for entry in app_of["app"].run("one").journal()]
+        journal = [entry.event async for entry in app_of["app"].run("one").journal()]
         seen.append(journal)
 
     @workflow
@@ -141,7 +141,7 @@ def test_a_run_goes_on_in_another_engine_from_where_it_rests() -> None:
             await app.start(two_lives, id="one")
             await asyncio.sleep(10)
             row = await app.run("one").info()
-            assert (row.owner, row.status) == (None, "waiting")
+            assert (row.worker, row.status) == (None, "waiting")
         async with engine(two_lives, store=store) as app:
             await app.run("one").signal("go")
             result: list[str] = await app.run("one").result()
@@ -157,7 +157,7 @@ def test_the_version_grows_with_every_turn_that_is_committed() -> None:
 
     @step
     async def note() -> None:
-        versions.append((await app_of["app"].run("one").info()).version)
+        versions.append((await app_of["app"].run("one").info()).events)
 
     @workflow
     async def thrice() -> None:
@@ -171,7 +171,7 @@ def test_the_version_grows_with_every_turn_that_is_committed() -> None:
             app_of["app"] = app
             handle = await app.start(thrice, id="one")
             await handle.result()
-            versions.append((await handle.info()).version)
+            versions.append((await handle.info()).events)
             return len([entry async for entry in handle.journal()])
 
     assert run_virtually(main()) == versions[-1]
@@ -194,17 +194,17 @@ def test_a_retry_waits_in_the_store_and_not_in_a_worker() -> None:
 
     attempts: list[int] = []
 
-    async def main() -> tuple[e.Event, Any, str]:
+    async def main() -> tuple[JournalEntry, Any, str]:
         async with engine(tries) as app:
             handle = await app.start(tries, id="one")
             await asyncio.sleep(0.01)
-            retrying = [entry.event async for entry in handle.journal()][-1]
+            retrying = [entry async for entry in handle.journal()][-1]
             return retrying, (await handle.info()).wake_at, await handle.result()
 
     retrying, wake_at, result = run_virtually(main())
-    assert isinstance(retrying, e.InvokeRetrying)
-    assert (retrying.failed_attempt, retrying.error.message) == (1, "nobody answers")
-    assert wake_at == retrying.retry_at
+    assert retrying.event == "InvokeRetrying"
+    assert (retrying.fields["failed_attempt"], retrying.fields["error"]["message"]) == (1, "nobody answers")
+    assert wake_at == retrying.fields["retry_at"]
     assert result == "done"
 
 
@@ -220,7 +220,7 @@ def test_a_signal_for_a_version_that_is_past_is_refused() -> None:
             run = await app.start(decided, id="one")
             while await run.status() != "waiting":  # noqa: ASYNC110  # virtual time: it costs nothing
                 await asyncio.sleep(0.01)
-            version = (await run.info()).version
+            version = (await run.info()).events
             with pytest.raises(RunConflict, match=f"is at version {version}"):
                 await run.signal("decision", "no", expected_version=version - 1)
             await run.signal("decision", "yes", expected_version=version)
@@ -241,7 +241,7 @@ def test_a_journal_under_another_runs_root_is_found_out() -> None:
             run = await app.start(plain, id="one")
             await run.result()
             good = (await run.verify()).good
-            foreign = replace(await run.info(), key=p.Key("default", "two"))
+            foreign = replace(await row_of(app.store, run.key), key=p.Key("default", "two"))
             app.store._tables.segments[foreign.key] = app.store._tables.segments[run.key]  # type: ignore[attr-defined]
             return good, (await verify_run(app.store, foreign)).law
 

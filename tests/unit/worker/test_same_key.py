@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,12 +11,12 @@ from msgspec.structs import replace
 
 from holdfast import ActionDenied, RetryPolicy, RunFailed, action, step, workflow
 from holdfast.audit import records as r
-from holdfast.errors import Unencodable
+from holdfast.errors import StoreUnavailable, Unencodable
 from holdfast.journal.blobs import THRESHOLD_BYTES
 from holdfast.journal.cbor import canonical
 from holdfast.store import protocol as p
 from tests.unit.gate.test_judgement import RECEIPT
-from tests.unit.worker.ground import FREE, Ground, asked, asking, meets, policy_of, receipts, told, until
+from tests.unit.worker.ground import FREE, Ground, asked, asking, meets, notes, policy_of, receipts, until
 
 DONE: list[str] = []
 FAILS: list[Exception] = []
@@ -54,7 +55,7 @@ def test_a_second_run_gets_the_recorded_result(ground: Ground) -> None:
             results = [await (await app.start(creating, "o-1", id=run)).result(30) for run in ("one", "two")]
             (row,) = await receipts(app)
             assert row.run == "one"
-            states = [(each.run, each.state, each.receipt) for each in await told(app, r.Receipted)]
+            states = [(each.run, each.state, each.receipt) for each in await notes(app, r.Receipted)]
             assert states == [("one", "succeeded", row.id), ("two", "reused", row.id)]
             return results
 
@@ -89,7 +90,7 @@ def test_a_key_that_stands_for_another_act_is_refused(ground: Ground) -> None:
                 "action key.mail failed: ActionDenied: its idempotency key 'order:o-1' belongs to key.create "
                 f"(crm create), receipt {row.id}: let the key say which act it is for"
             )
-            decisions = [(each.effect, each.stage) for each in await told(app, r.Decided, "two")]
+            decisions = [(each.effect, each.stage) for each in await notes(app, r.Decided, "two")]
             assert decisions == [("allow", "policy"), ("deny", "key")]
             assert (await run.info()).writes == 0
             assert (await run.verify()).good
@@ -146,14 +147,14 @@ def test_what_failed_before_is_tried_again_under_its_key(ground: Ground) -> None
             result = await (await app.start(creating, "o-1", id="two")).result(30)
             (row,) = await receipts(app)
             assert (row.state, row.run) == ("succeeded", "two")
-            assert [each.state for each in await told(app, r.Receipted)] == ["failed", "succeeded"]
+            assert [each.state for each in await notes(app, r.Receipted)] == ["failed", "succeeded"]
             return result
 
     assert ground.play(main) == "o-1 #2"
 
 
 def test_attempts_are_receipted_each(virtual: Ground) -> None:
-    """An action is retried as a step is; every attempt is judged and told, and the last one's receipt stays."""
+    """An action is retried as a step is; every attempt is judged and recorded, and the last one's receipt stays."""
     FAILS.extend([ValueError("busy"), ValueError("busy")])
 
     @action(
@@ -174,9 +175,9 @@ def test_attempts_are_receipted_each(virtual: Ground) -> None:
             await (await app.start(patiently, id="one")).result()
             (row,) = await receipts(app)
             assert (row.attempt, row.state) == (3, "succeeded")
-            told_ = await told(app, r.Receipted)
+            told_ = await notes(app, r.Receipted)
             assert [(each.attempt, each.state) for each in told_] == [(1, "failed"), (2, "failed"), (3, "succeeded")]
-            assert len(await told(app, r.Decided)) == 3
+            assert len(await notes(app, r.Decided)) == 3
 
     virtual.play(main)
     assert len(DONE) == 3
@@ -224,6 +225,35 @@ def test_results_of_any_size_are_reused(ground: Ground, size: int) -> None:
     assert first == second
     assert len(first) == size + len("o-1 #1")
     assert DONE == ["o-1"]
+
+
+def test_a_start_that_came_through_without_its_answer_keeps_no_key(
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker has given it up, so only this worker knows that the act behind the open receipt never began."""
+    unanswered = ["one"]
+
+    async def main(ground: Ground) -> list[str]:
+        commit = ground.store.commit
+
+        async def committed(changes: Sequence[p.Change]) -> list[p.Answer]:
+            answers = await commit(changes)
+            if any(isinstance(change, p.Start) and change.key.run in unanswered for change in changes):
+                raise StoreUnavailable("the answer was lost")
+            return answers
+
+        monkeypatch.setattr(ground.store, "commit", committed)
+        async with ground.engine(creating) as app:
+            with pytest.raises(StoreUnavailable):
+                await app.start(creating, "o-1", id="one")
+            await app.run("one").pause("it must not take its key up again", by="ann")
+            unanswered.clear()
+            second = await app.start(creating, "o-1", id="two")
+            found = [str(await second.result(600))]
+            await app.run("one").resume(by="ann")
+            return [*found, str(await app.run("one").result(600))]
+
+    assert virtual.play(main) == ["o-1 #1", "o-1 #1"]
 
 
 def test_two_workers_that_meet_at_a_key_do_it_once(ground: Ground) -> None:
@@ -403,7 +433,7 @@ def test_who_waits_at_a_key_is_judged_by_the_policy_of_the_moment_in_which_it_wo
             assert await first.result(30) == "action key.waited_for failed: ValueError: no"
             said = await second.result(30)
             assert said.endswith("ActionDenied: key.waited_for on crm: rule 'r0' denies it")
-            decisions = [(each.effect, each.policy) for each in await told(app, r.Decided, "two")]
+            decisions = [(each.effect, each.policy) for each in await notes(app, r.Decided, "two")]
             assert decisions == [("allow", FREE.hash), ("deny", app.policy.current.hash)]
             assert (await second.info()).writes == 0
             assert (await second.verify()).good

@@ -31,7 +31,7 @@ from holdfast.audit import records as r
 from holdfast.errors import InvalidRequest, TaskClosed, TaskForbidden
 from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
-from tests.unit.worker.ground import Ground, asked, asking, kill, policy_of, receipts, rested, told, until
+from tests.unit.worker.ground import Ground, asked, asking, kill, notes, policy_of, receipts, rested, until
 
 DONE: list[str] = []
 """What was done outside, and by which attempt."""
@@ -157,8 +157,8 @@ def test_the_word_that_it_happened_is_the_result_and_the_receipt_says_whose(grou
         await app.run("one").result(30)
         (row,) = await receipts(app)
         assert (row.state, row.task, row.result) == ("succeeded", task.id, cbor2.dumps("seen"))
-        assert [each.verdict for each in await told(app, r.Asked, "one")] == ["requested", "happened"]
-        assert [each.state for each in await told(app, r.Receipted, "one")] == ["unknown", "succeeded"]
+        assert [each.verdict for each in await notes(app, r.Asked, "one")] == ["requested", "happened"]
+        assert [each.state for each in await notes(app, r.Receipted, "one")] == ["unknown", "succeeded"]
 
     assert taken_over(ground, plain, then) == "seen"
 
@@ -374,7 +374,7 @@ def test_what_is_safe_to_repeat_is_repeated(ground: Ground, definition: Any) -> 
         await app.run("one").result(30)
         assert [each async for each in app.tasks.list(status=None)] == []
         # That it was begun twice is on the record.
-        assert [each.state for each in await told(app, r.Receipted, "one")] == ["unknown", "succeeded"]
+        assert [each.state for each in await notes(app, r.Receipted, "one")] == ["unknown", "succeeded"]
         assert (await app.run("one").info()).writes == int(definition.writes)
 
     assert taken_over(ground, definition, then) == "o-1 #2"
@@ -402,7 +402,7 @@ def test_a_probe_that_found_nothing_lets_it_be_done(ground: Ground) -> None:
     async def then(app: Holdfast) -> None:
         await app.run("one").result(30)
         assert [each async for each in app.tasks.list(status=None)] == []
-        assert [each.state for each in await told(app, r.Receipted, "one")] == ["failed", "succeeded"]
+        assert [each.state for each in await notes(app, r.Receipted, "one")] == ["failed", "succeeded"]
         assert (await app.run("one").info()).writes == 1  # all attempts of a call are one
 
     assert taken_over(ground, probed, then) == "o-1 #2"
@@ -515,7 +515,7 @@ def test_an_act_that_was_refused_has_failed_and_nobody_is_asked(
         async with ground.engine(flow) as app:
             with pytest.raises(RunFailed):
                 await (await app.start(flow, "o-1", id="one")).result()
-            return [each.state for each in await told(app, r.Receipted)]
+            return [each.state for each in await notes(app, r.Receipted)]
 
     assert virtual.play(main) == ["failed"]
 
@@ -534,7 +534,7 @@ def test_a_safe_act_of_unknown_outcome_fails_where_no_attempt_is_left(virtual: G
         async with ground.engine(flow) as app:
             with pytest.raises(RunFailed):
                 await (await app.start(flow, "o-1", id="one")).result()
-            return [each.state for each in await told(app, r.Receipted)]
+            return [each.state for each in await notes(app, r.Receipted)]
 
     assert virtual.play(main) == ["unknown"]
     assert DONE == ["o-1"]
@@ -577,7 +577,7 @@ def test_a_safe_act_that_cannot_tell_is_retried_as_any_other(virtual: Ground, er
     async def main(ground: Ground) -> str:
         async with ground.engine(flow) as app:
             result = await (await app.start(flow, "o-1", id="one")).result()
-            assert [each.state for each in await told(app, r.Receipted)] == ["unknown", "unknown", "succeeded"]
+            assert [each.state for each in await notes(app, r.Receipted)] == ["unknown", "unknown", "succeeded"]
             return result
 
     assert virtual.play(main) == "done"

@@ -76,8 +76,8 @@ async def parked(app: Holdfast, run: str) -> str:
     """Wait until the run is parked; gives the reason."""
     while True:
         row = await app.run(run).info()
-        if row.pause is not None and row.owner is None:
-            return row.pause
+        if row.pause_reason is not None and row.worker is None:
+            return row.pause_reason
         await app.changed(0.05)
 
 
@@ -102,20 +102,20 @@ def breaking(monkeypatch: pytest.MonkeyPatch, store: p.Store, operation: str, er
     """Let a read of the store fail as soon as it is about the run called bad."""
     read = getattr(store, operation)
 
-    async def broken(keys: Sequence[p.Key]) -> Any:
+    async def broken(keys: Sequence[p.Key], **options: Any) -> Any:
         if any(key.run == "bad" for key in keys):
             raise error
-        return await read(keys)
+        return await read(keys, **options)
 
     monkeypatch.setattr(store, operation, broken)
 
 
 @pytest.mark.parametrize("error", UNREADABLE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize(
-    ("operation", "told"), [("governed", "its receipts and tasks in the store"), ("load", "its journal and inbox")]
+    ("operation", "unread"), [("governed", "its receipts and tasks in the store"), ("load", "its journal and inbox")]
 )
 def test_a_run_that_cannot_be_read_is_parked_and_those_claimed_with_it_go_on(
-    virtual: Ground, monkeypatch: pytest.MonkeyPatch, operation: str, told: str, error: Exception
+    virtual: Ground, monkeypatch: pytest.MonkeyPatch, operation: str, unread: str, error: Exception
 ) -> None:
     """The reason says what could not be read; mended and resumed it goes on."""
 
@@ -132,7 +132,7 @@ def test_a_run_that_cannot_be_read_is_parked_and_those_claimed_with_it_go_on(
             for name in NAMES:
                 assert await app.run(name).result(60) == name
             reason = await parked(app, "bad")
-            assert reason.startswith(told)
+            assert reason.startswith(unread)
             assert f"{type(error).__name__}: {error}" in reason
             assert (await app.run("bad").info()).governed
             monkeypatch.undo()

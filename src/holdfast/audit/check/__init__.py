@@ -1,1 +1,1 @@
-"""Checks of journals, receipts, tasks, chains and evidence. They read, and change nothing."""
+"""Checks of journals, receipts, tasks, chains and evidence. They only read."""

@@ -1,12 +1,13 @@
-"""Checking evidence and audits with nothing but their bytes: no store, no network, no clock.
+"""Checks evidence and audits by their bytes alone: without a store, a network or a clock.
 
-A bundle is proved by a public key that the reader has from elsewhere. Without one, all that can be said is that
-everything fits together: anyone could have made such a bundle with a key of their own.
+A bundle is proved by a public key that the reader has from elsewhere. Without such a key, the check can only show that
+the parts fit together: anyone could have made such a bundle and signed it with a new key.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
@@ -17,30 +18,36 @@ import msgspec
 from holdfast.audit import evidence, records, summary
 from holdfast.audit.bundles import unpack
 from holdfast.audit.chain import CHAIN, Excerpt, check_block, check_entry, covered
+from holdfast.audit.check.answers import check_answers
 from holdfast.audit.check.chain import verify_audit
 from holdfast.audit.check.claims import Claim, Findings, Verdict
 from holdfast.audit.check.consistency import reconcile
-from holdfast.audit.check.trust import Given, trust
+from holdfast.audit.check.definitions import check_definitions
+from holdfast.audit.check.trust import ReaderKeys, trust
+from holdfast.audit.check.users import check_users
 from holdfast.audit.facts import CostLine
 from holdfast.audit.keys import PublicKey, is_signed, key_id
-from holdfast.audit.outline import JournalLine, outline
+from holdfast.audit.outline import EDITIONS, JournalLine, outline, root_of
 from holdfast.audit.retirement import beyond, retired_by, shown_bound
 from holdfast.errors import HoldfastError, InvalidRequest
-from holdfast.journal.codec import GENESIS, chain
+from holdfast.journal import events as e
+from holdfast.journal.codec import GENESIS, chain, decode_segment
 from holdfast.store.governance import AuditEntry
 from holdfast.store.values import Segment
 
 __all__ = ["Claim", "Verdict", "verify_audit", "verify_bundle"]
 
 _UNREADABLE: Final = (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
-"""What bytes that nobody vouches for may do to whoever reads them."""
+"""The errors that reading untrusted bytes may raise."""
 
 
 def verify_bundle(
     data: bytes, public_keys: Collection[bytes] | None = None, retired: Collection[bytes] = ()
 ) -> Verdict:
-    """Check a bundle. ``public_keys`` are raw public keys that the reader trusts, ``retired`` those of them that are
-    known to be. Never raises."""
+    """Check a bundle. Never raises.
+
+    ``public_keys`` are the raw public keys that the reader trusts. ``retired`` are those of them that are retired.
+    """
     findings = Findings()
     try:
         files = unpack(data)
@@ -49,54 +56,63 @@ def verify_bundle(
         findings.broken("bundle", str(error))
         return findings.verdict(trusted=False)
     if manifest.format not in evidence.READABLE:
-        known = " and ".join(evidence.READABLE)
-        findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {known}.")
+        readable = " and ".join(evidence.READABLE)
+        findings.broken("bundle", f"its format is {manifest.format!r}, and this Holdfast reads {readable}.")
         return findings.verdict(trusted=False)
-    return _Bundle(files, manifest, findings).verify(Given.of(public_keys, retired))
+    return _Bundle(files, manifest, findings).verify(ReaderKeys.of(public_keys, retired))
 
 
 class _Bundle:
-    """A bundle that could be opened, and what is found out about it."""
+    """A bundle that could be opened, and the findings about it."""
 
     def __init__(self, files: Mapping[str, bytes], manifest: evidence.Manifest, findings: Findings) -> None:
         self._files = files
         self._manifest = manifest
         self._findings = findings
 
-    def verify(self, given: Given | None) -> Verdict:
+    def verify(self, reader: ReaderKeys | None) -> Verdict:
         findings = self._findings
         self._hashes()
         try:
             lines = self._keys()
             line = [evidence.key_of(key) for key in lines]
             blocks = self._blocks()
-            entries = [evidence.entry_of(entry) for entry in self._entry_lines()]
+            entries, people = self._entries("entries.jsonl"), self._people()
             recorded = [(entry.position or 0, _record(entry)) for entry in entries]
             journals = self._list("journal.json", JournalLine)
             publics = {key_id(key.public): key.public for key in line}
             self._signature(line, publics)
-            self._chain(blocks, entries, publics)
+            self._chain(blocks, list(heapq.merge(entries, people, key=lambda entry: entry.position or 0)), publics)
             self._retired(blocks, line, lines)
-            self._whose(entries, recorded)
+            self._owners(entries, recorded)
             self._journals(journals, recorded)
             reconcile(self._manifest.run, journals, recorded, findings)
+            check_definitions(self._manifest.run, journals, recorded, self._files, findings)
+            check_users(self._manifest.run, [(entry, _record(entry)) for entry in people], recorded, findings)
             self._derived(recorded, journals)
         except (InvalidRequest, *_UNREADABLE) as error:
             findings.broken("bundle", f"it cannot be read to its end: {error}")
             return findings.verdict(trusted=False)
         earlier = {shown.block.signer for shown in blocks}
-        return findings.verdict(trusted=trust(line, self._manifest.signer, earlier, given, findings))
+        return findings.verdict(trusted=trust(line, self._manifest.signer, earlier, reader, findings))
 
     def _list(self, name: str, kind: Any) -> Any:
         return _read(self._files, name, list[kind])
 
-    def _entry_lines(self) -> list[evidence.EntryLine]:
-        lines = self._files.get("entries.jsonl", b"").splitlines()
-        return [msgspec.json.decode(line, type=evidence.EntryLine) for line in lines]
+    def _entries(self, name: str) -> list[AuditEntry]:
+        lines = self._files.get(name, b"").splitlines()
+        return [evidence.entry_of(msgspec.json.decode(line, type=evidence.EntryLine)) for line in lines]
+
+    def _people(self) -> list[AuditEntry]:
+        """The entries of users. The format says that there are some: nobody can leave them out without a trace."""
+        if (self._manifest.format == evidence.USERS_FORMAT) != (evidence.PEOPLE in self._files):
+            raise InvalidRequest(f"a bundle of format {self._manifest.format} has other files.")
+        return self._entries(evidence.PEOPLE)
 
     def _keys(self) -> list[evidence.KeyLine]:
         lines: list[evidence.KeyLine] = self._list("keys.json", evidence.KeyLine)
-        if self._manifest.format != evidence.FORMAT and any(key.retirement or key.end for key in lines):
+        tells = self._manifest.format in (evidence.FORMAT, evidence.USERS_FORMAT)
+        if not tells and any(key.retirement or key.end for key in lines):
             raise InvalidRequest(f"a bundle of format {self._manifest.format} says nothing of retired keys.")
         return lines
 
@@ -107,7 +123,7 @@ class _Bundle:
         return [evidence.excerpt_of(line) for line in lines]
 
     def _hashes(self) -> None:
-        """Every file is the one that the manifest names, and there is no other."""
+        """Every file is the one that the manifest names, and there are no others."""
         listed = {file.name: file for file in self._manifest.files}
         bad = False
         for name in sorted({*listed, *self._files} - {evidence.MANIFEST, evidence.SIGNATURE}):
@@ -154,7 +170,7 @@ class _Bundle:
         self._inclusion(blocks, entries)
 
     def _retired(self, blocks: Sequence[Excerpt], line: Sequence[PublicKey], lines: Sequence[evidence.KeyLine]) -> None:
-        """No block is by a key that was retired before. For one before that the manifest's signer vouches."""
+        """No retired key signed a block after its retirement. The manifest's signer vouches for its earlier blocks."""
         tenant = self._manifest.run.tenant
         ends = {key.number: evidence.end_of(key, tenant) for key in lines}
         for block in (shown.block for shown in blocks):
@@ -183,19 +199,19 @@ class _Bundle:
                 problems.append(problem)
         here = {entry.position for entry in entries}
         for shown in blocks:
-            # A block of the first form carries the digests of all, also of other runs' entries.
-            left = [] if shown.block.form == CHAIN else [at for at in shown.digests if at not in here]
-            problems += [f"entry {at} is missing: block {shown.block.number} shows that there is one." for at in left]
+            # A block of the first form carries the digests of all entries, those of other runs included.
+            gone = [] if shown.block.form == CHAIN else [at for at in shown.digests if at not in here]
+            problems += [f"entry {at} is missing: block {shown.block.number} shows that there is one." for at in gone]
         for problem in problems:
             self._findings.broken("entries", problem)
         if not problems:
             self._findings.proved("entries", f"all entries ({len(entries)}) are in a block, as they were sealed.")
 
-    def _whose(self, entries: Sequence[AuditEntry], recorded: Sequence[tuple[int, records.Record]]) -> None:
-        """The entries are of this run, and say in their bodies what they say outside."""
+    def _owners(self, entries: Sequence[AuditEntry], recorded: Sequence[tuple[int, records.Record]]) -> None:
+        """The entries belong to this run, and their bodies name the same run and kind as their other fields."""
         run = self._manifest.run
         problems = [
-            f"entry {at} is not one of run {run.id}, or its body tells of another run or kind."
+            f"entry {at} is not one of run {run.id}, or its body names another run or kind."
             for entry, (at, record) in zip(entries, recorded, strict=True)
             if (entry.tenant, entry.run, record.run) != (run.tenant, run.id, run.id)
             or entry.kind != records.kind_of(record)
@@ -212,17 +228,23 @@ class _Bundle:
                 number = journal.generation
                 raw = self._files.get(evidence.journal_name(number), b"")
                 text = f"the bytes of the journal of generation {number} give its hashes and its outline."
-                self._findings.judge("values", _raw_problem(journal, raw, hidden), text)
+                if self._findings.judge("values", _raw_problem(journal, raw, hidden), text):
+                    check_answers(_raw_entries(journal, raw), recorded, self._blobs(), self._findings)
         if not self._manifest.values:
             self._findings.not_proved(
                 "values",
                 "the bundle was made without values, so the hashes of its journal cannot be computed from its events: "
-                "that the outline is the journal's is its signer's word.",
+                "only its signer vouches that the outline is that of the journal.",
             )
         for name in self._files:
             folder, _, digest = name.partition("/")
             if folder == "blobs" and hashlib.sha256(self._files[name]).hexdigest() != digest:
                 self._findings.broken("values", f"file {name} is not the value of that hash.")
+
+    def _blobs(self) -> dict[bytes, bytes]:
+        """The values and files beside the journal, by their digests."""
+        names = [name for name in self._files if name.startswith("blobs/")]
+        return {hashlib.sha256(self._files[name]).digest(): self._files[name] for name in names}
 
     def _derived(self, recorded: Sequence[tuple[int, records.Record]], journals: Sequence[JournalLine]) -> None:
         """Costs and summary follow from the rest."""
@@ -259,7 +281,7 @@ def _outline_problem(journal: JournalLine) -> str | None:
     name = f"the journal of generation {journal.generation}"
     at = 0
     for segment in journal.segments:
-        # What the file says of its length is believed only where it is that long: nothing is built by it.
+        # Nothing is allocated by the length that the file claims: the claim is only compared with the real length.
         if (segment.first, segment.count) != (at, len(segment.events)) or any(
             event.sequence != sequence for sequence, event in enumerate(segment.events, at)
         ):
@@ -273,7 +295,7 @@ def _outline_problem(journal: JournalLine) -> str | None:
 def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> str | None:
     """The bytes of all segments must give each segment's hash, and the outline."""
     if any(line.size < 0 for line in journal.segments):  # with negative sizes a few bytes could pass for any number
-        return f"a segment of generation {journal.generation} has a size below nothing."
+        return f"a segment of generation {journal.generation} has a negative size."
     segments: list[Segment] = []
     head, at = GENESIS, 0
     for line in journal.segments:
@@ -285,7 +307,17 @@ def _raw_problem(journal: JournalLine, raw: bytes, hidden: Collection[str]) -> s
     if at != len(raw):
         return f"the journal of generation {journal.generation} has bytes after its end."
     try:
-        outlines = [outline(journal.generation, segments, hidden, calls_alone=before) for before in (False, True)]
+        outlines = [outline(journal.generation, segments, hidden, edition=each) for each in EDITIONS]
     except (HoldfastError, *_UNREADABLE) as error:
         return f"the journal of generation {journal.generation} cannot be read: {error}"
     return None if journal in outlines else f"the outline of generation {journal.generation} is not that of its bytes."
+
+
+def _raw_entries(journal: JournalLine, raw: bytes) -> list[e.Entry]:
+    """The entries of a journal whose bytes are known to give its outline."""
+    segments, at = list[Segment](), 0
+    for line in journal.segments:
+        segments.append(Segment(line.first, line.count, raw[at : at + line.size], b"", 0))
+        at += line.size
+    root = root_of(segments)
+    return [entry for each in segments for entry in decode_segment(each.events, root, each.first)]

@@ -1,4 +1,4 @@
-"""Checking a tenant's whole audit, block by block: however long it is, little of it is in memory at a time."""
+"""Checks a tenant's whole audit, block by block: only a small part of a long audit is in memory at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.audit.chain import Walk
 from holdfast.audit.check.claims import Findings, Verdict
-from holdfast.audit.check.trust import Given, trust
+from holdfast.audit.check.trust import ReaderKeys, trust
 from holdfast.audit.heads import KeptHeads
 from holdfast.audit.keys import PublicKey, key_id
 from holdfast.audit.retirement import bounds, check_ends
@@ -19,16 +19,16 @@ TASKS: Final = "tasks"
 RUNS: Final = "runs"
 EVIDENCE: Final = "evidence"
 
-_HELD: Final = {
-    RECEIPTS: "all receipts ({}) are what the audit says, and none that it tells of is missing.",
-    TASKS: "all tasks ({}) are what the audit says, and none that it tells of is missing.",
-    RUNS: "the rows of all runs ({}) are what their journals say, and what the audit says of their ends.",
-    EVIDENCE: "all evidence that is kept ({}) has its hash, and no governed run that has ended is missing with it.",
+_COMPARED: Final = {
+    RECEIPTS: "all receipts ({}) are as the audit records them, and none that it records is missing.",
+    TASKS: "all tasks ({}) are as the audit records them, and none that it records is missing.",
+    RUNS: "the rows of all runs ({}) agree with their journals, and with the entries of their ends.",
+    EVIDENCE: "all stored evidence ({}) has its hash, and every governed run that has ended is there, or its evidence.",
 }
 
 
 class AuditCheck:
-    """Follows the chain and then says what it found. After the first break it looks no further."""
+    """Follows the chain and then gives a verdict. After the first break it looks no further."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AuditCheck:
         self._bounds = bounds(keys, ends or {}, tenant)
         self._walk = Walk(tenant, {key_id(key.public): key.public for key in keys}, self._bounds)
         self._waiting = 0
-        self._held: dict[str, tuple[int, str | None]] = {}
+        self._compared: dict[str, tuple[int, str | None]] = {}
 
     def step(self, block: Block, entries: Sequence[AuditEntry]) -> bool:
         """Take the next block with its entries; False where the chain is broken."""
@@ -54,47 +54,47 @@ class AuditCheck:
         return self.problem is None
 
     def tail(self, entry: AuditEntry) -> None:
-        """Take an entry from behind the last block: it must not claim to be sealed."""
+        """Take an entry that comes after the last block: it must not claim to be sealed."""
         if entry.position is None:
             self._waiting += 1
         elif self.problem is None:
-            self.problem = f"entry {entry.position} is said to be sealed, and no block holds it."
+            self.problem = f"entry {entry.position} claims to be sealed, and no block holds it."
 
     def end(self) -> None:
-        """All of the chain has been taken: what a key says of its length must be so."""
+        """Check the whole chain, once all of it was taken: its length must be the one that a key signed for."""
         if self.problem is None:
             self.problem = self._walk.end()
             self._kept.end(0 if self._walk.last is None else self._walk.last.number)
 
-    def held(self, about: str, count: int, problem: str | None) -> None:
-        """Take what came of holding receipts, tasks, runs or evidence against the audit and the journals."""
-        self._held[about] = count, problem
+    def add(self, about: str, count: int, problem: str | None) -> None:
+        """Add the result of comparing receipts, tasks, runs or evidence with the audit and the journals."""
+        self._compared[about] = count, problem
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was there to look at: no block, no entry that waits for one, and no receipt."""
-        nothing = self._walk.last is None and not self._waiting and self._held.get(RECEIPTS) in (None, (0, None))
-        return self.problem is None and nothing and not self._kept
+        """Whether there was nothing to check: no block, no entry that waits for one, and no receipt."""
+        is_bare = self._walk.last is None and not self._waiting and self._compared.get(RECEIPTS) in (None, (0, None))
+        return self.problem is None and is_bare and not self._kept
 
-    def verdict(self, given: Given | None) -> Verdict:
-        """What was found. The last block binds all before it: whoever vouches for that one vouches for the chain."""
+    def verdict(self, reader: ReaderKeys | None) -> Verdict:
+        """The verdict. The last block binds all blocks before it: a key that vouches for it vouches for the chain."""
         findings = Findings()
         last = self._walk.last
         count = 0 if last is None else last.number
         text = f"the chain is whole: {self._walk.position} entries in {count} signed blocks."
         findings.judge("chain", self.problem, text)
-        for about, (held, problem) in self._held.items():
-            findings.judge(about, problem, _HELD[about].format(held))
+        for about, (number, problem) in self._compared.items():
+            findings.judge(about, problem, _COMPARED[about].format(number))
         if self.problem is not None:
-            findings.not_proved(RECEIPTS, "nothing was held against a chain that is broken: no receipt, task or run.")
+            findings.not_proved(RECEIPTS, "the chain is broken, so no receipt, task or run was compared with it.")
         if self._kept and self.problem is None:
             findings.judge("head", self._kept.problem, self._kept.text)
         elif self._kept:
-            findings.not_proved("head", "no head was held against a chain that is broken.")
+            findings.not_proved("head", "the chain is broken, so no kept head was compared with it.")
         if last is not None:
             findings.not_proved(
                 "end",
-                f"nothing says that the chain was not cut off after block {last.number}: keep its head, "
+                f"nothing shows that the chain was not cut off after block {last.number}: keep its head, "
                 f"{last.head.hex()}, elsewhere (`holdfast audit head`), or a later bundle of evidence.",
             )
         if self._waiting:
@@ -106,11 +106,13 @@ class AuditCheck:
         if last is None:
             findings.not_proved("trust", "nothing is signed here so far: no key can vouch for it.")
             return findings.verdict(trusted=False)
-        trusted = trust(self._keys, self._vouching_key(last), (), given, findings, self._wrong or self._unbound(given))
+        trusted = trust(
+            self._keys, self._vouching_key(last), (), reader, findings, self._wrong or self._unbound(reader)
+        )
         return findings.verdict(trusted=trusted)
 
     def _vouching_key(self, last: Block) -> str:
-        """Who vouches for the last block: its signer, or the last key that signed for it as the chain's end."""
+        """The id of the key that vouches for the last block: its signer, or the last key that signed it as the end."""
         bound = self._bounds.get(last.signer)
         if bound is None:
             return last.signer
@@ -118,11 +120,14 @@ class AuditCheck:
         at = next((each for each in self._bounds.values() if each.by == newest), bound)
         return at.by.id if at.number == last.number else bound.by.id
 
-    def _unbound(self, given: Given | None) -> str | None:
-        """What the reader knows to be retired is retired here too: without the word on it, it could sign anything."""
-        for public in () if given is None else given.retired:
+    def _unbound(self, reader: ReaderKeys | None) -> str | None:
+        """A key that the reader knows to be retired must have its last block recorded here too.
+
+        Without that record it could sign anything.
+        """
+        for public in () if reader is None else reader.retired:
             if any(key.public == public for key in self._keys) and key_id(public) not in self._bounds:
-                return f"key {key_id(public)} is retired, and what says how far it counts is gone from the store."
+                return f"key {key_id(public)} is retired, and the store has lost the record of its last valid block."
         return None
 
 
@@ -134,9 +139,9 @@ def verify_audit(
     public_keys: Collection[bytes] | None = None,
     ends: Mapping[int, Sequence[ChainEnd]] | None = None,
 ) -> Verdict:
-    """Check a tenant's whole audit: ``entries`` are the sealed ones by position, then those not sealed yet.
+    """Check a tenant's whole audit. ``entries`` are the sealed ones by position, then those that are not sealed yet.
 
-    ``ends`` are those that came with each key, by its number.
+    ``ends`` are the ends of chains that each key signed for, by the key's number.
     """
     check = AuditCheck(tenant, keys, ends)
     rest = iter(entries)
@@ -146,4 +151,4 @@ def verify_audit(
     for entry in rest:
         check.tail(entry)
     check.end()
-    return check.verdict(Given.of(public_keys))
+    return check.verdict(ReaderKeys.of(public_keys))

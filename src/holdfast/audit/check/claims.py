@@ -1,4 +1,4 @@
-"""What a check found, claim by claim, in plain words."""
+"""The findings of a check, claim by claim, in plain words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ State = Literal["proved", "consistent", "not proved", "broken"]
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """One thing that was looked at, and how it stands: proved, consistent, not proved, broken.
+    """One checked point and its state: proved, consistent, not proved or broken.
 
-    ``consistent`` would be proved if the signing key were known to be the right one. ``about`` is a word for programs.
+    ``consistent`` would be proved if the signing key were known to be the right one. ``about`` is a name for programs.
     """
 
     state: State
@@ -21,7 +21,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """All that was found. It is good where nothing is broken, and trusted where a given key vouches for it too."""
+    """All claims. It is good where no claim is broken, and trusted where a given key vouches for it too."""
 
     claims: tuple[Claim, ...]
     trusted: bool
@@ -32,7 +32,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class Findings:
-    """Claims as they are gathered."""
+    """Collects claims."""
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
@@ -47,7 +47,7 @@ class Findings:
         self._claims.append(Claim("broken", about, text))
 
     def judge(self, about: str, problem: str | None, text: str) -> bool:
-        """Broken where there is a problem, else proved."""
+        """Add a claim: broken where there is a problem, else proved. Gives whether it is proved."""
         if problem is None:
             self.proved(about, text)
         else:
@@ -55,7 +55,7 @@ class Findings:
         return problem is None
 
     def verdict(self, *, trusted: bool) -> Verdict:
-        """What was found. Without a key that vouches for it, nothing is proved: it only fits together."""
+        """The verdict. Without a trusted key a proved claim is only consistent."""
         if trusted:
             return Verdict(tuple(self._claims), trusted=True)
         claims = (Claim("consistent", c.about, c.text) if c.state == "proved" else c for c in self._claims)

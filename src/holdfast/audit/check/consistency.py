@@ -1,11 +1,12 @@
-"""Whether a run's journal, decisions, approvals and receipts tell one story.
+"""Checks that a run's journal, decisions, approvals and receipts agree.
 
-- The journal that the run ended with is the one that its end, in the audit, names by its last hash.
-- An action that gave a value has a receipt; one that gave an error has at least been judged.
-- A form that gave a value was completed by a person with that value; one that gave an error has expired.
+- The entry of the run's end names the last hash of its journal.
+- An action that gave a value has a receipt. An action that gave an error has at least been judged.
+- A form that gave a value was completed by a person with that value. A form that gave an error has expired.
+- A person whom the journal names as the giver of a value is the one of an entry.
 - A receipt is for a proposal that was allowed, or approved by a person, before it, for the same promise.
-- What was allowed because people approved it, they had approved before: that promise, that proposal, enough of them.
-- What needed two people was approved by two, and what is of tier high by others than whoever started the run.
+- A decision that names an approval comes after it: enough people had approved that proposal for that promise.
+- Where two people must approve, two did. Where the tier is high, the person who started the run did not approve.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
 from holdfast.audit.check.forms import check_forms
+from holdfast.audit.check.people import check_people
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import JournalLine
 from holdfast.journal.secrecy import ACTION
@@ -25,20 +27,21 @@ Recorded = Sequence[tuple[int, records.Record]]
 
 
 def reconcile(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded, findings: Findings) -> None:
-    """Find out, claim by claim."""
+    """Check each of these, and add a claim for each."""
     if facts.generation not in {journal.generation for journal in journals}:
         findings.broken("journal", f"the journal of generation {facts.generation}, which this is about, is missing.")
     for journal in journals:
         _end(facts, journal, recorded, findings)
     _actions(facts, journals, recorded, findings)
     check_forms(facts, journals, recorded, findings)
-    leaves = _leaves(recorded)
-    _receipts(leaves, recorded, findings)
-    _approvals(facts, leaves, recorded, findings)
+    check_people(facts, journals, recorded, findings)
+    permissions = _permissions(recorded)
+    _receipts(permissions, recorded, findings)
+    _approvals(facts, permissions, recorded, findings)
 
 
-class _Leaves(NamedTuple):
-    """Which entry first gave leave to each promise and proposal, and what is wrong with those that only seem to."""
+class _Permissions(NamedTuple):
+    """The first entry that permits each promise and proposal, and the problems of entries that only seem to."""
 
     first: dict[tuple[str, str], int]
     problems: list[str]
@@ -56,11 +59,11 @@ def _end(facts: RunLine, journal: JournalLine, recorded: Recorded, findings: Fin
             findings.not_proved("journal", f"no entry of the audit binds the journal of generation {number} yet.")
         return
     for at, end in ends:
-        stands = facts.standing if number == facts.generation else end.standing
-        said = (end.run, end.workflow, end.standing, end.root, end.version, end.head)
-        is_so = (facts.id, facts.workflow, stands, journal.root, journal.version, journal.head)
+        standing = facts.standing if number == facts.generation else end.standing
+        recorded_end = (end.run, end.workflow, end.standing, end.root, end.version, end.head)
+        actual_end = (facts.id, facts.workflow, standing, journal.root, journal.version, journal.head)
         names = ("run", "workflow", "status", "root", "number of events", "last hash")
-        differing = [name for name, one, other in zip(names, said, is_so, strict=True) if one != other]
+        differing = [name for name, one, other in zip(names, recorded_end, actual_end, strict=True) if one != other]
         problem = (
             f"the journal of generation {number} is not the one that entry {at} binds: the {', the '.join(differing)} "
             f"{'differs' if len(differing) == 1 else 'differ'}."
@@ -106,8 +109,8 @@ def _actions(facts: RunLine, journals: Sequence[JournalLine], recorded: Recorded
         findings.proved("actions", f"all completed actions ({done - inherited}) have their receipt or their refusal.")
 
 
-def _leaves(recorded: Recorded) -> _Leaves:
-    """A decision that names an approval is worth no more than what was said to its task before it."""
+def _permissions(recorded: Recorded) -> _Permissions:
+    """A decision that names an approval counts only by the answers that its task had before it."""
     first: dict[tuple[str, str], int] = {}
     problems: list[str] = []
     asked: dict[str | None, list[records.Asked]] = {}
@@ -119,8 +122,8 @@ def _leaves(recorded: Recorded) -> _Leaves:
                     continue
             case records.Decided(effect="allow", stage="approval"):
                 what = (record.promise, record.proposal)
-                said = [each for each in asked.get(record.task, ()) if (each.promise, each.proposal) == what]
-                if (lacks := _lacking(said)) is not None:
+                answers = [each for each in asked.get(record.task, ()) if (each.promise, each.proposal) == what]
+                if (lacks := _lacking(answers)) is not None:
                     problems.append(
                         f"entry {at} allows {record.action} by task {record.task}, which {lacks} before it."
                     )
@@ -130,37 +133,37 @@ def _leaves(recorded: Recorded) -> _Leaves:
             case _:
                 continue
         first.setdefault((record.promise, record.proposal), at)
-    return _Leaves(first, problems)
+    return _Permissions(first, problems)
 
 
-def _lacking(said: Sequence[records.Asked]) -> str | None:
-    """What keeps a task from being approved by what was said to it so far, None where it is."""
-    people = _people(said)
+def _lacking(answers: Sequence[records.Asked]) -> str | None:
+    """Why the answers to a task do not approve it; None where they do."""
+    people = _people(answers)
     if not people:
         return "nobody approved"
-    if len(people) < _needed(said):
+    if len(people) < _needed(answers):
         return f"only {', '.join(sorted(people))} approved"
-    return None if any(each.status == "approved" for each in said) else "was not approved"
+    return None if any(each.status == "approved" for each in answers) else "was not approved"
 
 
-def _people(said: Sequence[records.Asked]) -> set[str]:
-    """Who approved, each once, however the name was written."""
-    people = {person(each.who): each.who for each in said if each.verdict == "approved" and each.who}
+def _people(answers: Sequence[records.Asked]) -> set[str]:
+    """The people who approved, each once, in whatever spelling."""
+    people = {person(each.who): each.who for each in answers if each.verdict == "approved" and each.who}
     return set(people.values())
 
 
-def _needed(said: Sequence[records.Asked]) -> int:
-    return 2 if any(each.two_person for each in said) else 1
+def _needed(answers: Sequence[records.Asked]) -> int:
+    return 2 if any(each.two_person for each in answers) else 1
 
 
-def _receipts(leaves: _Leaves, recorded: Recorded, findings: Findings) -> None:
+def _receipts(permissions: _Permissions, recorded: Recorded, findings: Findings) -> None:
     count = 0
     bad = False
     for at, record in recorded:
         if not isinstance(record, records.Receipted):
             continue
         count += 1
-        decided_at = leaves.first.get((record.promise, record.proposal))
+        decided_at = permissions.first.get((record.promise, record.proposal))
         if decided_at is None or decided_at > at:
             bad = True
             why = "nothing allowed or approved" if decided_at is None else f"only entry {decided_at}, after it, allowed"
@@ -171,14 +174,14 @@ def _receipts(leaves: _Leaves, recorded: Recorded, findings: Findings) -> None:
         findings.proved("receipts", f"all receipts ({count}) are for a proposal that was allowed or approved before.")
 
 
-def _approvals(facts: RunLine, leaves: _Leaves, recorded: Recorded, findings: Findings) -> None:
+def _approvals(facts: RunLine, permissions: _Permissions, recorded: Recorded, findings: Findings) -> None:
     tasks: dict[str, list[records.Asked]] = {}
     for _, record in recorded:
         if isinstance(record, records.Asked) and record.subject == "approval":
             tasks.setdefault(record.task, []).append(record)
     approved = {task: asked for task, asked in tasks.items() if any(each.status == "approved" for each in asked)}
     doubts = [doubt for task, asked in sorted(approved.items()) if (doubt := _doubt(facts, task, asked))]
-    problems = [*leaves.problems, *doubts]
+    problems = [*permissions.problems, *doubts]
     for problem in problems:
         findings.broken("approvals", problem)
     if not problems:
@@ -186,7 +189,7 @@ def _approvals(facts: RunLine, leaves: _Leaves, recorded: Recorded, findings: Fi
 
 
 def _doubt(facts: RunLine, task: str, asked: Sequence[records.Asked]) -> str | None:
-    """What is wrong with an approval: too few people, or whoever started the run, where that must be another."""
+    """The problem of an approval: too few people, or a tier high and the person who started the run."""
     people = _people(asked)
     if len(people) < _needed(asked):
         needed = "two different people" if _needed(asked) == 2 else "a person"

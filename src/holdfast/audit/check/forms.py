@@ -1,7 +1,8 @@
-"""Whether what people answered to forms is what the run went on with.
+"""Checks that a run continued with the answers that people gave to its forms.
 
-An entry of a completed form has the hashes of the form, of what was shown and of the answer. So what a person saw and
-said can be proved to whoever has these; here the answer is held against the journal, and the question against itself.
+The entry of a completed form has the hashes of the form, of the shown values and of the answer. Somebody who has these
+can prove with it what the person saw and answered. Two things are checked here. The answer must be the value in the
+journal. The form and the shown values must be the same when the task was made and when it was answered.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from collections.abc import Sequence
 
 from holdfast.audit import records
 from holdfast.audit.check.claims import Findings
+from holdfast.audit.check.task_accounts import REQUESTED
 from holdfast.audit.facts import RunLine
 from holdfast.audit.outline import EventLine, JournalLine
 from holdfast.journal.forms import FORM
+from holdfast.tasks.answers import COMPLETED, EXPIRED
 
 
 def check_forms(
     facts: RunLine,
     journals: Sequence[JournalLine],
-    told: Sequence[tuple[int, records.Record]],
+    recorded: Sequence[tuple[int, records.Record]],
     findings: Findings,
 ) -> None:
-    """Find out, for all forms of a run. Of a run without any nothing is said."""
+    """Check all forms of a run. A run without forms gets no claim."""
     entries: dict[str, list[records.Asked]] = {}
-    for _, record in told:
+    for _, record in recorded:
         if isinstance(record, records.Asked) and record.subject == FORM:
             entries.setdefault(record.promise, []).append(record)
     answered = inherited = 0
@@ -46,18 +49,32 @@ def check_forms(
             "forms", f"{inherited} forms were answered in run {facts.forked_from} before the fork: see its evidence."
         )
     if answered and not problems:
-        findings.proved("forms", f"all forms ({answered - inherited}) gave what a person answered, or expired.")
+        findings.proved("forms", f"all forms ({answered - inherited}) gave the answer of a person, or expired.")
 
 
 def _problem(event: EventLine, entries: Sequence[records.Asked]) -> str | None:
-    """What the entries of a form do not confirm of its end in the journal."""
+    """Why the entries of a form do not confirm the end that the journal has; None where they do."""
     if not event.ok:
-        return None if any(each.verdict == "expired" for each in entries) else "expired, and no entry says so"
-    given = event.payload.sha256 if event.payload is not None else None
+        return None if any(each.verdict == EXPIRED for each in entries) else "expired, and no entry records that"
+    value = event.payload.sha256 if event.payload is not None else None
     for each in entries:
-        if each.verdict == "completed" and each.answer is not None and each.answer.sha256 == given:
-            asked = {(one.form, one.shown, one.proposal) for one in entries if one.task == each.task and one.form}
-            if len(asked) == 1:
+        if each.verdict == COMPLETED and each.answer is not None and each.answer.sha256 == value:
+            if _is_one_question([entry for entry in entries if entry.task == each.task]):
                 return None
-            return f"was answered in task {each.task}, which did not ask and show the same all the time"
-    return "gave what no entry says that a person answered"
+            return (
+                f"was answered in task {each.task}, and its entries do not show that the person who answered saw the "
+                "form and the values that were asked"
+            )
+    return "gave a value, and no entry records it as a person's answer"
+
+
+def _is_one_question(entries: Sequence[records.Asked]) -> bool:
+    """Whether a task asked and showed the same when it was made and when it was answered, by all hashes of both."""
+    ends = [entry for entry in entries if entry.verdict in (REQUESTED, COMPLETED)]
+    questions = {(_hash(entry.form), _hash(entry.shown), entry.proposal) for entry in ends}
+    is_whole = {entry.verdict for entry in ends} == {REQUESTED, COMPLETED}
+    return is_whole and len(questions) == 1 and None not in questions.pop()
+
+
+def _hash(value: records.Metadata | None) -> str | None:
+    return None if value is None else value.sha256

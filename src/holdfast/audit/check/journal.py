@@ -1,4 +1,4 @@
-"""``verify``: is a stored run what the laws say it must be?"""
+"""``verify``: checks that a stored run keeps the laws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES: Final = 10
 
 
 class RunCheck(msgspec.Struct, frozen=True):
-    """What verification found. ``problem`` is empty where all is well."""
+    """The result of verifying a run. ``problem`` is empty where all is well."""
 
     key: Key
     events: int
@@ -35,16 +35,16 @@ class RunCheck(msgspec.Struct, frozen=True):
 async def verify_run(store: Store, run: Run) -> RunCheck:
     """Check the hash chain, every law on every event, and the stored version, head and status against the journal.
 
-    A run that moves meanwhile is looked at again: its row was read before its journal.
+    Its row is read before its journal. So a run that advances between the two is checked again.
     """
     for _ in range(TRIES):
         verdict = await _verify(store, run)
         if verdict.good:
             return verdict
-        found = await store.get([run.key])
-        if not found or (found[0].generation, found[0].version) == (run.generation, run.version):
+        rows = await store.get([run.key])
+        if not rows or (rows[0].generation, rows[0].version) == (run.generation, run.version):
             return verdict
-        run = found[0]
+        run = rows[0]
     return verdict
 
 
@@ -70,7 +70,7 @@ async def _verify(store: Store, run: Run) -> RunCheck:
 
 
 def _row_problem(run: Run) -> str:
-    """What of the row is not what such a row has; empty where all is."""
+    """Why the row cannot be read; empty where it can."""
     try:
         msgspec.convert(msgspec.structs.asdict(run), Run, builtin_types=(bytes,))
         if run.waiting is not None:
@@ -81,9 +81,9 @@ def _row_problem(run: Run) -> str:
 
 
 def check_root(run: Run, started: e.ExecutionStarted) -> None:
-    """Ids of runs are unique in the store; so promise ids are unique if each root follows from its run's id.
+    """Check that the root follows from the run's id. Raises LawBroken.
 
-    Raises LawBroken.
+    Ids of runs are unique in the store, so this makes promise ids unique.
     """
     derived = PromiseId.of_run(started.component_digest, started.parent_id, started.idempotency_key)
     expected = idempotency_key(run.key, lineage_of(started.idempotency_key))
@@ -95,6 +95,6 @@ _ENDS: dict[type, Standing] = {Completed: "completed", Failed: "failed", Cancell
 
 
 def agrees(standing: Standing, status: Status) -> bool:
-    """Whether a row's standing is that of its journal."""
+    """Whether a row's standing is the one that its journal gives."""
     expected = _ENDS.get(type(status))
     return standing == expected if expected is not None else standing not in ENDED

@@ -1,8 +1,8 @@
-"""Holding a tenant's receipts against its audit, a page at a time. What must hold is in ``receipt_accounts``.
+"""Compares a tenant's receipts with its audit, a page at a time. The rules are in ``receipt_accounts``.
 
-Workers may be at it meanwhile. An entry and its receipt are one commit, so each is looked for after the
-other has been read: it is there then, unless somebody took it away. Where a receipt may have moved on between two
-reads, it is read again before anything is said of it.
+Workers may write at the same time. An entry and its receipt are one commit, so the one is looked for after the other
+was read: it must be there then, unless somebody removed it. A receipt that may have changed between two reads is read
+again before it is judged.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from holdfast.store import protocol as p
 
 PAGE: Final = 500
 BLOBS: Final = 16
-"""How many large results to read at a time: nobody knows how large they are."""
+"""How many large results to read at a time: their size is not known before."""
 MANY: Final = 1000
-"""How many receipts, or keys, to look for in one reading of the whole."""
+"""How many receipts, or keys, to look for in one pass over the whole audit."""
 
 UNREADABLE: Final = (*r.UNREADABLE, StoreCorrupt)
 
 
 class Accounted(msgspec.Struct, frozen=True, gc=False):
-    """How many were held against the audit, and the first thing that does not fit."""
+    """How many were compared with the audit, and the first problem."""
 
     count: int
     problem: str | None
@@ -41,13 +41,13 @@ Row = TypeVar("Row", p.ReceiptRow, p.TaskRow)
 
 
 class Broken(Exception):
-    """Something does not fit, in a sentence."""
+    """A problem was found: the sentence that names it."""
 
 
 async def check_receipts(store: p.Store, tenant: str) -> Accounted:
-    """Hold every receipt of a tenant against the entries of its audit, sealed or not, and these against the receipts.
+    """Compare every receipt of a tenant with the entries of its audit, sealed or not, and these with the receipts.
 
-    The entries themselves are taken as they are: it is the chain that proves them.
+    The entries themselves are not checked here: the chain proves them.
     """
     check = _Check(store, tenant)
     try:
@@ -65,19 +65,19 @@ class _Check:
         self._read = 0
         self._store = store
         self._tenant = tenant
-        self._keys: dict[str, str] = {}  # keys to be found, each with the receipt that an entry says has it
+        self._keys: dict[str, str] = {}  # keys to look for, each with the receipt that has it in an entry
         self._open: list[law.Account] = []  # receipts to be found in entries of other runs than their own
 
     async def filing(self) -> None:
-        """Each receipt is kept under what it says: by that it is looked for."""
+        """The columns by which each receipt is found agree with its content."""
         id = await self._store.misfiled(self._tenant)
         if id is not None:
-            raise Broken(f"receipt {id}: it was altered, and is not kept under what it says of itself.")
+            raise Broken(f"receipt {id}: it was altered: its columns do not agree with its content.")
 
     # -- from the entries to the receipts --------------------------------------------------------------------------
 
     async def entries(self) -> None:
-        """Whatever the audit tells of is there."""
+        """Every receipt that the audit records is there."""
         last: p.AuditEntry | None = None
         while page := await self._store.entries(p.AuditQuery(self._tenant, kind="receipt"), PAGE, last):
             receipted = [
@@ -90,18 +90,18 @@ class _Check:
             last = page[-1]
         await self._find_keys()
 
-    async def _is_there(self, entry: p.AuditEntry, record: r.Receipted, found: Mapping[str, p.ReceiptRow]) -> None:
-        there = found.get(record.receipt)
+    async def _is_there(self, entry: p.AuditEntry, record: r.Receipted, stored: Mapping[str, p.ReceiptRow]) -> None:
+        there = stored.get(record.receipt)
         _judge(law.contradiction(record, there))
         if not law.holds_key(record, there):
             self._keys[record.key] = record.receipt
             if len(self._keys) >= MANY:
                 await self._find_keys()
         if record.state == "succeeded" and record.reverses is not None:
-            await self._reversed(entry, record, found.get(record.reverses))
+            await self._reversed(entry, record, stored.get(record.reverses))
 
     async def _reversed(self, entry: p.AuditEntry, record: r.Receipted, there: p.ReceiptRow | None) -> None:
-        """What was taken back shows it; but one that succeeded only later never was."""
+        """A reversed success is marked as reversed. One that succeeded only after the entry was never reversed."""
         if there is None or not law.is_unmarked(there, record):
             return
         async for before, other in self._records(p.AuditQuery(self._tenant, kind="receipt")):
@@ -111,7 +111,7 @@ class _Check:
                 raise Broken(law.unmarked(there))
 
     async def _find_keys(self) -> None:
-        """Somebody has each of these keys. One that changes hands is moved in the listing, so it is read twice."""
+        """Some receipt has each of these keys. A key that changes hands moves in the listing, so it is read twice."""
         for _ in range(2):
             if not self._keys:
                 return
@@ -126,7 +126,7 @@ class _Check:
     # -- from the receipts to the entries --------------------------------------------------------------------------
 
     async def receipts(self) -> None:
-        """Whatever is there the audit tells of."""
+        """The audit records every receipt that is there."""
         async for page in self._pages():
             await self._alone(page)
             await self._confirm_by_run(page)
@@ -134,15 +134,13 @@ class _Check:
         await self._confirm_by_all()
 
     async def _alone(self, page: Sequence[p.ReceiptRow]) -> None:
-        """What can be said of receipts without the audit."""
-        takers = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
+        """Check receipts as far as that needs no audit."""
+        reversing = await self._receipts([each.reversed_by for each in page if each.reversed_by is not None])
         for receipt in page:
             if receipt.abandoned and not (receipt.error or "").endswith(ABANDONED):
-                raise Broken(
-                    f"receipt {receipt.id}: it is marked as abandoned, and what is known of it does not say so."
-                )
+                raise Broken(f"receipt {receipt.id}: it is marked as abandoned, and its error does not say so.")
             if receipt.reversed_by is not None:
-                _judge(law.reversal(receipt, takers.get(receipt.reversed_by)))
+                _judge(law.reversal(receipt, reversing.get(receipt.reversed_by)))
         large = [receipt for receipt in page if receipt.result_blob is not None]
         for at in range(0, len(large), BLOBS):
             some = large[at : at + BLOBS]
@@ -151,7 +149,7 @@ class _Check:
                 _judge(law.blob_problem(receipt, blobs.get(receipt.result_blob or b"")))
 
     async def _confirm_by_run(self, page: Sequence[p.ReceiptRow]) -> None:
-        """Most have entries of their own run at these times; the others are put aside."""
+        """Most receipts have entries of their own run at these times. The others are put aside."""
         times: defaultdict[str, list[int]] = defaultdict(list)
         for each in page:
             times[each.run] += [at for at in (each.opened_at, each.closed_at) if at is not None]
@@ -165,7 +163,7 @@ class _Check:
             await self._confirm_by_all()
 
     async def _confirm_by_all(self) -> None:
-        """Look for those that were put aside in the whole audit."""
+        """Look for the receipts that were put aside in the whole audit."""
         if not self._open:
             return
         accounts = law.Accounts(self._open)
@@ -178,7 +176,7 @@ class _Check:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def _records(self, query: p.AuditQuery) -> AsyncIterator[tuple[p.AuditEntry, r.Record]]:
-        """Entries with what they say."""
+        """Entries with their records."""
         last: p.AuditEntry | None = None
         while page := await self._store.entries(query, PAGE, last):
             async for read in self._read_all(page):
@@ -191,13 +189,13 @@ class _Check:
             yield entry, read(entry)
 
     async def _give_way(self) -> None:
-        """Let others on: a worker may run beside this, and reading from a file waits for nothing."""
+        """Let other tasks run: a worker may share this loop, and reading from a file never yields."""
         self._read += 1
         if self._read % 100 == 0:
             await asyncio.sleep(0)
 
     async def _receipts(self, ids: Sequence[str]) -> dict[str, p.ReceiptRow]:
-        """Those receipts that are there, by id."""
+        """The receipts that are stored of these, by id."""
         if not ids:
             return {}
         try:
@@ -226,10 +224,10 @@ async def pages(
         try:
             page = await ask(size, last)
         except UNREADABLE:
-            if size > 1:  # one by one, up to it: it is named by its neighbour, for its own id is not known
+            if size > 1:  # read one by one up to the bad row: its id is not known, so the row before it names it
                 size = 1
                 continue
-            place = f"the first {what}" if last is None else f"the {what} behind {last.id}"
+            place = f"the first {what}" if last is None else f"the {what} after {last.id}"
             raise Broken(f"{place}, by the time of {moment}: it was altered, and cannot be read.") from None
         if page:
             yield page
@@ -239,12 +237,12 @@ async def pages(
 
 
 def read(entry: p.AuditEntry) -> r.Record:
-    """What an entry says. Raises Broken."""
+    """The record of an entry. Raises Broken."""
     try:
         return r.decode(entry.body)
     except r.UNREADABLE:
         place = "that is not sealed yet" if entry.position is None else f"{entry.position}"
-        raise Broken(f"entry {place} cannot be read: what it says is not known.") from None
+        raise Broken(f"entry {place} cannot be read: its content is not known.") from None
 
 
 def _judge(problem: str | None) -> None:

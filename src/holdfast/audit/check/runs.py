@@ -1,11 +1,11 @@
-"""Holding the rows of a tenant's runs against their journals, and its evidence against its hashes.
+"""Compares the rows of a tenant's runs with their journals, and its stored evidence with the hashes of the evidence.
 
-- A row's version, last hash, status and error are those of its journal; its id and tenant give its journal's root.
-- What the audit says that a governed run ended with is what its row says.
-- Evidence that is kept has its hash, and is what the row shows; a governed run that has ended is there, or its evidence
-  is. What it proves is for its own check to say.
+- A row's version, last hash, status and error are those of its journal. Its id and tenant give its journal's root.
+- The entry of a governed run's end agrees with the run's row.
+- Stored evidence has its hash, and it is the evidence that the row names. Of a governed run that has ended, the row or
+  the evidence is there. The content of evidence is checked in ``bundle``.
 
-Workers may be at it meanwhile: a row that does not fit is read again before anything is said of it.
+Workers may write at the same time: a row that does not fit is read again before it is judged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ENDED: Final = str(r.Ended.__struct_config__.tag)
 
 
 async def check_runs(store: p.Store, tenant: str) -> Accounted:
-    """Hold the row of every run of a tenant against its journal, and against the entry of its end."""
+    """Compare the row of every run of a tenant with its journal, and with the entry of its end."""
     count = 0
     last: p.Run | None = None
     try:
@@ -58,32 +58,32 @@ async def _check_rows(store: p.Store, runs: Sequence[p.Run]) -> None:
 
 
 async def _look_again(store: p.Store, run: p.Run) -> None:
-    """Read the row and its journal once more. A run that was pruned meanwhile is no matter of this."""
+    """Read the row and its journal once more. A run that was pruned since the first read is not checked."""
     for _ in range(TRIES):
         journals, ends = await store.journals([run.key]), await _ends(store, [run])
-        found = await store.get([run.key])
-        if not found:
+        rows = await store.get([run.key])
+        if not rows:
             return
-        if (found[0].generation, found[0].version) == (run.generation, run.version):
-            if problem := _problem(found[0], journals.get(run.key, []), ends.get(run.key, [])):
+        if (rows[0].generation, rows[0].version) == (run.generation, run.version):
+            if problem := _problem(rows[0], journals.get(run.key, []), ends.get(run.key, [])):
                 raise Broken(f"run {run.key.run}: {problem}")
             return
-        run = found[0]
+        run = rows[0]
 
 
 async def _ends(store: p.Store, runs: Sequence[p.Run]) -> dict[p.Key, list[r.Ended]]:
-    """What the audit says of the ends of these runs."""
-    found: dict[p.Key, list[r.Ended]] = {}
+    """The records of these runs' ends."""
+    ends: dict[p.Key, list[r.Ended]] = {}
     if runs:
         async for entry in entries_in(store, [p.Span(run.key, kind=_ENDED) for run in runs]):
             record = read(entry)
             if isinstance(record, r.Ended):
-                found.setdefault(p.Key(entry.tenant, entry.run or ""), []).append(record)
-    return found
+                ends.setdefault(p.Key(entry.tenant, entry.run or ""), []).append(record)
+    return ends
 
 
 def _problem(run: p.Run, journal: Sequence[p.Segment], ends: Sequence[r.Ended]) -> str | None:
-    """What of a row its journal, as far as it was when the row was read, and the entry of its end do not confirm."""
+    """What the journal, up to the version of the row, and the entry of the run's end do not confirm of the row."""
     segments = [segment for segment in journal if segment.first + segment.count <= run.version]
     try:
         return _row_problem(run, segments) or _end_problem(run, ends)
@@ -92,7 +92,7 @@ def _problem(run: p.Run, journal: Sequence[p.Segment], ends: Sequence[r.Ended]) 
 
 
 def _row_problem(run: p.Run, segments: Sequence[p.Segment]) -> str | None:
-    """Against the journal. Raises StoreCorrupt or LawBroken where that is broken itself."""
+    """Compare the row with the journal. Raises StoreCorrupt or LawBroken where the journal itself is broken."""
     head, at = GENESIS, 0
     for segment in segments:
         head = verify(segment, head, at)
@@ -120,12 +120,12 @@ def _position(started: e.ExecutionStarted) -> int | None:
 
 
 def _end_problem(run: p.Run, ends: Sequence[r.Ended]) -> str | None:
-    """Against the entry of its end."""
+    """Compare the row with the entry of the run's end."""
     if not run.governed or run.standing not in p.ENDED:
         return None
     here = [end for end in ends if end.generation == run.generation]
     if not here:
-        return "its row says that it has ended, and nothing in the audit tells of it."
+        return "its row says that it has ended, and the audit has no entry of that."
     end = here[-1]
     return _differing(
         ("workflow", run.workflow, end.workflow),
@@ -139,19 +139,15 @@ def _end_problem(run: p.Run, ends: Sequence[r.Ended]) -> str | None:
 
 
 def _differing(*compared: tuple[str, object, object]) -> str | None:
-    words = [word for word, one, other in compared if one != other]
-    return (
-        f"its row differs from its journal, or from what the audit says of it, in its {', '.join(words)}."
-        if (words)
-        else None
-    )
+    fields = ", ".join(field for field, one, other in compared if one != other)
+    return f"its row differs from its journal, or from what the audit says of it, in its {fields}." if fields else None
 
 
 # -- evidence ----------------------------------------------------------------------------------------------------------
 
 
 async def check_evidence(store: p.Store, tenant: str) -> Accounted:
-    """Hold what is kept of every governed run of a tenant that has ended against its hash and the row of the run."""
+    """Compare the stored evidence of every governed run of a tenant that has ended with its hash and the run's row."""
     count = 0
     last: p.AuditEntry | None = None
     try:
@@ -164,7 +160,7 @@ async def check_evidence(store: p.Store, tenant: str) -> Accounted:
 
 
 async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
-    """Gives how many files there are. A row is read before its file, which stays as long as the row shows it."""
+    """Gives how many files there are. A row is read before its file, which stays as long as the row names it."""
     rows = {run.key: run for run in await store.get(keys)}
     files: dict[p.Key, list[p.File]] = {}
     for file in await store.kept_evidence(keys):
@@ -175,13 +171,13 @@ async def _check_kept(store: p.Store, keys: Sequence[p.Key]) -> int:
             raise Broken(f"run {kept.key.run}: {altered}")
     await asyncio.sleep(0)
     for key in dict.fromkeys(keys):
-        shown, here = rows.get(key), files.get(key, [])
-        if shown is None and not here:
+        run, kept_files = rows.get(key), files.get(key, [])
+        if run is None and not kept_files:
             raise Broken(f"run {key.run}: the audit says that it ended, and neither it nor its evidence is there.")
-        if shown is None or shown.evidence is None or _is_kept(shown, here):
+        if run is None or run.evidence is None or _is_kept(run, kept_files):
             continue
-        if any(row.evidence == shown.evidence for row in await store.get([key])):  # it was not made anew meanwhile
-            raise Broken(f"run {key.run}: the evidence that its row shows is not the one that is kept.")
+        if any(row.evidence == run.evidence for row in await store.get([key])):  # nobody made it again since
+            raise Broken(f"run {key.run}: the evidence that its row names is not the one that is stored.")
     return sum(map(len, files.values()))
 
 

@@ -1,4 +1,4 @@
-"""The sealed entries of a tenant, block by block: read ahead in pages, so that many small blocks cost few reads."""
+"""Reads a tenant's sealed entries block by block. It reads pages ahead, so many small blocks cost few reads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from holdfast.store import protocol as p
 
 PAGE: Final = 2000
 LARGEST_BLOCK: Final = 100_000
-"""No block is as large; a damaged one may say that it is."""
+"""Blocks are far smaller. The limit is for a damaged block that claims more."""
 
 
 class SealedEntries:
-    """Gives the entries of one block after the other. ``last`` is the last one that was given."""
+    """Gives the entries of one block after the other. ``last`` is the last entry that was given."""
 
     def __init__(self, store: p.Store, tenant: str) -> None:
         self.last: p.AuditEntry | None = None
@@ -23,27 +23,28 @@ class SealedEntries:
         self._ahead: deque[p.AuditEntry] = deque()
 
     async def of(self, block: p.Block) -> list[p.AuditEntry]:
-        """The entries up to the block's end that were not given yet. The block has been read before: they are there.
+        """The entries up to the block's end that were not given yet. The block was read before, so they are stored.
 
-        One more than it holds is looked for: a second entry at its last position must not pass between it and the next.
+        It looks for one entry more than the block holds. Otherwise a second entry at the block's last position would
+        go unnoticed between this block and the next.
         """
-        most = min(max(0, block.count), LARGEST_BLOCK) + 1
-        while len(self._ahead) < most and await self._read():
+        limit = min(max(0, block.count), LARGEST_BLOCK) + 1
+        while len(self._ahead) < limit and await self._read():
             pass
-        found: list[p.AuditEntry] = []
-        while self._ahead and len(found) < most and (self._ahead[0].position or 0) < covered(block).stop:
-            found.append(self._ahead.popleft())
-        if found:
-            self.last = found[-1]
-        return found
+        entries: list[p.AuditEntry] = []
+        while self._ahead and len(entries) < limit and (self._ahead[0].position or 0) < covered(block).stop:
+            entries.append(self._ahead.popleft())
+        if entries:
+            self.last = entries[-1]
+        return entries
 
     async def _read(self) -> bool:
-        """Read a page more; False where there is no more now."""
+        """Read one more page; False where no full page is left."""
         page = await self._store.entries(self._query, PAGE, self._ahead[-1] if self._ahead else self.last)
         sealed = [entry for entry in page if entry.position is not None]
         is_full = len(sealed) == PAGE
         if is_full and sealed[0].position != sealed[-1].position:
-            # A page goes on behind a position: two entries at the same one must not be parted.
+            # The next page begins after the last position of this one, so entries at one position stay together.
             sealed = [entry for entry in sealed if entry.position != sealed[-1].position]
         self._ahead.extend(sealed)
         return is_full

@@ -1,7 +1,7 @@
-"""Holding a tenant's tasks against its audit, a page at a time. What must hold is in ``task_accounts``.
+"""Compares a tenant's tasks with its audit, a page at a time. The rules are in ``task_accounts``.
 
-Workers may be at it meanwhile: a task that does not fit is read again, and so is what the audit says of it, until it is
-the same twice.
+Workers may write at the same time: a task that does not fit is read again, with its entries, until two reads give the
+same version.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TRIES: Final = 10
 
 
 async def check_tasks(store: p.Store, tenant: str) -> Accounted:
-    """Hold every task of a tenant against the entries of its audit, and these against the tasks."""
+    """Compare every task of a tenant with the entries of its audit, and these with the tasks."""
     count = 0
     try:
         await _are_there(store, tenant)
         query = p.TaskQuery(tenant)
         async for page in pages(lambda size, last: store.tasks(query, size, last), "task", "asking"):
-            told = await asked_of(store, list({p.Key(tenant, task.run) for task in page}))
+            entries = await asked_of(store, list({p.Key(tenant, task.run) for task in page}))
             for task in page:
-                if task_problem(task, told.get(task.id, ())) is not None:
+                if task_problem(task, entries.get(task.id, ())) is not None:
                     await _look_again(store, task)
             count += len(page)
     except Broken as broken:
@@ -35,11 +35,11 @@ async def check_tasks(store: p.Store, tenant: str) -> Accounted:
 
 
 async def _are_there(store: p.Store, tenant: str) -> None:
-    """Whatever the audit tells of is there."""
+    """Every task that the audit records is there."""
     last: p.AuditEntry | None = None
     while page := await store.entries(p.AuditQuery(tenant, kind=ASKED), PAGE, last):
         records = [read(entry) for entry in page]
-        ids = [told.task for told in records if isinstance(told, r.Asked) and told.verdict == REQUESTED]
+        ids = [record.task for record in records if isinstance(record, r.Asked) and record.verdict == REQUESTED]
         try:
             there = await store.tasks_by_id(tenant, ids)
         except UNREADABLE:
@@ -52,12 +52,12 @@ async def _are_there(store: p.Store, tenant: str) -> None:
 
 async def _look_again(store: p.Store, task: p.TaskRow) -> None:
     for _ in range(TRIES):
-        told = await asked_of(store, [p.Key(task.tenant, task.run)])
+        entries = await asked_of(store, [p.Key(task.tenant, task.run)])
         present = await _task(store, task.tenant, task.id)
         if present is None:
             raise Broken(missing(task.id))
         if present.version == task.version:
-            if (problem := task_problem(present, told.get(task.id, ()))) is not None:
+            if (problem := task_problem(present, entries.get(task.id, ()))) is not None:
                 raise Broken(problem)
             return
         task = present

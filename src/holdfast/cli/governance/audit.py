@@ -1,31 +1,38 @@
-"""``audit`` lists a tenant's audit; ``audit verify`` checks its chain, and its receipts against it."""
+"""``audit`` lists a tenant's audit; ``export`` tells the story of its templates; ``verify`` checks its chain."""
 
 from __future__ import annotations
 
 import datetime
+import json
 from collections import deque
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, Final, assert_never
+from typing import Final
 
 import click
 
-from holdfast.audit import records
 from holdfast.audit.check.claims import Verdict
 from holdfast.cli import options, output, session
 from holdfast.cli.governance import verdicts
 from holdfast.cli.groups import ListingGroup
+from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.times import clock, iso
-from holdfast.store.protocol import AuditEntry
+from holdfast.client.governance.export import exported_record
+from holdfast.client.views.audit import AuditInfo, audit_record
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.times import clock
 
-KINDS: Final = ("decision", "approval", "receipt", "ended", "operator")
+START: Final = "start"
+"""As a cursor: the beginning of the chain."""
+
+KINDS: Final = ("decision", "approval", "receipt", "ended", "operator", "story")
 
 
 @click.group(cls=ListingGroup)
 def audit() -> None:
-    """List a tenant's audit (`audit`), or check its chain (`audit verify`).
+    """List a tenant's audit (`audit`), check its chain (`verify`), write what its templates did (`export`).
 
-    `audit` is short for `audit list`, which says more about its options.
+    `audit` is short for `audit list`, whose help has its options.
     """
 
 
@@ -39,6 +46,11 @@ def audit() -> None:
 @click.option(
     "--limit", type=click.IntRange(min=0), default=100, show_default=True, help="The last so many; 0 for all."
 )
+@click.option(
+    "--after",
+    metavar="CURSOR",
+    help="Instead of the last entries, the first that follow: the cursor that an earlier list named, or `start`.",
+)
 @options.tenant
 @options.store
 def list_entries(
@@ -47,79 +59,63 @@ def list_entries(
     since: datetime.datetime | None,
     until: datetime.datetime | None,
     limit: int,
+    after: str | None,
     tenant: str,
     store: str | None,
     as_json: bool,
 ) -> None:
     """List the audit in the order of its chain; entries that are not sealed yet come last and are marked."""
 
-    async def work(app: Holdfast) -> deque[AuditEntry]:
-        entries = app.audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until)
-        return deque([entry async for entry in entries], limit or None)
+    async def work(app: Holdfast) -> Page[AuditInfo]:
+        def read(size: int, place: str | None) -> Awaitable[Page[AuditInfo]]:
+            return app.audit.page(tenant=tenant, run=run, kind=kind, since=since, until=until, limit=size, after=place)
 
-    found = session.on_store(session.url_of(store), work)
+        if after is not None:
+            return await read_pages(read, limit, None if after == START else after)
+        last: deque[AuditInfo] = deque(maxlen=limit or None)
+        async for entry in app.audit.list(tenant=tenant, run=run, kind=kind, since=since, until=until):
+            last.append(entry)
+        return Page(list(last), None)
+
+    page = session.on_store(session.url_of(store), work)
     if as_json:
-        for entry in found:
-            output.emit(entry_record(entry))
-    elif not found:
+        for entry in page.items:
+            output.emit(audit_record(entry))
+    elif not page.items:
         output.note("no entries match.")
     else:
-        output.table(("entry", "time", "kind", "run", "what"), [_row(entry) for entry in found])
+        output.table(("entry", "time", "kind", "run", "what"), [_row(entry) for entry in page.items])
+        note_rest(page, limit, "the first")
 
 
-def entry_record(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as ``--json`` writes it; ``record`` is its body, null where that was altered and cannot be read."""
+def _row(entry: AuditInfo) -> list[output.Part]:
+    place = str(entry.position) if entry.sealed else output.Cell("unsealed", "yellow")
+    return [place, clock(entry.at), entry.kind, entry.run or "", output.one_line(entry.text)]
+
+
+@audit.command()
+@click.option("-o", "--output", "file", metavar="FILE", help="Where to write it; stdout by default.")
+@options.tenant
+@options.store
+def export(file: str | None, tenant: str, store: str | None, as_json: bool) -> None:
+    """Write the whole story of a tenant's templates, as JSON lines in one order: what people and the engine did."""
+
+    async def work(app: Holdfast) -> int:
+        count = 0
+        with click.open_file(file or "-", "w", encoding="utf-8") as lines:
+            async for action in app.audit.export(tenant=tenant):
+                lines.write(json.dumps(exported_record(action), ensure_ascii=False) + "\n")
+                count += 1
+        return count
+
     try:
-        record = entry.record
-    except records.UNREADABLE:
-        record = None
-    return {
-        "position": entry.position,
-        "sealed": entry.position is not None,
-        "tenant": entry.tenant,
-        "run": entry.run,
-        "kind": entry.kind,
-        "at": iso(entry.at),
-        "record": record,
-    }
-
-
-def _row(entry: AuditEntry) -> list[output.Part]:
-    place = output.Cell("unsealed", "yellow") if entry.position is None else str(entry.position)
-    return [place, clock(entry.at), entry.kind, entry.run or "", output.one_line(_sentence(entry))]
-
-
-def _sentence(entry: AuditEntry) -> str:
-    try:
-        record = records.decode(entry.body)
-    except records.UNREADABLE:
-        return "it was altered, and cannot be read: `holdfast audit verify` tells more"
-    match record:
-        case records.Decided() as decided:
-            return f"{decided.effect} {decided.action} on {decided.target}: {decided.reason} ({decided.stage})"
-        case records.Asked() as asked:
-            to = f" to {asked.delegated_to}" if asked.verdict == "delegated" and asked.delegated_to else ""
-            who = f" by {asked.who}" if asked.who else ""
-            why = f": {asked.reason}" if asked.reason else ""
-            return f"{asked.subject} {asked.task} {asked.verdict}{to}{who}{why}"
-        case records.Receipted() as receipted:
-            error = f": {receipted.error}" if receipted.error else ""
-            return f"{receipted.action} on {receipted.target} {receipted.state}{error}"
-        case records.Ended() as ended:
-            return f"{ended.workflow} {ended.standing} after {ended.version} events"
-        case records.Operated() as operated:
-            why = f": {operated.reason}" if operated.reason else ""
-            return f"{operated.act}{_which(operated)} by {operated.who}{why}"
-        case _ as never:
-            assert_never(never)
-
-
-def _which(operated: records.Operated) -> str:
-    """Which policy, by its source and the first digits of its hash."""
-    if operated.act != "policy":
-        return ""
-    kind, mark, digest = operated.details.get("policy", "").partition(":")
-    return f" {operated.details.get('source', '')} ({kind}{mark}{digest[:12]})"
+        count = session.on_store(session.url_of(store), work)
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error}") from error
+    if file is not None and as_json:
+        output.emit({"action": "export", "file": file, "actions": count})
+    elif file is not None:
+        output.say(f"{count} actions are in {file}")
 
 
 @audit.command()
@@ -128,10 +124,10 @@ def _which(operated: records.Operated) -> str:
 @options.tenant
 @options.store
 def head(file: str | None, everything: bool, tenant: str, store: str | None, as_json: bool) -> None:
-    """Write the head of a tenant's chain, to be kept elsewhere: `audit verify --head FILE` finds what was cut off."""
+    """Write the head of a tenant's chain, to be kept elsewhere: `audit verify --head FILE` finds a chain cut short."""
 
     async def work(app: Holdfast) -> bytes:
-        return await app.audit.head(tenant=None if everything else tenant)
+        return await app.audit.head(tenant=tenant, every_tenant=everything)
 
     data = session.on_store(session.url_of(store), work)
     if file is None:
@@ -154,7 +150,7 @@ def head(file: str | None, everything: bool, tenant: str, store: str | None, as_
 @options.tenant
 @options.store
 def verify(key_files: tuple[str, ...], head_file: str | None, tenant: str, store: str | None, as_json: bool) -> int:
-    """Check every entry, block and signature of a tenant's audit, and what it tells of; exit 1 where one is broken."""
+    """Check every entry, block and signature of a tenant's audit, and the rows it covers; exit 1 if one is broken."""
     trusted = verdicts.public_keys(key_files)
     kept = None if head_file is None else verdicts.content(head_file)
 

@@ -9,27 +9,15 @@ from typing import Any
 import click
 
 from holdfast.cli import options, output, session
-from holdfast.client.audit import AuditKey
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.times import clock, iso
+from holdfast.client.views.audit import AuditKey, key_record
+from holdfast.client.views.times import clock
 from holdfast.errors import InvalidRequest
 
 
 @click.group()
 def keys() -> None:
     """List, export or rotate the keys that sign the audit."""
-
-
-def _record(key: AuditKey, *, signs: bool) -> dict[str, Any]:
-    return {
-        "number": key.number,
-        "id": key.id,
-        "created_at": iso(key.created_at),
-        "signs": signs,
-        "retired": key.retired,
-        "encrypted": key.encrypted,
-        "public": key.public.decode(),
-    }
 
 
 @keys.command("list")
@@ -40,16 +28,17 @@ def list_keys(store: str | None, as_json: bool) -> None:
     async def work(app: Holdfast) -> Sequence[AuditKey]:
         return await app.audit.keys()
 
-    found = session.on_store(session.url_of(store), work)
-    told = [_record(key, signs=key is found[-1]) for key in found]
+    listed = session.on_store(session.url_of(store), work)
+    records = [key_record(key, signs=key is listed[-1]) for key in listed]
     if as_json:
-        for record in told:
+        for record in records:
             output.emit(record)
-    elif not told:
+    elif not records:
         output.note("there is no key yet: a worker makes the first.")
     else:
         rows = [
-            [str(r["number"]), r["id"], clock(key.created_at), _state(r)] for r, key in zip(told, found, strict=True)
+            [str(r["number"]), r["id"], clock(key.created_at), _state(r)]
+            for r, key in zip(records, listed, strict=True)
         ]
         output.table(("number", "id", "created", "note"), rows)
 
@@ -103,6 +92,6 @@ def rotate(who: str, reason: str, tenant: str, store: str | None, as_json: bool)
 
     key = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit(_record(key, signs=True))
+        output.emit(key_record(key, signs=True))
     else:
         output.say(f"key {key.number} ({key.id}) signs from now on: `holdfast keys export` writes its public half")

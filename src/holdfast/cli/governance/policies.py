@@ -1,4 +1,4 @@
-"""``policy``: check a policy's file, hold it against cases, and see why it decides as it does. No store is needed."""
+"""``policy``: check a policy's file, test it, and see why it decides as it does. No store is needed."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def policy() -> None:
 @click.argument("file")
 @options.as_json
 def check(file: str, as_json: bool) -> int:
-    """Read the policy in FILE (`-` for stdin) and tell every problem that it has; exit 1 where there is one."""
+    """Read the policy in FILE (`-` for stdin) and list its problems; exit 1 where there is one."""
     try:
-        found = _load(file)
+        parsed = _load(file)
     except InvalidPolicy as error:
         if as_json:
             problems = [{"line": line, "column": column, "problem": what} for line, column, what in error.problems]
@@ -44,9 +44,9 @@ def check(file: str, as_json: bool) -> int:
             output.say(str(error))
         return exits.NO
     if as_json:
-        output.emit({"file": file, "valid": True, "hash": found.hash, "rules": list(found.rules)})
+        output.emit({"file": file, "valid": True, "hash": parsed.hash, "rules": list(parsed.rules)})
     else:
-        output.say(f"{file} is in order: {len(found.rules)} rule{'s' * (len(found.rules) != 1)}, {found.hash}")
+        output.say(f"{file} is in order: {len(parsed.rules)} rule{'s' * (len(parsed.rules) != 1)}, {parsed.hash}")
     return exits.GOOD
 
 
@@ -55,7 +55,7 @@ def check(file: str, as_json: bool) -> int:
 @click.argument("cases")
 @options.as_json
 def test(file: str, cases: str, as_json: bool) -> int:
-    """Hold the policy in FILE against the actions in CASES; exit 1 where it decides otherwise than they expect."""
+    """Test the policy in FILE with the actions in CASES; exit 1 where its decision is not the expected one."""
     with _as_input():
         found = _load(file)
         expected = read_cases(text_of(_read(cases), cases), cases, found.rules)
@@ -79,7 +79,7 @@ def test(file: str, cases: str, as_json: bool) -> int:
 @click.option("--time", "moment", metavar="ISO", help="When it is. [now]")
 @options.as_json
 def explain(file: str, action: str, run: str, actor: str | None, moment: str | None, as_json: bool) -> None:
-    """Show what the policy in FILE decides of an action, which rule decides and what came of each."""
+    """Show what the policy in FILE decides about an action, which rule decides, and the outcome of each rule."""
     with _as_input():
         found = _load(file)
     proposal = _shaped(action, CaseAction, "--action", '{"connector": "slack", "operation": "post"}').proposal()
@@ -112,7 +112,7 @@ def schema(as_json: bool) -> None:
 
 
 class _BadFile(InvalidRequest):
-    """A file that this command was given and cannot use: bad input, and no installation that must be mended."""
+    """A file that this command cannot use: bad input, not a problem of the installation."""
 
     code = InvalidPolicy.code
 
@@ -164,7 +164,7 @@ def _row(result: Result) -> list[output.Part]:
 
 
 def _reached(ruling: Ruling, steps: list[RuleTrace]) -> list[bool]:
-    """Which rules counted: those up to the one that decided, and none where the allowlist did."""
+    """Which rules were reached: those up to the one that decided, and none where the allowlist decided."""
     if ruling.stage == "allowlist":
         return [False] * len(steps)
     last = next((number for number, step in enumerate(steps) if step.rule == ruling.rule), len(steps))

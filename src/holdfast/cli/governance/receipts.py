@@ -1,35 +1,34 @@
-"""``receipts`` lists what actions did; ``receipts show`` tells all about one."""
+"""``receipts`` lists what actions did; ``receipts show`` shows one receipt."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, get_args
+from collections.abc import Awaitable
+from typing import get_args
 
 import click
 
 from holdfast.cli import options, output, session
-from holdfast.cli.governance.tasks import safe
+from holdfast.cli.governance.tasks import safe, value_lines
 from holdfast.cli.groups import ListingGroup
 from holdfast.cli.output import Cell, Part
+from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
-from holdfast.client.views import records
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.receipts import ReceiptInfo, receipt_record
 from holdfast.client.views.times import clock, iso
-from holdfast.journal.payload import Payload
-from holdfast.journal.promise import PromiseId
+from holdfast.client.views.values import plain, quoted
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.runs.hints import command
-from holdfast.store.protocol import ReceiptQuery, ReceiptRow, ReceiptState, Store
+from holdfast.store.protocol import ReceiptState
 
 STYLES = {"succeeded": "green", "failed": "red", "pending": "cyan", "unknown": "yellow"}
-
-_PAGE = 100
 
 
 @click.group(cls=ListingGroup)
 def receipts() -> None:
     """List what actions did (`receipts`), or show one receipt (`receipts show ID`).
 
-    `receipts` is short for `receipts list`, which says more about its options.
+    `receipts` is short for `receipts list`, whose help has its options.
     """
 
 
@@ -38,6 +37,7 @@ def receipts() -> None:
 @click.option("--state", type=click.Choice(get_args(ReceiptState)), help="Only receipts in this state.")
 @click.option("--connector", metavar="NAME", help="Only what was done through this connector.")
 @options.limit
+@options.after
 @options.any_tenant
 @options.store
 def list_receipts(
@@ -45,65 +45,57 @@ def list_receipts(
     state: ReceiptState | None,
     connector: str | None,
     limit: int,
+    after: str | None,
     tenant: str | None,
     store: str | None,
     as_json: bool,
 ) -> None:
     """List receipts, oldest first, of all tenants unless one is named."""
-    query = ReceiptQuery(tenant, run, state, connector)
 
-    async def work(app: Holdfast) -> list[ReceiptRow]:
-        return [row async for row in rows_of(app.store, query, limit or None)]
+    async def work(app: Holdfast) -> Page[ReceiptInfo]:
+        def read(size: int, place: str | None) -> Awaitable[Page[ReceiptInfo]]:
+            return app.receipts.page(
+                tenant=tenant, run=run, state=state, connector=connector, limit=size, after=place, results=False
+            )
 
-    found = session.on_store(session.url_of(store), work)
+        return await read_pages(read, limit, after)
+
+    page = session.on_store(session.url_of(store), work)
     if as_json:
-        for row in found:
-            output.emit(receipt_record(row))
-    elif not found:
+        for receipt in page.items:
+            output.emit(receipt_record(receipt))
+    elif not page.items:
         output.note("no receipts match.")
     else:
-        _write(found, show_tenant=tenant is None and any(row.tenant != DEFAULT_TENANT for row in found))
-        if limit and len(found) == limit:
-            output.note(f"these are the oldest {limit}; --limit 0 shows all.")
+        show_tenant = tenant is None and any(receipt.tenant != DEFAULT_TENANT for receipt in page.items)
+        _write(page.items, show_tenant=show_tenant)
+        note_rest(page, limit, "the oldest")
 
 
-async def rows_of(store: Store, query: ReceiptQuery, limit: int | None = None) -> AsyncIterator[ReceiptRow]:
-    """The rows that match, oldest first. A row tells its tenant; a large result stays where it is."""
-    after, left = None, limit
-    while left is None or left > 0:
-        size = _PAGE if left is None else min(_PAGE, left)
-        page = await store.receipts(query, size, after)
-        for row in page:
-            yield row
-        if len(page) < size:
-            return
-        after, left = page[-1], None if left is None else left - len(page)
-
-
-def _write(found: list[ReceiptRow], *, show_tenant: bool) -> None:
+def _write(found: list[ReceiptInfo], *, show_tenant: bool) -> None:
     headers = ["id", "begun", "run", "action", "target", "state", "note"]
-    rows = [[*([row.tenant] if show_tenant else []), *_row(row)] for row in found]
+    rows = [[*([receipt.tenant] if show_tenant else []), *_row(receipt)] for receipt in found]
     output.table([*(["tenant"] if show_tenant else []), *headers], rows)
 
 
-def _row(row: ReceiptRow) -> list[Part]:
+def _row(receipt: ReceiptInfo) -> list[Part]:
     return [
-        row.id,
-        clock(row.opened_at),
-        row.run,
-        row.action,
-        output.one_line(row.target),
-        state_cell(row.state),
-        _note(row),
+        receipt.id,
+        clock(receipt.opened_at),
+        receipt.run,
+        receipt.action,
+        output.one_line(receipt.target),
+        state_cell(receipt.state),
+        _note(receipt),
     ]
 
 
-def _note(row: ReceiptRow) -> str:
-    if row.reversed_by is not None:
-        return f"reversed by {row.reversed_by}"
-    if row.reverses is not None:
-        return f"reverses {row.reverses}"
-    return output.one_line(row.error)
+def _note(receipt: ReceiptInfo) -> str:
+    if receipt.reversed_by is not None:
+        return f"reversed by {receipt.reversed_by}"
+    if receipt.reverses is not None:
+        return f"reverses {receipt.reverses}"
+    return output.one_line(receipt.error)
 
 
 def state_cell(state: str) -> Cell:
@@ -111,99 +103,56 @@ def state_cell(state: str) -> Cell:
     return Cell(state, STYLES.get(state, ""))
 
 
-def receipt_record(row: ReceiptRow) -> dict[str, Any]:
-    """A receipt as ``--json`` writes it; a large result is named by its hash."""
-    return {
-        "id": row.id,
-        "tenant": row.tenant,
-        "run": row.run,
-        "state": row.state,
-        "action": row.action,
-        "connector": row.connector,
-        "operation": row.operation,
-        "target": row.target,
-        "writes": row.writes,
-        "risk": row.risk,
-        "arguments": records.payload_value(Payload(row.request)),
-        "result": _result(row),
-        "error": row.error,
-        "cost": row.cost,
-        "key": row.key,
-        "attempt": row.attempt,
-        "actor": row.actor,
-        "task": row.task,
-        "reverse": row.reverse,
-        "reverses": row.reverses,
-        "reversed_by": row.reversed_by,
-        "proposal": row.proposal.hex(),
-        "promise_id": str(PromiseId(row.root).child(row.position)),
-        "opened_at": iso(row.opened_at),
-        "closed_at": iso(row.closed_at),
-    }
-
-
-def _result(row: ReceiptRow) -> Any:
-    if row.result_blob is not None:
-        return {"$blob": row.result_blob.hex()}
-    return None if row.result is None else records.payload_value(Payload(row.result))
-
-
 @receipts.command()
 @click.argument("id")
 @options.tenant
 @options.store
 def show(id: str, tenant: str, store: str | None, as_json: bool) -> None:
-    """Show receipt ID: what was attempted, what came of it, and whether it can be taken back."""
+    """Show receipt ID: what was attempted, its outcome, and whether it can be taken back."""
 
-    async def work(app: Holdfast) -> dict[str, Any]:
-        view = await app.receipts.get(id, tenant=tenant)  # it raises where there is none, and reads a large result
-        row = await app.store.receipt(tenant, id)
-        assert row is not None, "receipts are never deleted"
-        return {**receipt_record(row), "result": records.plain(view.result)}
+    async def work(app: Holdfast) -> ReceiptInfo:
+        return await app.receipts.get(id, tenant=tenant)
 
-    record = session.on_store(session.url_of(store), work)
+    receipt = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit(record)
+        output.emit(receipt_record(receipt))
     else:
-        output.table([], [[Cell(name, "bold"), safe(text)] for name, text in _told(record)])
+        output.table([], [[Cell(name, "bold"), safe(text)] for name, text in _lines(receipt)])
 
 
-def _told(record: dict[str, Any]) -> list[tuple[str, Part]]:
-    does = f"{record['connector']} {record['operation']} ({'writes' if record['writes'] else 'reads'})"
+def _lines(receipt: ReceiptInfo) -> list[tuple[str, Part]]:
+    does = f"{receipt.connector} {receipt.operation} ({'writes' if receipt.writes else 'reads'})"
     rows: list[tuple[str, Part]] = [
-        ("receipt", record["id"]),
-        ("state", state_cell(record["state"])),
-        ("tenant", record["tenant"]),
-        ("run", record["run"]),
-        ("action", record["action"]),
+        ("receipt", receipt.id),
+        ("state", state_cell(receipt.state)),
+        ("tenant", receipt.tenant),
+        ("run", receipt.run),
+        ("action", receipt.action),
         ("does", does),
-        ("target", record["target"] or "none"),
+        ("target", receipt.target or "none"),
+        *value_lines(receipt.arguments),
+        ("key", receipt.key),
+        ("attempt", str(receipt.attempt)),
+        ("begun", iso(receipt.opened_at) or ""),
+        ("ended", iso(receipt.closed_at) or "not yet"),
     ]
-    arguments = record["arguments"]
-    for name, value in arguments.items() if isinstance(arguments, dict) else ():
-        rows.append((f"  {records.shown(name)}", records.shown(value)))
-    rows += [
-        ("key", record["key"]),
-        ("attempt", str(record["attempt"])),
-        ("begun", record["opened_at"]),
-        ("ended", record["closed_at"] or "not yet"),
-    ]
-    rows += [(name, record[name]) for name in ("actor", "task", "error") if record[name] is not None]
-    if record["state"] == "succeeded":
-        rows.append(("result", records.shown(record["result"])))
-    if record["cost"] is not None:
-        rows.append(("cost", records.shown(record["cost"])))
-    return [*rows, ("reverse", _reversal(record))]
+    optional = (("actor", receipt.actor), ("task", receipt.task), ("error", receipt.error))
+    rows += [(name, text) for name, text in optional if text is not None]
+    if receipt.state == "succeeded":
+        rows.append(("result", quoted(plain(receipt.result))))
+    if receipt.cost is not None:
+        rows.append(("cost", quoted(receipt.cost)))
+    return [*rows, ("reverse", _reversal(receipt))]
 
 
-def _reversal(record: dict[str, Any]) -> str:
+def _reversal(receipt: ReceiptInfo) -> str:
     """Whether and how the act can be taken back."""
-    if record["reversed_by"] is not None:
-        return f"taken back by {record['reversed_by']}"
-    if record["reverses"] is not None:
-        return f"this took back {record['reverses']}"
-    if record["reverse"] is None:
+    if receipt.reversed_by is not None:
+        return f"taken back by {receipt.reversed_by}"
+    if receipt.reverses is not None:
+        return f"this took back {receipt.reverses}"
+    if receipt.reverse is None:
         return "the action declares none"
-    if record["state"] != "succeeded":
-        return f"{record['reverse']}, for what has succeeded"
-    return f"{record['reverse']}: `{command('reverse', record['id'], '--as', 'YOU', tenant=record['tenant'])}`"
+    if receipt.state != "succeeded":
+        return f"{receipt.reverse}, for what has succeeded"
+    return f"{receipt.reverse}: `{command('reverse', receipt.id, '--as', 'YOU', tenant=receipt.tenant)}`"

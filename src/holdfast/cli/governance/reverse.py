@@ -1,4 +1,4 @@
-"""``reverse``: take an act back, by a run that goes through the gate like any other."""
+"""``reverse``: take an act back, by a run that the gate judges like any other."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import click
 
 from holdfast.cli import exits, options, output, session
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.views import records
+from holdfast.client.people.permission import operating
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.errors import RunCancelled, RunFailed
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs.hints import command
-from holdfast.store.protocol import ENDED, Run
+from holdfast.store.protocol import ENDED
 
 
 class _Reversal(NamedTuple):
-    row: Run
+    run: RunInfo
     action: str
     served: bool
-    """Whether a running worker knows how to reverse at all; which actions its app defines, nobody can tell."""
+    """Whether a running worker serves reversals. Which actions its app defines is not known here."""
     trouble: str | None = None
 
 
@@ -33,30 +34,31 @@ def reverse(
 ) -> int:
     """Take back the act of RECEIPT: a run calls the action which the receipt names, and policy judges it.
 
-    Asked twice it is done once; asked again after it failed, it is tried again.
+    Called twice, the act is taken back once; called after a failure, it is tried again.
     """
 
     async def work(app: Holdfast) -> _Reversal:
         action = (await app.receipts.get(receipt, tenant=tenant)).reverse or ""
         change = app.receipts.reverse(receipt, by=who, reason=reason, tenant=tenant)
         handle = await session.patiently(app, change)
-        served = any(REVERSE in worker.workflows for worker in await app.store.workers())
+        async with operating(app, "runs.see"):
+            served = any(REVERSE in worker.workflows for worker in await app.store.workers())
         trouble = None if wait is None else await _await(handle, wait)
         return _Reversal(await handle.info(), action, served, trouble)
 
     found = session.on_store(session.url_of(store), work)
     if as_json:
         record = {"action": "reverse", "receipt": receipt, "reverse": found.action, "worker_running": found.served}
-        output.emit({**records.run_record(found.row), **record})
+        output.emit({**run_record(found.run), **record})
     else:
-        _tell(found, receipt)
+        _write(found, receipt)
     if found.trouble is not None:
         output.note(found.trouble)
-    return exits.GOOD if wait is None or found.row.status == "completed" else exits.NO
+    return exits.GOOD if wait is None or found.run.status == "completed" else exits.NO
 
 
 async def _await(handle: RunHandle[Any], seconds: float) -> str | None:
-    """Wait for the end; gives what went wrong."""
+    """Wait for the end; gives the problem, if there was one."""
     try:
         await handle.result(seconds)
     except (RunFailed, RunCancelled) as error:
@@ -66,13 +68,13 @@ async def _await(handle: RunHandle[Any], seconds: float) -> str | None:
     return None
 
 
-def _tell(found: _Reversal, receipt: str) -> None:
-    row = found.row
-    if row.standing in ENDED:
-        output.say(f"run {row.key.run}, which takes back {receipt}, is {row.status}")
+def _write(found: _Reversal, receipt: str) -> None:
+    run = found.run
+    if run.status in ENDED:
+        output.say(f"run {run.id}, which takes back {receipt}, is {run.status}")
         return
-    output.say(f"run {row.key.run} takes back {receipt} by {found.action}")
-    output.say(f"  {command('tail', row.key.run, tenant=row.key.tenant)}")
-    output.say(f"  {command('tasks', '--run', row.key.run, tenant=row.key.tenant)}")
+    output.say(f"run {run.id} takes back {receipt} by {found.action}")
+    output.say(f"  {command('tail', run.id, tenant=run.tenant)}")
+    output.say(f"  {command('tasks', '--run', run.id, tenant=run.tenant)}")
     if not found.served:
         output.note(f"no worker is running: `holdfast worker APP` starts one; its app must define {found.action}.")

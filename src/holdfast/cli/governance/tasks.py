@@ -1,27 +1,29 @@
-"""``tasks`` lists what people are asked; ``tasks show`` tells all that someone needs to decide."""
+"""``tasks`` lists the tasks of people; ``tasks show`` shows all that a person needs to decide."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
-import cbor2
 import click
 import msgspec
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
 from holdfast.cli.output import Cell, Part
+from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
-from holdfast.client.views import records
-from holdfast.client.views.times import clock, iso, span
-from holdfast.journal.payload import Payload
-from holdfast.journal.promise import PromiseId
+from holdfast.client.people.permission import operating
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.forms import field_lines
+from holdfast.client.views.receipts import ReceiptInfo, receipt_info
+from holdfast.client.views.tasks import AnswerInfo, TaskInfo, task_record
+from holdfast.client.views.times import clock, present, span
+from holdfast.client.views.values import plain, quoted
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.runs.hints import command
-from holdfast.store.protocol import ReceiptRow, TaskAnswer, TaskRow, TaskStatus
-from holdfast.tasks.answers import is_expired, standing_of
-from holdfast.tasks.eligibility import describe_people, holder_of, is_unanswerable
+from holdfast.store.protocol import TaskStatus
 
 STYLES = {
     "requested": "blue",
@@ -35,9 +37,9 @@ STYLES = {
 
 @click.group(cls=ListingGroup)
 def tasks() -> None:
-    """List what people are asked (`tasks`), show one task (`tasks show ID`), or say something to one.
+    """List the tasks of people (`tasks`), show one task (`tasks show ID`), or answer one.
 
-    `tasks` is short for `tasks list`, which says more about its options.
+    `tasks` is short for `tasks list`, whose help has its options.
     """
 
 
@@ -50,131 +52,76 @@ def tasks() -> None:
     help="Only tasks of this status.",
 )
 @click.option("--run", metavar="RUN", help="Only what this run asks.")
+@click.option("--reference", metavar="REFERENCE", help="Only of runs with this business reference.")
 @options.limit
+@options.after
 @options.any_tenant
 @options.store
-def list_tasks(status: str, run: str | None, limit: int, tenant: str | None, store: str | None, as_json: bool) -> None:
+def list_tasks(
+    status: str,
+    run: str | None,
+    reference: str | None,
+    limit: int,
+    after: str | None,
+    tenant: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
     """List tasks, oldest first; by default the open ones of all tenants."""
     wanted: Any = None if status == "all" else status
 
-    async def work(app: Holdfast) -> list[TaskRow]:
-        return [task async for task in app.tasks.list(tenant=tenant, status=wanted, run=run, limit=limit or None)]
+    async def work(app: Holdfast) -> Page[TaskInfo]:
+        def read(size: int, place: str | None) -> Awaitable[Page[TaskInfo]]:
+            return app.tasks.page(tenant=tenant, status=wanted, run=run, reference=reference, limit=size, after=place)
 
-    found = session.on_store(session.url_of(store), work)
+        return await read_pages(read, limit, after)
+
+    page = session.on_store(session.url_of(store), work)
     if as_json:
-        for task in found:
+        for task in page.items:
             output.emit(task_record(task))
-    elif not found:
+    elif not page.items:
         output.note("nobody is asked anything." if status == "requested" else "no tasks match.")
     else:
-        _write(found, show_tenant=tenant is None and any(task.tenant != DEFAULT_TENANT for task in found))
-        if limit and len(found) == limit:
-            output.note(f"these are the oldest {limit}; --limit 0 shows all.")
+        _write(page.items, show_tenant=tenant is None and any(task.tenant != DEFAULT_TENANT for task in page.items))
+        note_rest(page, limit, "the oldest")
 
 
-def _write(found: list[TaskRow], *, show_tenant: bool) -> None:
-    headers = [*(["tenant"] if show_tenant else []), "id", "age", "run", "status", "tier", "who", "expires", "summary"]
-    now = _now()
-    output.table(headers, [_row(task, show_tenant, now) for task in found])
+def _write(found: list[TaskInfo], *, show_tenant: bool) -> None:
+    show_reference = any(task.reference is not None for task in found)
+    first = [*(["tenant"] if show_tenant else []), "id", "age", "run", *(["reference"] if show_reference else [])]
+    now = present()
+    rows = [_row(task, show_tenant, show_reference, now) for task in found]
+    output.table([*first, "status", "tier", "who", "expires", "summary"], rows)
 
 
-def _row(task: TaskRow, show_tenant: bool, now: int) -> list[Part]:
+def _row(task: TaskInfo, show_tenant: bool, show_reference: bool, now: datetime) -> list[Part]:
     return [
         *([task.tenant] if show_tenant else []),
         task.id,
         span(now - task.created_at),
         task.run,
+        *([task.reference or ""] if show_reference else []),
         status_cell(task, now),
         task.tier if task.kind == "approval" else "",
-        who_may(task),
+        task.who_may,
         _expiry(task, now),
         output.one_line(task.summary),
     ]
 
 
-def status_cell(task: TaskRow, now: int) -> Cell:
-    """Its status; one whose time is over has expired, though no worker has noted that yet."""
-    if is_expired(task, now):
+def status_cell(task: TaskInfo, now: datetime) -> Cell:
+    """Its status. A task whose time is over is shown as expired, even before a worker has noted that."""
+    if task.is_expired(now):
         return Cell("expired", STYLES["expired"])
-    return Cell(standing_of(task), STYLES[task.status])
+    return Cell(task.standing, STYLES[task.status])
 
 
-def who_may(task: TaskRow) -> str:
-    """Who may answer."""
-    if (holder := holder_of(task)) is not None:
-        return f"{holder} ({'delegated' if task.delegated_to else 'owner'})"
-    if is_unanswerable(task):
-        return f"nobody ({describe_people(task) or 'all'} may not)"
-    return describe_people(task) or "anyone"
-
-
-def _expiry(task: TaskRow, now: int) -> str:
+def _expiry(task: TaskInfo, now: datetime) -> str:
     if task.expires_at is None or task.status != "requested":
         return ""
     left = task.expires_at - now
-    return f"in {span(left)}" if left > 0 else "now"
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
-
-
-def task_record(task: TaskRow) -> dict[str, Any]:
-    """A task as ``--json`` writes it."""
-    return {
-        "id": task.id,
-        "tenant": task.tenant,
-        "run": task.run,
-        "kind": task.kind,
-        "status": task.status,
-        "version": task.version,
-        "summary": task.summary,
-        "details": _details(task),
-        "tier": task.tier,
-        "two_person": task.two_person,
-        "candidates": list(task.candidates),
-        "groups": list(task.groups),
-        "excluded": list(task.excluded),
-        "owner": task.owner,
-        "delegated_to": task.delegated_to,
-        "starter": task.starter,
-        "rule": task.rule,
-        "policy": task.policy,
-        "proposal": task.proposal.hex(),
-        "promise_id": str(PromiseId(task.root).child(task.position)),
-        "generation": task.generation,
-        "created_at": iso(task.created_at),
-        "due_at": iso(task.due_at),
-        "reminders": [iso(time) for time in task.reminders],
-        "reminded_at": iso(task.reminded_at),
-        "escalation": None if task.escalation is None else msgspec.to_builtins(task.escalation),
-        "escalated_at": iso(task.escalated_at),
-        "expires_at": iso(task.expires_at),
-        "closed_at": iso(task.closed_at),
-        "answers": [_said(said) for said in task.answers],
-        "form": _form(task),
-    }
-
-
-def _form(task: TaskRow) -> Any:
-    """The form's JSON Schema, None where it has none."""
-    try:
-        return records.plain(cbor2.loads(task.form)) if task.form else None
-    except (cbor2.CBORError, ValueError):
-        return None
-
-
-def _said(said: TaskAnswer) -> dict[str, Any]:
-    value = None if said.value is None else records.payload_value(Payload(said.value))
-    return {"who": said.who, "verdict": said.verdict, "reason": said.reason, "at": iso(said.at), "value": value}
-
-
-def _details(task: TaskRow) -> dict[str, Any]:
-    try:
-        found = records.plain(cbor2.loads(task.details))
-    except (cbor2.CBORError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return f"in {span(left)}" if left > timedelta() else "now"
 
 
 @tasks.command()
@@ -184,10 +131,12 @@ def _details(task: TaskRow) -> dict[str, Any]:
 def show(id: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Show all that a person needs to answer task ID."""
 
-    async def work(app: Holdfast) -> tuple[TaskRow, ReceiptRow | None]:
+    async def work(app: Holdfast) -> tuple[TaskInfo, ReceiptInfo | None]:
         task = await app.tasks.get(id, tenant=tenant)
-        receipt = _details(task).get("receipt")
-        return task, None if receipt is None else await app.store.receipt(tenant, str(receipt))
+        receipt = task.details.get("receipt")
+        async with operating(app, "receipts.see", tenant):
+            row = None if receipt is None else await app.store.receipt(tenant, str(receipt))
+        return task, None if row is None else receipt_info(row)
 
     task, receipt = session.on_store(session.url_of(store), work)
     if as_json:
@@ -196,32 +145,47 @@ def show(id: str, tenant: str, store: str | None, as_json: bool) -> None:
         _show(task, receipt)
 
 
-def _show(task: TaskRow, receipt: ReceiptRow | None) -> None:
-    details = _details(task)
+def _show(task: TaskInfo, receipt: ReceiptInfo | None) -> None:
     rows: list[tuple[str, Part]] = _question(task)
-    rows += _shown(task, details) if task.kind == "form" else [*_proposal(details), *_reasons(task, details)]
+    rows += _form_lines(task) if task.kind == "form" else [*_proposal(task.details), *_reasons(task)]
     if task.kind == "outcome":
-        rows += _facts(details, receipt)
-    rows += [("said", _quoted(said)) for said in task.answers]
+        rows += _facts(task.details, receipt)
+    rows += [("said", _answer_line(answer)) for answer in task.answers]
     output.table([], [[Cell(name, "bold"), safe(text)] for name, text in rows])
-    if task.status == "requested" and not is_expired(task, _now()):
+    if task.status == "requested" and not task.is_expired(present()):
         output.say("")
         for command in commands(task):
             output.say(f"  {command}")
 
 
+def write_form(task: TaskInfo) -> None:
+    """What a person sees before they fill a form in, on stderr: the question, what is shown, and by when."""
+    output.note(f"{quoted(task.summary)} (task {task.id}, run {task.run})")
+    if help := (task.form or {}).get("description"):
+        output.note(str(help))
+    for name, value in [*value_lines(task.shown), *_times(task)]:
+        output.note(f"  {name.strip()}: {value if isinstance(value, str) else value.text}")
+    output.note("Enter takes the default, or leaves an optional field out; Ctrl-C sends nothing.\n")
+
+
 def safe(part: Part) -> Part:
-    """A part that cannot pass for several: what people decide by is not to be forged by a line break."""
-    return records.shown(part) if isinstance(part, str) else part
+    """A part on one line: a line break in a text must not forge a line that people decide by."""
+    return quoted(part) if isinstance(part, str) else part
 
 
-def _quoted(said: TaskAnswer) -> str:
-    reason = f" ({said.reason})" if said.reason else ""
-    return f"{clock(said.at)} {said.who}: {said.verdict}{reason}"
+def value_lines(values: Any) -> list[tuple[str, Part]]:
+    """Named values, a line each; none where they cannot be read."""
+    named = plain(values) if isinstance(values, dict) else {}
+    return [(f"  {quoted(name)}", quoted(value)) for name, value in named.items()]
 
 
-def _question(task: TaskRow) -> list[tuple[str, Part]]:
-    now = _now()
+def _answer_line(answer: AnswerInfo) -> str:
+    reason = f" ({answer.reason})" if answer.reason else ""
+    return f"{clock(answer.at)} {answer.who}: {answer.verdict}{reason}"
+
+
+def _question(task: TaskInfo) -> list[tuple[str, Part]]:
+    now = present()
     expires = "never" if task.expires_at is None else f"{clock(task.expires_at)} {_bracketed(task, now)}".strip()
     asked = f"{clock(task.created_at)} ({span(now - task.created_at)} ago)"
     return [
@@ -230,18 +194,19 @@ def _question(task: TaskRow) -> list[tuple[str, Part]]:
         ("status", status_cell(task, now)),
         ("tenant", task.tenant),
         ("run", f"{task.run}, started by {task.starter}" if task.starter else task.run),
+        *([("reference", task.reference)] if task.reference is not None else []),
         ("asked", asked),
         ("expires", expires),
-        ("who", who_may(task) + _conditions(task)),
+        ("who", task.who_may + _conditions(task)),
     ]
 
 
-def _bracketed(task: TaskRow, now: int) -> str:
+def _bracketed(task: TaskInfo, now: datetime) -> str:
     left = _expiry(task, now)
     return f"({left})" if left else ""
 
 
-def _conditions(task: TaskRow) -> str:
+def _conditions(task: TaskInfo) -> str:
     two = "; two different people must approve" if task.two_person else ""
     other = f"; not {task.starter}" if task.tier == "high" and task.starter else ""
     excluded = f"; not {', '.join(task.excluded)}" if task.excluded else ""
@@ -249,52 +214,59 @@ def _conditions(task: TaskRow) -> str:
 
 
 def _proposal(details: dict[str, Any]) -> list[tuple[str, Part]]:
-    """The act itself, field by field."""
-    told = ["writes" if details.get("writes") else "reads", f"risk {details.get('risk', 'unknown')}"]
-    told.append(f"reversed by {details['reverse']}" if details.get("reverse") else "no reverse")
-    rows: list[tuple[str, Part]] = [
-        ("action", f"{details.get('action', '')} ({', '.join(told)})"),
+    """The proposed act, field by field."""
+    traits = ["writes" if details.get("writes") else "reads", f"risk {details.get('risk', 'unknown')}"]
+    traits.append(f"reversed by {details['reverse']}" if details.get("reverse") else "no reverse")
+    return [
+        ("action", f"{details.get('action', '')} ({', '.join(traits)})"),
         ("does", f"{details.get('connector', '')} {details.get('operation', '')}"),
         ("target", str(details.get("target") or "none")),
+        *value_lines(details.get("fields")),
     ]
-    fields = details.get("fields")
-    for name, value in fields.items() if isinstance(fields, dict) else ():
-        rows.append((f"  {records.shown(name)}", records.shown(value)))
-    return rows
 
 
-def _shown(task: TaskRow, details: dict[str, Any]) -> list[tuple[str, Part]]:
+def _form_lines(task: TaskInfo) -> list[tuple[str, Part]]:
     """What a form shows, what it asks for, and the times that it has."""
     rows: list[tuple[str, Part]] = []
-    if details.get("problem"):
-        rows.append(("asked again", str(details["problem"])))
-    shown = details.get("shown")
-    for name, value in shown.items() if isinstance(shown, dict) else ():
-        rows.append((f"  {records.shown(name)}", records.shown(value)))
-    rows.append(("form", msgspec.json.encode(_form(task)).decode()))
-    if task.due_at is not None:
-        rows.append(("due", clock(task.due_at)))
-    if task.reminded_at is not None:
-        rows.append(("reminded", clock(task.reminded_at)))
-    if task.escalated_at is not None:
-        rows.append(("escalated", clock(task.escalated_at)))
+    if task.details.get("problem"):
+        rows.append(("asked again", str(task.details["problem"])))
+    rows += value_lines(task.shown)
+    return [*rows, *_fields(task.form or {}), *_times(task)]
+
+
+def _times(task: TaskInfo) -> list[tuple[str, Part]]:
+    """By when it is due, and what time has done to it."""
+    times = (("due", task.due_at), ("reminded", task.reminded_at), ("escalated", task.escalated_at))
+    return [(name, clock(time)) for name, time in times if time is not None]
+
+
+def _fields(form: dict[str, Any]) -> list[tuple[str, Part]]:
+    """The fields of a form, a line each, with what they want and why; a form without fields as it is."""
+    lines = field_lines(form)
+    if not lines:
+        return [("form", msgspec.json.encode(plain(form)).decode())]
+    rows: list[tuple[str, Part]] = [("form", str(form.get("description", "")))]
+    for line in lines:
+        words = [line.wants, "" if line.required else "optional", line.when]
+        help = f": {quoted(line.help)}" if line.help else ""
+        rows.append((f"{'  ' * (line.depth + 1)}{quoted(line.name)}", quoted(", ".join(filter(None, words)) + help)))
     return rows
 
 
-def _reasons(task: TaskRow, details: dict[str, Any]) -> list[tuple[str, Part]]:
+def _reasons(task: TaskInfo) -> list[tuple[str, Part]]:
     if task.kind != "approval":
         return []
     rule = "no rule" if task.rule is None else f"rule {task.rule!r}"
     return [
         ("tier", task.tier),
-        ("why", str(details.get("why", ""))),
+        ("why", str(task.details.get("why", ""))),
         ("policy", f"{rule} of {task.policy}"),
-        ("proposal", f"sha256:{task.proposal.hex()}"),
+        ("proposal", f"sha256:{task.proposal}"),
     ]
 
 
-def _facts(details: dict[str, Any], receipt: ReceiptRow | None) -> list[tuple[str, Part]]:
-    """What was begun, and what is known of it: the two things between which a person must decide."""
+def _facts(details: dict[str, Any], receipt: ReceiptInfo | None) -> list[tuple[str, Part]]:
+    """What was begun, and what is known of its outcome: a person must decide by these."""
     begun = str(details.get("begun", ""))
     if receipt is not None:
         begun = f"attempt {receipt.attempt} at {clock(receipt.opened_at)}, idempotency key {receipt.key}"
@@ -305,17 +277,18 @@ def _facts(details: dict[str, Any], receipt: ReceiptRow | None) -> list[tuple[st
     ]
 
 
-def commands(task: TaskRow) -> list[str]:
-    """The answers that the task may get, as commands."""
+def commands(task: TaskInfo) -> list[str]:
+    """The possible answers to the task, as commands."""
     answers = {
         "approval": ["approve", "reject"],
         "outcome": ["resolve --happened --result JSON", "resolve --did-not-happen", "resolve --give-up"],
-        "form": ["tasks complete --answer JSON"],
+        "form": ["tasks fill", "tasks complete --answer JSON"],
     }[task.kind]
     words = [answer.split() for answer in [*answers, "tasks claim", "delegate --to NAME"]]
     return [_command(task, first, rest) for first, *rest in words]
 
 
-def _command(task: TaskRow, first: str, rest: list[str]) -> str:
+def _command(task: TaskInfo, first: str, rest: list[str]) -> str:
     verb, rest = ([first, *rest[:1]], rest[1:]) if first == "tasks" else ([first], rest)
-    return command(*verb, task.id, *rest, "--as", "YOU", tenant=task.tenant)
+    group = ("--group", task.groups[0]) if task.groups and task.kind == "form" else ()
+    return command(*verb, task.id, *rest, "--as", "YOU", *group, tenant=task.tenant)

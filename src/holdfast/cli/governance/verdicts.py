@@ -1,4 +1,4 @@
-"""How the claims of a check are written, and how the public keys that it needs are read."""
+"""Writes the claims of a check, and reads the public keys that it needs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _GIVE: Final = ": give --key to know"
 
 def public_keys(files: Sequence[str]) -> bytes | None:
     """The keys in those files, as PEM; None where no file is named."""
-    found = b""
+    keys = b""
     for name in files:
         pem = content(name)
         try:
             read_pem(pem)
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}: {error}") from error
-        found += pem + b"\n"
-    return found or None
+        keys += pem + b"\n"
+    return keys or None
 
 
 def content(file: str) -> bytes:
-    """What is in a file."""
+    """The content of a file."""
     try:
         return Path(file).read_bytes()
     except OSError as error:
@@ -51,7 +51,7 @@ def content(file: str) -> bytes:
 
 
 def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool, *, keys: bool) -> int:
-    """Write what was found, and give the exit code. ``keys`` is whether any were given."""
+    """Write the claims, and give the exit code. ``keys`` is whether any were given."""
     if as_json:
         claims = [{"state": claim.state, "about": claim.about, "text": claim.text} for claim in verdict.claims]
         output.emit({**about, "good": verdict.good, "trusted": verdict.trusted, "claims": claims})

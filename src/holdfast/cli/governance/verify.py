@@ -1,4 +1,4 @@
-"""``verify``: are the stored journals what the laws say they must be, and is a file of evidence what it claims?"""
+"""``verify``: checks stored journals against the laws, and files of evidence against what they claim."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from holdfast.audit.check.journal import RunCheck, verify_run
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.governance import verdicts
 from holdfast.client.engine import Holdfast
-from holdfast.client.evidence import verify_evidence
+from holdfast.client.filters import run_rows
+from holdfast.client.governance.evidence import verify_evidence
+from holdfast.client.people.permission import operating
 
 
 @click.command()
@@ -40,12 +42,16 @@ def verify(
 
     async def work(app: Holdfast) -> tuple[int, int]:
         if run is not None:
-            verdict = await app.run(run, tenant=tenant or "default").verify()
+            verdict = await app.run(run, tenant=tenant).verify()
             _write(verdict, as_json, verbose=True)
             return 1, int(not verdict.good)
+        async with operating(app, "runs.see", tenant):
+            return await verified(app)
+
+    async def verified(app: Holdfast) -> tuple[int, int]:
         count = bad = 0
         with output.progress("runs verified", quiet=as_json) as advance:
-            async for row in app.list(tenant=tenant):
+            async for row in run_rows(app.store, tenant=tenant):
                 verdict = await verify_run(app.store, row)
                 count, bad = count + 1, bad + (not verdict.good)
                 _write(verdict, as_json, verbose=False)
@@ -70,8 +76,13 @@ def _verify_file(file: str, key_files: tuple[str, ...], as_json: bool) -> int:
 def _write(verdict: RunCheck, as_json: bool, *, verbose: bool) -> None:
     tenant, run = verdict.key
     if as_json:
-        told = {"good": verdict.good, "events": verdict.events, "problem": verdict.problem or None, "law": verdict.law}
-        output.emit({"id": run, "tenant": tenant, **told})
+        result = {
+            "good": verdict.good,
+            "events": verdict.events,
+            "problem": verdict.problem or None,
+            "law": verdict.law,
+        }
+        output.emit({"id": run, "tenant": tenant, **result})
     elif not verdict.good:
         output.say(output.Cell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
     elif verbose:

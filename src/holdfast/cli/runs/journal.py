@@ -10,16 +10,18 @@ import click
 from holdfast.cli import exits, options, session
 from holdfast.cli.runs.show import write_entry
 from holdfast.client.engine import Holdfast
-from holdfast.client.views import masking
+from holdfast.client.people.permission import operating
+from holdfast.client.views.journal import journal_entry
+from holdfast.client.views.mask import masked_entries
 from holdfast.errors import InvalidRequest
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.runs import journals
-from holdfast.store.protocol import Run
+from holdfast.store.protocol import Key, Run
 
 
 class _JournalGroup(click.Group):
-    """A group whose first word may be a run: then ``show`` is meant."""
+    """A group whose default command is ``show``: its first argument may be a run."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args:
@@ -47,17 +49,18 @@ def show(run: str, tenant: str, store: str | None, as_json: bool, first: int, ge
     """Print a run's journal."""
 
     async def work(app: Holdfast) -> None:
-        row = await app.run(run, tenant=tenant).info()
-        if generation is not None and generation != row.generation:
-            row = await _earlier(app, row, generation)
-        async for entry in masking.shown(app.store, row, first):
-            write_entry(entry, as_json)
+        async with operating(app, "runs.see", tenant):
+            row = await journals.row_of(app.store, Key(tenant, run))
+            if generation is not None and generation != row.generation:
+                row = await _earlier(app, row, generation)
+            async for entry in masked_entries(app.store, row, first):
+                write_entry(journal_entry(entry), as_json)
 
     session.on_store(session.url_of(store), work)
 
 
 async def _earlier(app: Holdfast, row: Run, generation: int) -> Run:
-    """The row as it was in an earlier generation: its promise ids hang below that one's own root."""
+    """The row as it was in an earlier generation, with the root of that generation's promise ids."""
     import msgspec
 
     earlier = msgspec.structs.replace(row, generation=generation)

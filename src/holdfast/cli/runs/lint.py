@@ -1,4 +1,4 @@
-"""``lint``: what in workflow code would not replay, without running it."""
+"""``lint``: finds places in workflow code that would not replay, without running it."""
 
 from __future__ import annotations
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime
 from typing import Any
 
 import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.filters import Filters, filtered
+from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
-from holdfast.client.filters import RUNS
-from holdfast.client.views import records
-from holdfast.client.views.cursors import write_cursor
-from holdfast.client.views.times import clock, span
-from holdfast.store.protocol import Run
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.runs import RunInfo, run_record
+from holdfast.client.views.times import clock, present, span
 
 
 @click.command("list")
-@click.option("--limit", type=click.IntRange(min=0), default=100, show_default=True, help="At most so many; 0 for all.")
-@click.option("--after", metavar="CURSOR", help="Go on where an earlier list ended: it names the cursor.")
+@options.limit
+@options.after
 @click.option("--count", is_flag=True, help="Only say how many there are, by tenant and status.")
 @filtered
 @options.store
@@ -30,55 +29,58 @@ def list_runs(limit: int, after: str | None, count: bool, store: str | None, as_
         _count(chosen, store, as_json)
         return
 
-    async def work(app: Holdfast) -> list[Run]:
-        rows = []
-        async for row in chosen.find(app, limit or None, after):
-            rows.append(row)
-            if as_json:
-                output.emit(records.run_record(row))
-        return rows
+    def each(run: RunInfo) -> None:
+        if as_json:
+            output.emit(run_record(run))
 
-    rows = session.on_store(session.url_of(store), work)
+    async def work(app: Holdfast) -> Page[RunInfo]:
+        return await read_pages(
+            lambda size, place: app.page(limit=size, after=place, **chosen.by_name()), limit, after, each
+        )
+
+    page = session.on_store(session.url_of(store), work)
     if as_json:
         return
-    if not rows:
+    if not page.items:
         output.note("no runs match.")
         return
-    _write(rows, show_tenant=chosen.tenant is None and any(row.key.tenant != "default" for row in rows))
-    if limit and len(rows) == limit:
-        behind = write_cursor(RUNS, rows[-1].cursor)
-        output.note(f"these are the newest {limit}; --limit 0 shows all, --after {behind} the next.")
+    _write(page.items, show_tenant=chosen.tenant is None and any(run.tenant != "default" for run in page.items))
+    note_rest(page, limit, "the newest")
 
 
 def _count(chosen: Filters, store: str | None, as_json: bool) -> None:
     if chosen.narrow:
         raise click.UsageError("--count counts all runs of a tenant: give --tenant, and no other filter.")
-    found = session.on_store(session.url_of(store), lambda app: app.counts(tenant=chosen.tenant))
+    counts = session.on_store(session.url_of(store), lambda app: app.counts(tenant=chosen.tenant))
     if as_json:
-        for each in found:
+        for each in counts:
             output.emit({"tenant": each.tenant, "status": each.status, "count": each.count})
-    elif not found:
+    elif not counts:
         output.note("there are no runs.")
     else:
         rows: list[list[output.Part]] = [
-            [each.tenant, output.status_cell(each.status), str(each.count)] for each in found
+            [each.tenant, output.status_cell(each.status), str(each.count)] for each in counts
         ]
         output.table(["tenant", "status", "count"], rows)
 
 
-def _write(rows: list[Run], *, show_tenant: bool) -> None:
-    headers = [*(["tenant"] if show_tenant else []), "id", "workflow", "status", "created", "duration", "note"]
-    now = time.time_ns() // 1000
-    output.table(headers, [_row(row, show_tenant, now) for row in rows])
+def _write(runs: list[RunInfo], *, show_tenant: bool) -> None:
+    show_reference = any(run.reference is not None for run in runs)
+    first = [*(["tenant"] if show_tenant else []), "id", *(["reference"] if show_reference else [])]
+    now = present()
+    rows = [[*_identity(run, show_tenant, show_reference), *_row(run, now)] for run in runs]
+    output.table([*first, "workflow", "status", "created", "duration", "note"], rows)
 
 
-def _row(row: Run, show_tenant: bool, now: int) -> list[output.Part]:
+def _identity(run: RunInfo, show_tenant: bool, show_reference: bool) -> list[output.Part]:
+    return [*([run.tenant] if show_tenant else []), run.id, *([run.reference or ""] if show_reference else [])]
+
+
+def _row(run: RunInfo, now: datetime) -> list[output.Part]:
     return [
-        *([row.key.tenant] if show_tenant else []),
-        row.key.run,
-        row.workflow,
-        output.status_cell(row.status),
-        clock(row.created_at),
-        span((row.ended_at or now) - row.created_at),
-        output.one_line(row.error or row.pause),
+        run.workflow,
+        output.status_cell(run.status),
+        clock(run.created_at),
+        span((run.ended_at or now) - run.created_at),
+        output.one_line(run.error or run.pause_reason),
     ]

@@ -1,4 +1,4 @@
-"""``retry`` and ``fork``: a run goes on from a prefix of its journal. Nothing that a journal says is ever changed."""
+"""``retry`` and ``fork``: a run continues from a prefix of its journal. No journal is ever edited."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from holdfast.cli import options, output, session
 from holdfast.cli.output import Cell
 from holdfast.cli.selection import Steered, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.views import records
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.views.journal import JournalEntry
+from holdfast.client.views.runs import RunInfo, run_record
 from holdfast.errors import InvalidRequest
-from holdfast.journal import events as e
-from holdfast.journal.render import line
-from holdfast.store.protocol import Run
 
 
 @click.command()
@@ -23,16 +21,16 @@ from holdfast.store.protocol import Run
 @options.steered_by
 @options.dry_run
 def retry(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
-    """Let RUN, or each run that the filters choose, go on from its failure. What it undid is done again."""
-    meant = choice(**chosen)
+    """Let RUN, or each run that the filters choose, continue from its failure. Calls that it undid are done again."""
+    chosen_runs = choice(**chosen)
 
-    async def deed(handle: RunHandle[Any]) -> Steered:
+    async def act(handle: RunHandle[Any]) -> Steered:
         again = await handle.retry(by=who, dry_run=dry_run)
         begun = "would go" if dry_run else "goes"
         sentence = f"run {handle.id} {begun} on, doing again: {', '.join(again) or 'its last turn'}"
         return Steered(sentence, {"again": list(again)})
 
-    return steer(session.url_of(store), meant, "failed", deed, "retry", dry_run, as_json)
+    return steer(session.url_of(store), chosen_runs, "failed", act, "retry", dry_run, as_json)
 
 
 @click.command()
@@ -46,25 +44,25 @@ def fork(
 ) -> None:
     """Start a new run that shares this one's journal up to, and without, sequence SEQ (see `holdfast journal RUN`)."""
 
-    async def work(app: Holdfast) -> tuple[Run, list[e.Entry]]:
+    async def work(app: Holdfast) -> tuple[RunInfo, list[JournalEntry]]:
         handle = app.run(run, tenant=tenant)
-        row = await handle.info()
-        if not 1 <= sequence <= row.version:
-            raise InvalidRequest(f"run {run} has sequences 0 to {row.version - 1}: fork from 1 to {row.version}.")
+        info = await handle.info()
+        if not 1 <= sequence <= info.events:
+            raise InvalidRequest(f"run {run} has sequences 0 to {info.events - 1}: fork from 1 to {info.events}.")
         around = [entry async for entry in handle.journal(max(0, sequence - 2)) if entry.sequence <= sequence]
         if dry_run:
-            return row, around
+            return info, around
         fresh = await session.patiently(app, handle.fork(sequence, id=id, by=who))
         return await fresh.info(), around
 
-    row, around = session.on_store(session.url_of(store), work)
+    info, around = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({**records.run_record(row), "action": "fork", "dry_run": dry_run, "forked_from": run})
+        output.emit({**run_record(info), "action": "fork", "dry_run": dry_run, "forked_from": run})
     elif dry_run:
         output.say(f"run {run} would be forked here:")
         for entry in around:
             kept = entry.sequence < sequence
             mark = Cell("kept   ", "green") if kept else Cell("again  ", "yellow")
-            output.say("  ", mark, f"{entry.sequence:>5}  {line(entry.event)}")
+            output.say("  ", mark, f"{entry.sequence:>5}  {entry.text}")
     else:
-        output.say(f"run {row.key.run} started from sequence {sequence} of run {run}")
+        output.say(f"run {info.id} started from sequence {sequence} of run {run}")

@@ -1,4 +1,4 @@
-"""``replay``: would the current code take a run where its journal says it is? Nothing is written."""
+"""``replay``: does the current code lead to what the journal of a run has? Nothing is written."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import msgspec
 
 from holdfast.cli import exits, options, output, session
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.masking import Veil
+from holdfast.client.filters import run_rows
+from holdfast.client.people.permission import operating
+from holdfast.client.views.mask import JournalMask
 from holdfast.errors import HoldfastError, Nondeterminism
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import line
 from holdfast.kernel.execution import Execution
 from holdfast.runs import journals
-from holdfast.store.protocol import ENDED, Run, Status
+from holdfast.store.protocol import ENDED, Key, Run, Status
 
 _CONTEXT: Final = 3
 _LIVE: Final[tuple[Status, ...]] = tuple(status for status in get_args(Status) if status not in ENDED)
 
 
 class ReplayResult(msgspec.Struct):
-    """What the replay of one run found. ``problem`` is empty where it replays cleanly."""
+    """The result of the replay of one run. ``problem`` is empty where it replays cleanly."""
 
     run: Run
     events: int
@@ -66,7 +68,7 @@ class ReplayResult(msgspec.Struct):
 
 
 async def replay_run(app: Holdfast, run: Run) -> ReplayResult:
-    """Rebuild the run from its journal with the code that is imported here."""
+    """Rebuild the run from its journal with the code of this process."""
     entries = [entry async for entry in journals.read(app.store, run)]
     finding = ReplayResult(run, len(entries))
     started = entries[0].event
@@ -84,11 +86,11 @@ async def replay_run(app: Holdfast, run: Run) -> ReplayResult:
         finding.sequence, finding.recorded = difference.sequence, difference.recorded
         finding.issued = difference.issued
         first = max(0, difference.sequence - _CONTEXT)
-        veil = Veil()
+        mask = JournalMask()
         for entry in entries:
-            veil.learn(entry.event)
-        seen = map(veil.over, entries[first : difference.sequence])
-        finding.before = [f"{entry.sequence:>5}  {line(entry.event)}" for entry in seen]
+            mask.learn(entry.event)
+        before = map(mask.entry, entries[first : difference.sequence])
+        finding.before = [f"{entry.sequence:>5}  {line(entry.event)}" for entry in before]
     except HoldfastError as error:
         finding.problem = str(error)
     except Exception as error:
@@ -99,11 +101,11 @@ async def replay_run(app: Holdfast, run: Run) -> ReplayResult:
 
 
 async def _chosen(app: Holdfast, tenant: str | None, workflow: str | None, ended: bool) -> AsyncIterator[Run]:
-    seen = set()
+    keys = set()
     for status in get_args(Status) if ended else _LIVE:
-        async for run in app.list(tenant=tenant, status=status, workflow=workflow):
-            if run.key not in seen:  # it may have moved from one status to the next meanwhile
-                seen.add(run.key)
+        async for run in run_rows(app.store, tenant=tenant, status=status, workflow=workflow):
+            if run.key not in keys:  # it may have changed its status since it was listed
+                keys.add(run.key)
                 yield run
 
 
@@ -135,8 +137,12 @@ def replay(
         check_workflow(workflow)
 
     async def work(opened: Holdfast) -> tuple[int, int]:
+        async with operating(opened, "runs.see", tenant):
+            return await replayed(opened)
+
+    async def replayed(opened: Holdfast) -> tuple[int, int]:
         if run is not None:
-            finding = await replay_run(opened, await opened.run(run, tenant=tenant or "default").info())
+            finding = await replay_run(opened, await journals.row_of(opened.store, Key(opened.tenant_of(tenant), run)))
             _write(finding, as_json, verbose=True)
             return 1, int(not finding.good)
         count = bad = 0

@@ -2,135 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from holdfast.cli import options, output, session
-from holdfast.cli.governance.receipts import rows_of
 from holdfast.cli.output import Cell
 from holdfast.cli.timeline import item_rows
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.views import records
-from holdfast.client.views.signals import WaitingSignal, signal_record, unreceived
-from holdfast.client.views.timeline import Item, Mark, fold, item_record
-from holdfast.client.views.times import clock, iso, span
+from holdfast.client.views.instances import InstanceInfo, PlaceInfo
+from holdfast.client.views.journal import JournalEntry, entry_record
+from holdfast.client.views.overview import RunOverview, overview_record
+from holdfast.client.views.runs import RunInfo
+from holdfast.client.views.times import clock, iso, present, span
+from holdfast.client.views.values import plain, quoted
 from holdfast.errors import RunEnded
-from holdfast.journal import events as e
-from holdfast.journal.render import line
-from holdfast.runs.journals import read
-from holdfast.store.protocol import ENDED, ReceiptQuery, Run
-from holdfast.tasks.answers import standing_of
-
-
-class View:
-    """All that ``show`` shows."""
-
-    def __init__(
-        self, run: Run, items: list[Item], children: list[Run], why: str, result: Any, signals: list[WaitingSignal]
-    ) -> None:
-        self.run = run
-        self.items = items
-        self.children = children
-        self.why = why
-        self.result = result
-        self.signals = signals
-
-    @classmethod
-    async def of(cls, app: Holdfast, handle: RunHandle[Any]) -> View:
-        run = await handle.info()
-        entries = [entry async for entry in read(app.store, run)]
-        last = entries[-1].event if entries else None
-        result = records.payload_value(last.result) if isinstance(last, e.ExecutionCompleted) else None
-        children = [await child.info() async for child in handle.children()]
-        marks = await _marks(app, run) if run.governed else {}
-        items = fold(entries, marks)
-        signals = [] if run.standing in ENDED else await unreceived(app.store, run, entries)
-        return cls(run, items, sorted(children, key=_birth), await handle.explain(), result, signals)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            **records.run_record(self.run),
-            "explanation": self.why,
-            "result": self.result,
-            "signals": [signal_record(signal) for signal in self.signals],
-            "timeline": [item_record(item) for item in self.items],
-            "children": [
-                {"id": child.key.run, "workflow": child.workflow, "status": child.status} for child in self.children
-            ],
-        }
-
-    def write(self) -> None:
-        rows: list[list[output.Part]] = [[Cell(name, "bold"), text] for name, text in self._header()]
-        output.table([], rows)
-        output.say("")
-        output.table([], item_rows(self.items), indent=2)
-        if self.signals:
-            output.say("")
-            output.say(Cell("signals not received", "bold"))
-            output.table(
-                [], [[each.name, clock(each.at), records.shown(each.value)] for each in self.signals], indent=2
-            )
-        if self.children:
-            output.say("")
-            output.say(Cell("children", "bold"))
-            rows = [[child.key.run, child.workflow, output.status_cell(child.status)] for child in self.children]
-            output.table([], rows, indent=2)
-
-    def _header(self) -> list[tuple[str, output.Part]]:
-        run = self.run
-        end = run.ended_at or time.time_ns() // 1000
-        rows: list[tuple[str, output.Part]] = [
-            ("run", run.key.run),
-            ("tenant", run.key.tenant),
-            ("workflow", run.workflow),
-            ("status", output.status_cell(run.status)),
-            ("created", clock(run.created_at)),
-            ("duration", span(end - run.created_at) + ("" if run.standing in ENDED else " so far")),
-            ("events", str(run.version)),
-        ]
-        if run.generation:
-            rows.append(("generation", str(run.generation)))
-        if run.priority:
-            rows.append(("priority", str(run.priority)))
-        if run.attributes:
-            rows.append(("attributes", ", ".join(f"{name}={text}" for name, text in sorted(run.attributes.items()))))
-        if run.parent is not None:
-            rows.append(("parent", run.parent))
-        return [*rows, *_origin(run), ("why", self.why)]
-
-
-def _origin(run: Run) -> Iterator[tuple[str, str]]:
-    """Who asked for it, and what the gate has on it."""
-    if run.workspace:
-        yield "workspace", run.workspace
-    if run.actor is not None:
-        yield "actor", run.actor
-    if run.trigger_type is not None:
-        yield "trigger", f"{run.trigger_type}:{run.trigger_ref}"
-    if run.governed:
-        yield "governed", f"yes, {run.writes} write{'s' * (run.writes != 1)} so far"
-    if run.evidence is not None:
-        yield "evidence", f"sha256:{run.evidence.hex()}"
-
-
-async def _marks(app: Holdfast, run: Run) -> dict[int, list[Mark]]:
-    """The tasks and receipts of a run's present journal, by the position of their action."""
-    found: dict[int, list[Mark]] = {}
-    async for task in app.tasks.list(tenant=run.key.tenant, status=None, run=run.key.run):
-        if task.root == run.root:
-            found.setdefault(task.position, []).append(Mark("task", task.id, standing_of(task)))
-    async for receipt in rows_of(app.store, ReceiptQuery(run.key.tenant, run.key.run)):
-        if receipt.root == run.root:
-            found.setdefault(receipt.position, []).append(Mark("receipt", receipt.id, receipt.state))
-    return found
-
-
-def _birth(run: Run) -> tuple[int, int]:
-    return run.created_at, run.parent_position or 0
+from holdfast.store.protocol import ENDED
 
 
 @click.command()
@@ -138,14 +25,111 @@ def _birth(run: Run) -> tuple[int, int]:
 def show(run: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Show a run: what it did, what it waits for, how it ended."""
 
-    async def work(app: Holdfast) -> View:
-        return await View.of(app, app.run(run, tenant=tenant))
+    async def work(app: Holdfast) -> RunOverview:
+        return await app.run(run, tenant=tenant).overview()
 
-    view = session.on_store(session.url_of(store), work)
+    overview = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit(view.record())
+        output.emit(overview_record(overview))
     else:
-        view.write()
+        _write(overview)
+
+
+def _write(overview: RunOverview) -> None:
+    rows: list[list[output.Part]] = [[Cell(name, "bold"), text] for name, text in _header(overview)]
+    output.table([], rows)
+    if overview.instance is not None:
+        _write_instance(overview.instance)
+    output.say("")
+    output.table([], item_rows(overview.items), indent=2)
+    if overview.signals:
+        output.say("")
+        output.say(Cell("signals not received", "bold"))
+        rows = [[each.name, clock(each.at), quoted(plain(each.value))] for each in overview.signals]
+        output.table([], rows, indent=2)
+    if overview.children:
+        output.say("")
+        output.say(Cell("children", "bold"))
+        rows = [[child.id, child.workflow, output.status_cell(child.status)] for child in overview.children]
+        output.table([], rows, indent=2)
+
+
+def _write_instance(instance: InstanceInfo) -> None:
+    """The business state of a definition's run, and apart from it where the run stands."""
+    output.say("")
+    output.say(Cell("state", "bold"))
+    state = plain(instance.state)
+    rows: list[list[output.Part]] = [[name, quoted(value)] for name, value in sorted(state.items())]
+    output.table([], rows or [["nothing is set", ""]], indent=2)
+    if instance.engine.places:
+        output.say("")
+        output.say(Cell("stands at", "bold"))
+        rows = [[place.path, _awaited(place), _since(place), place.token[-12:]] for place in instance.engine.places]
+        output.table(["node", "waits for", "", "token"], rows, indent=2)
+
+
+def _awaited(place: PlaceInfo) -> str:
+    what = f"{place.kind} {place.name}".strip()
+    who = place.task or place.run
+    return f"{what} ({who})" if who is not None else what
+
+
+def _since(place: PlaceInfo) -> str:
+    if place.due is not None:
+        return f"due {clock(place.due)}"
+    return "" if place.since is None else f"since {clock(place.since)}"
+
+
+def _definition(overview: RunOverview) -> Iterator[tuple[str, str]]:
+    instance = overview.instance
+    if overview.problem:
+        yield "state", f"cannot be read here: {overview.problem}"
+    if instance is None:
+        return
+    yield "version", f"{instance.version}, digest {instance.digest[:12]}"
+    for each in instance.revisions:
+        yield "revision", f"{each.before} → {each.after}, " + ("moved" if each.moved else "; ".join(each.reasons))
+    if instance.engine.last_signal is not None:
+        last = instance.engine.last_signal
+        yield "signal", f"{last.name} was received last, {clock(last.at)}"
+
+
+def _header(overview: RunOverview) -> list[tuple[str, output.Part]]:
+    run = overview.run
+    duration = span((run.ended_at or present()) - run.created_at)
+    rows: list[tuple[str, output.Part]] = [
+        ("run", run.id),
+        ("tenant", run.tenant),
+        ("workflow", run.workflow),
+        *([("reference", run.reference)] if run.reference is not None else []),
+        ("status", output.status_cell(run.status)),
+        ("created", clock(run.created_at)),
+        ("duration", duration + ("" if run.status in ENDED else " so far")),
+        ("events", str(run.events)),
+    ]
+    if run.generation:
+        rows.append(("generation", str(run.generation)))
+    if run.priority:
+        rows.append(("priority", str(run.priority)))
+    if run.attributes:
+        rows.append(("attributes", ", ".join(f"{name}={text}" for name, text in sorted(run.attributes.items()))))
+    if run.parent is not None:
+        rows.append(("parent", run.parent))
+    return [*rows, *_definition(overview), *_origin(run), ("why", overview.explanation)]
+
+
+def _origin(run: RunInfo) -> Iterator[tuple[str, str]]:
+    """Who started the run and why, and what the gate knows of it."""
+    if run.workspace:
+        yield "workspace", run.workspace
+    if run.actor is not None:
+        yield "actor", run.actor
+    if run.trigger is not None:
+        yield "trigger", f"{run.trigger.type}:{run.trigger.ref}"
+    if run.governed:
+        yield "governed", f"yes, {run.writes} write{'s' * (run.writes != 1)} so far"
+    if run.evidence_sha256 is not None:
+        yield "evidence", f"sha256:{run.evidence_sha256}"
 
 
 @click.command()
@@ -161,12 +145,12 @@ def tail(run: str, tenant: str, store: str | None, as_json: bool, first: int) ->
     session.on_store(session.url_of(store), work)
 
 
-def write_entry(entry: e.Entry, as_json: bool) -> None:
+def write_entry(entry: JournalEntry, as_json: bool) -> None:
     """One line of a journal."""
     if as_json:
-        output.emit(records.entry_record(entry))
+        output.emit(entry_record(entry))
     else:
-        output.say(Cell(f"{entry.sequence:>5}  {iso(entry.timestamp)}  ", "dim"), line(entry.event))
+        output.say(Cell(f"{entry.sequence:>5}  {iso(entry.time)}  ", "dim"), entry.text)
 
 
 @click.command()
@@ -174,18 +158,18 @@ def write_entry(entry: e.Entry, as_json: bool) -> None:
 def explain(run: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Say in one sentence what a run waits for, since when, and what would move it."""
 
-    async def work(app: Holdfast) -> tuple[Run, str]:
+    async def work(app: Holdfast) -> tuple[RunInfo, str]:
         handle = app.run(run, tenant=tenant)
         return await handle.info(), await handle.explain()
 
-    row, sentence = session.on_store(session.url_of(store), work)
+    info, sentence = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({"id": run, "tenant": tenant, "status": row.status, "explanation": sentence})
+        output.emit({"id": run, "tenant": tenant, "status": info.status, "explanation": sentence})
     else:
         output.say(sentence)
 
 
-def refuse_ended(row: Run, what: str) -> None:
+def refuse_ended(run: RunInfo, change: str) -> None:
     """For a dry run: raise what the real one would."""
-    if row.standing in ENDED:
-        raise RunEnded(f"run {row.key.run} has ended ({row.status}) and cannot be {what}.")
+    if run.status in ENDED:
+        raise RunEnded(f"run {run.id} has ended ({run.status}) and cannot be {change}.")

@@ -6,14 +6,20 @@ import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from holdfast.cli import exits, options, output, session
+from holdfast.cli.apps import check_startable, load_app
+from holdfast.cli.progress import write_progress
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.views import records
+from holdfast.client.people.permission import operating
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.progress import progress_record
+from holdfast.client.views.runs import RunInfo, run_record
+from holdfast.client.views.values import compact, plain
 from holdfast.errors import HoldfastError, InvalidArguments, RunCancelled, RunFailed, RunParked
 from holdfast.runs.birth import Trigger
 from holdfast.store.protocol import FUNCTION, Key
@@ -37,7 +43,9 @@ _OWN: Final = {"id", "tenant", "priority", "attributes", "workspace", "actor", "
 @click.option(
     "--timeout", type=options.Duration(), metavar="TIME", help="With --wait: give up waiting after, e.g., 30s."
 )
+@options.settle
 @options.app
+@options.definitions
 @options.tenant
 @options.store
 def start(
@@ -52,26 +60,31 @@ def start(
     trigger: tuple[str, str] | None,
     wait: bool,
     timeout: float | None,
+    settle: float | None,
     app: str | None,
+    definitions: tuple[Path, ...],
     tenant: str,
     store: str | None,
     as_json: bool,
 ) -> int:
     """Start a run of WORKFLOW with ARGS (each JSON, or plain text).
 
+    WORKFLOW is the name of a function, or of a definition that is published or given: NAME or NAME@VERSION.
     With --app the workflow's own signature checks the arguments; without, any are taken, and a worker checks them.
     """
-    positional = [options.value_of(text) for text in args]
-    named = {} if kwargs is None else options.object_of(kwargs, "--kwargs")
-    if taken := sorted(_OWN & named.keys()):
-        raise click.UsageError(f"{taken[0]!r} is an option of start itself: give that argument by position.")
-    url = _url_of(workflow, app, store)
-
+    if wait and settle is not None:
+        raise click.UsageError("--wait is for the end of the run, --settle for its next rest: give one of them.")
+    positional, named = _arguments(args, kwargs)
+    given, url = _load(app, definitions, store)
     cause = None if trigger is None else Trigger(*trigger)
     chosen = id if id is not None or cause is None else cause.run_id(workflow)
 
     async def work(engine: Holdfast) -> int:
-        before = [] if chosen is None else await engine.store.get([Key(tenant, chosen)])
+        if given is not None:
+            engine.adopt(given)
+        is_new = await _looked(
+            engine, workflow, Key(tenant, chosen or ""), checked=app is not None or bool(definitions)
+        )
         begun = engine.start(
             workflow,
             *positional,
@@ -86,18 +99,36 @@ def start(
         )
         with _hint(args, positional):
             handle: RunHandle[Any] = await session.patiently(engine, begun)
-        await _remark(engine, workflow)
+        await _remark(engine, await handle.info())
+        if settle is not None:
+            return await _settled(handle, settle, as_json)
         if wait:
             return await _await(handle, timeout, as_json)
-        await _tell(handle, not before, as_json)
+        await _write(handle, is_new, as_json)
         return exits.GOOD
 
-    return session.on_store(url, work, create=True)
+    return session.on_store(url, work, create=True, app=given)
+
+
+async def _looked(engine: Holdfast, workflow: str, key: Key, *, checked: bool) -> bool:
+    """Whether there is no such run yet. ``checked`` is whether it is known here what can be started."""
+    async with operating(engine, "runs.start", key.tenant):
+        if checked:
+            await check_startable(engine, workflow, key.tenant)
+        return not key.run or not await engine.store.get([key])
+
+
+def _arguments(args: tuple[str, ...], kwargs: str | None) -> tuple[list[Any], dict[str, Any]]:
+    positional = [options.value_of(text) for text in args]
+    named = {} if kwargs is None else options.object_of(kwargs, "--kwargs")
+    if taken := sorted(_OWN & named.keys()):
+        raise click.UsageError(f"{taken[0]!r} is an option of start itself: give that argument by position.")
+    return positional, named
 
 
 @contextmanager
 def _hint(texts: tuple[str, ...], values: list[Any]) -> Iterator[None]:
-    """Where an argument does not fit, say what became of those that look like texts and are JSON."""
+    """Where an argument does not fit, explain that an argument which looks like a text was read as JSON."""
     try:
         yield
     except InvalidArguments as error:
@@ -112,47 +143,63 @@ def _hint(texts: tuple[str, ...], values: list[Any]) -> Iterator[None]:
         ) from error
 
 
-def _url_of(workflow: str, app: str | None, store: str | None) -> str:
-    if app is None:
-        return session.url_of(store)
-    from holdfast.cli.apps import check_workflow, load_app
+def _load(app: str | None, definitions: tuple[Path, ...], store: str | None) -> tuple[Holdfast | None, str]:
+    """The engine with the code and the definitions that are given, if any are, and the URL of the store."""
+    engine = None if app is None else load_app(app)
+    url = session.url_of(store, engine)
+    if engine is None and definitions:
+        engine = Holdfast(url)
+    if engine is not None:
+        engine.definitions.give(definitions, "strict")
+        engine.definitions.accept_sources()
+    return engine, url
 
-    engine = load_app(app)
-    check_workflow(workflow)
-    return session.url_of(store, engine)
 
-
-async def _remark(engine: Holdfast, workflow: str) -> None:
-    """Tell at once what would only show as a run that never moves."""
-    workers = await engine.store.workers()
+async def _remark(engine: Holdfast, run: RunInfo) -> None:
+    """Say at once that no worker would take the run: else it would only show as a run that never moves."""
+    async with operating(engine, "runs.see"):
+        workers = await engine.store.workers()
     if not workers:
         output.note("no worker is running: `holdfast worker APP` starts one.")
-    elif not any(worker.serves.takes(FUNCTION, workflow) for worker in workers):
-        output.note(f"none of the {len(workers)} running workers knows a workflow {workflow!r}.")
+    elif not any(worker.serves.takes(run.program_kind, run.workflow) for worker in workers):
+        hint = " A definition is found once it is published, or with --definitions or --app."
+        output.note(
+            f"none of the {len(workers)} running workers knows a workflow {run.workflow!r}."
+            f"{hint if run.program_kind == FUNCTION else ''}"
+        )
 
 
-async def _tell(handle: RunHandle[Any], new: bool, as_json: bool) -> None:
-    row = await handle.info()
+async def _write(handle: RunHandle[Any], new: bool, as_json: bool) -> None:
+    info = await handle.info()
     if as_json:
-        output.emit({**records.run_record(row), "action": "start", "new": new})
+        output.emit({**run_record(info), "action": "start", "new": new})
     else:
-        output.say(f"run {row.key.run} started" if new else f"run {row.key.run} was there already: {row.status}")
+        output.say(f"run {info.id} started" if new else f"run {info.id} was there already: {info.status}")
+
+
+async def _settled(handle: RunHandle[Any], seconds: float, as_json: bool) -> int:
+    progress = await handle.settled(seconds)
+    if as_json:
+        output.emit({**progress_record(progress), "action": "start"})
+    else:
+        write_progress(progress)
+    return exits.NO if progress.status in ("failed", "cancelled") else exits.GOOD
 
 
 async def _await(handle: RunHandle[Any], timeout: float | None, as_json: bool) -> int:
     trouble: HoldfastError | None = None
     result = None
     try:
-        result = records.plain(await handle.result(timeout))
+        result = plain(await handle.result(timeout))
     except (RunFailed, RunCancelled, RunParked) as error:
         trouble = error
     except TimeoutError:
         output.note(f"run {handle.id} has not ended yet: {await handle.explain()}")
-    row = await handle.info()
+    info = await handle.info()
     if as_json:
-        output.emit({**records.run_record(row), "action": "start", "result": result})
+        output.emit({**run_record(info), "action": "start", "result": result})
     elif trouble is not None:
         output.note(f"error: {trouble}")
-    elif row.status == "completed":
-        output.say(records.compact(result))
-    return exits.GOOD if row.status == "completed" else exits.NO
+    elif info.status == "completed":
+        output.say(compact(result))
+    return exits.GOOD if info.status == "completed" else exits.NO

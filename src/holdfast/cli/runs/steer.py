@@ -11,31 +11,31 @@ from holdfast.cli import options, output, session
 from holdfast.cli.runs.show import refuse_ended
 from holdfast.cli.selection import Steered, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
-from holdfast.client.handle import RunHandle
-from holdfast.client.pauses import PAUSED, by_request
-from holdfast.client.views import records
-from holdfast.store.protocol import Run
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.runs.pauses import PAUSED, by_request
+from holdfast.client.views.runs import RunInfo, run_record
+from holdfast.runs.signals import keyed
 
-Deed = Callable[[RunHandle[Any]], Awaitable[None]]
+Act = Callable[[RunHandle[Any]], Awaitable[None]]
 
 
-def _steer(url: str, key: tuple[str, str], deed: Deed | None) -> Run:
-    """Do something to a run (nothing in a dry run), and give its row as it is then."""
+def _steer(url: str, key: tuple[str, str], act: Act | None) -> RunInfo:
+    """Do something to a run (nothing in a dry run), and give the run as it is then."""
 
-    async def work(app: Holdfast) -> Run:
+    async def work(app: Holdfast) -> RunInfo:
         tenant, run = key
         handle = app.run(run, tenant=tenant)
-        if deed is not None:
-            await session.patiently(app, deed(handle))
+        if act is not None:
+            await session.patiently(app, act(handle))
         return await handle.info()
 
     return session.on_store(url, work)
 
 
-def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool = False, **more: Any) -> None:
-    """What was done, or would be."""
+def write(run: RunInfo, action: str, sentence: str, as_json: bool, *, dry_run: bool = False, **more: Any) -> None:
+    """Write what was done, or would be."""
     if as_json:
-        output.emit({**records.run_record(row), "action": action, "dry_run": dry_run, **more})
+        output.emit({**run_record(run), "action": action, "dry_run": dry_run, **more})
     else:
         output.say(sentence)
 
@@ -44,6 +44,7 @@ def tell(row: Run, action: str, sentence: str, as_json: bool, *, dry_run: bool =
 @options.one_run
 @click.argument("name")
 @click.argument("value", required=False)
+@click.option("--key", metavar="KEY", help="Only a wait for this key gets it.")
 @click.option("--id", "id", metavar="ID", help="An id of your choice: the same one is delivered once.")
 @click.option("--expected-version", type=int, metavar="N", help="Send it only to a run that is still at version N.")
 @options.steered_by
@@ -54,18 +55,21 @@ def signal(
     as_json: bool,
     name: str,
     value: str | None,
+    key: str | None,
     id: str | None,
     expected_version: int | None,
     who: str,
 ) -> None:
     """Send signal NAME with VALUE (JSON, or plain text; nothing if left out) to a run."""
     content = None if value is None else options.value_of(value)
+    # A key is a text, so 1e3 stays 1e3; only an object or a list has more than one spelling.
+    chosen = options.value_of(key) if key and key[0] in "{[" else key
 
     async def send(handle: RunHandle[Any]) -> None:
-        await handle.signal(name, content, id=id, expected_version=expected_version, by=who)
+        await handle.signal(name, content, key=chosen, id=id, expected_version=expected_version, by=who)
 
-    row = _steer(session.url_of(store), (tenant, run), send)
-    tell(row, "signal", f"signal {name!r} sent to run {run}", as_json)
+    info = _steer(session.url_of(store), (tenant, run), send)
+    write(info, "signal", f"signal {keyed(name, chosen)!r} sent to run {run}", as_json)
 
 
 @click.command()
@@ -75,16 +79,16 @@ def signal(
 @options.dry_run
 def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
     """Ask RUN, or each run that the filters choose, to stop; its cleanup runs first."""
-    meant = choice(**chosen)
+    chosen_runs = choice(**chosen)
 
-    async def deed(handle: RunHandle[Any]) -> Steered:
+    async def act(handle: RunHandle[Any]) -> Steered:
         if dry_run:
             refuse_ended(await handle.info(), "cancelled")
             return Steered(f"run {handle.id} would be cancelled")
         await handle.cancel(reason, by=who)
         return Steered(f"run {handle.id} was asked to stop")
 
-    return steer(session.url_of(store), meant, None, deed, "cancel", dry_run, as_json)
+    return steer(session.url_of(store), chosen_runs, None, act, "cancel", dry_run, as_json)
 
 
 @click.command()
@@ -92,10 +96,10 @@ def cancel(reason: str, who: str, dry_run: bool, store: str | None, as_json: boo
 @click.option("--reason", help="Shown while it is paused.")
 @options.steered_by
 def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str | None, who: str) -> None:
-    """Keep a run from going on: steps that have begun end, then it rests until `holdfast resume`."""
+    """Stop a run until `holdfast resume`: steps that have begun may end first."""
     why = PAUSED if reason is None else by_request(reason)
-    row = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
-    tell(row, "pause", f"run {run} is paused", as_json)
+    info = _steer(session.url_of(store), (tenant, run), lambda handle: handle.pause(why, by=who))
+    write(info, "pause", f"run {run} is paused", as_json)
 
 
 @click.command()
@@ -103,14 +107,14 @@ def pause(run: str, tenant: str, store: str | None, as_json: bool, reason: str |
 @options.steered_by
 @options.dry_run
 def resume(who: str, dry_run: bool, store: str | None, as_json: bool, **chosen: Any) -> int:
-    """Let RUN, or each run that the filters choose, go on after it was paused or parked."""
-    meant = choice(**chosen)
+    """Let RUN, or each run that the filters choose, continue after it was paused or parked."""
+    chosen_runs = choice(**chosen)
 
-    async def deed(handle: RunHandle[Any]) -> Steered:
+    async def act(handle: RunHandle[Any]) -> Steered:
         if dry_run:
             refuse_ended(await handle.info(), "resumed")
             return Steered(f"run {handle.id} would go on")
         await handle.resume(by=who)
         return Steered(f"run {handle.id} goes on")
 
-    return steer(session.url_of(store), meant, "paused", deed, "resume", dry_run, as_json)
+    return steer(session.url_of(store), chosen_runs, "paused", act, "resume", dry_run, as_json)

@@ -1,30 +1,27 @@
-"""``worker APP``: a worker in this process, until it is told to stop.
+"""``worker APP``: a worker in this process, until a signal stops it.
 
-The first SIGINT or SIGTERM lets steps finish within the grace time and hands back the rest; the second stops at once.
-Either way nothing is lost: what was not finished is done by another worker. SIGHUP has it look at the policy's file at
-once; without a policy it ends the process, as ever.
+The first SIGINT or SIGTERM lets steps finish within the grace time and gives the rest back; the second stops at once.
+Nothing is lost in either case: another worker does what was not finished. SIGHUP makes it read the policy's file at
+once; without a policy SIGHUP ends the process, as usual.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import signal
-import sys
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from holdfast.cli import exits, options, output, session
+from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
 from holdfast.cli.logs import configure
+from holdfast.cli.shift import Shift
+from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.client.engine import Holdfast
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
-from holdfast.programs.function.reversal import REVERSE
-from holdfast.worker.worker import Worker, WorkerOptions
+from holdfast.worker.options import WorkerOptions
 
 _LEVELS = ["debug", "info", "warning", "error"]
 
@@ -37,17 +34,25 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int | None]:
         if isinstance(value, dict):
             return value
-        found: dict[str, int | None] = {}
+        queues: dict[str, int | None] = {}
         for part in filter(None, (text.strip() for text in str(value).split(","))):
             name, mark, number = part.partition("=")
             if not name or (mark and not (number.isdecimal() and int(number) > 0)):
                 self.fail(f"{part!r} is not a queue: write NAME or NAME=4.", param, ctx)
-            found[name] = int(number) if mark else None
-        return found
+            queues[name] = int(number) if mark else None
+        return queues
 
 
 @click.command()
-@click.argument("app")
+@click.argument("app", required=False)
+@options.definitions
+@click.option(
+    "--definitions-mode",
+    type=click.Choice(["strict", "warn"]),
+    default="strict",
+    show_default=True,
+    help="Whether an invalid definition ends the start, or is only unavailable.",
+)
 @click.option("--queues", type=Queues(), metavar="A,B=4", help="Queues to serve; by default those the steps declare.")
 @click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Steps under way at once.")
 @click.option(
@@ -61,7 +66,9 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
 @options.store
 def worker(
-    app: str,
+    app: str | None,
+    definitions: tuple[Path, ...],
+    definitions_mode: DefinitionsMode,
     queues: dict[str, int | None] | None,
     concurrency: int | None,
     lease_seconds: float | None,
@@ -74,29 +81,37 @@ def worker(
 ) -> int:
     """Run a worker that serves the workflows of APP: module:attribute or file.py:attribute (by default `app`).
 
+    With --definitions APP may be left out. Every worker serves runs of published definitions.
     Stop it with Ctrl-C or SIGTERM: steps may finish first. A second one stops it at once.
     """
     configure(log_level, as_json=as_json)
-    engine = engine_of(load_app(app), store, policy)
+    if app is None and not definitions:
+        raise click.UsageError("name the APP whose workflows it serves, or give --definitions PATH.")
+    engine = engine_of(None if app is None else load_app(app), store, policy)
+    engine.definitions.give(definitions, definitions_mode)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
-    session.run(_Shift(engine, as_json).work())
+    session.run(Shift(engine, as_json).work())
     return exits.GOOD
 
 
 def engine_of(app: Holdfast | None, store: str | None, policy: str | None) -> Holdfast:
-    """The engine to serve: the app's own, where it has one, with the store and the policy that were asked for.
+    """The engine to serve: that of the app, if it has one, with the store, policy and wake-ups of the command line.
 
-    The app's own store and policy yield to the command line, and go before the environment. Raises InvalidPolicy.
+    The command line has precedence over the app, and the app over the environment. Raises InvalidPolicy,
+    UnsupportedWakeups, ExtraMissing.
     """
     url = session.url_of(store, app)
     engine = Holdfast(url) if app is None else app
+    wakeups = session.wakeups_of(app)
     if app is not None and app.url and app.url != url:
         engine = Holdfast(url, workflows=app.workflows.values(), options=app.options)
         engine.policy = app.policy
-        engine.catalogue = app.catalogue
+        engine.adopt(app)
+    if wakeups is not engine.neighbours.wakeups:
+        engine.neighbours.use(wakeups)
     source = click.get_current_context().get_parameter_source("policy")
-    own = engine.policy.current is not NO_POLICY
-    if policy is not None and (not own or source is click.core.ParameterSource.COMMANDLINE):
+    has_policy = engine.policy.current is not NO_POLICY
+    if policy is not None and (not has_policy or source is click.core.ParameterSource.COMMANDLINE):
         engine.policy = PolicyKeeper(policy)
     return engine
 
@@ -109,7 +124,7 @@ def _options(
     retention_days: float | None,
     grace_seconds: float | None,
 ) -> WorkerOptions:
-    """The app's own options, changed by what the command line says."""
+    """The options of the app, with the changes of the command line."""
     changes: dict[str, Any] = {}
     if concurrency is not None:
         changes["step_limit"] = concurrency
@@ -123,72 +138,3 @@ def _options(
     if grace_seconds is not None:
         changes["grace_seconds"] = grace_seconds
     return msgspec.structs.replace(given, **changes)
-
-
-class _Shift:
-    """One worker from its start to its stop."""
-
-    def __init__(self, engine: Holdfast, as_json: bool) -> None:
-        self._engine = engine
-        self._as_json = as_json
-        self._stopping = asyncio.Event()
-
-    async def work(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled)
-        if self._engine.policy.current is not NO_POLICY:
-            loop.add_signal_handler(signal.SIGHUP, self._engine.policy.reload)
-        opening = asyncio.create_task(self._engine.open(worker=True))
-        stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
-        try:
-            if not opening.done():  # told to stop before the store answered
-                opening.cancel()
-                await asyncio.wait([opening])
-                return
-            await opening
-            self._tell_ready()
-            await stopping
-        finally:
-            stopping.cancel()
-            await self._engine.close()
-        self._tell("stopped", "stopped")
-
-    def _signalled(self) -> None:
-        if self._stopping.is_set():
-            self._leave()
-        self._stopping.set()
-        worker = self._engine.worker
-        steps = worker.performer.running if worker is not None and worker.running else 0
-        hint = f"finishing {steps} steps, press Ctrl-C again to stop at once"
-        self._tell("stopping", hint, steps=steps)
-
-    def _leave(self) -> NoReturn:
-        self._tell("stopped at once", "stopped at once; other workers take over what was under way")
-        logging.shutdown()
-        os._exit(exits.INTERRUPTED)
-
-    def _tell_ready(self) -> None:
-        worker = self._engine.worker
-        assert isinstance(worker, Worker)
-        names = sorted({*self._engine.catalogue.serves().functions} - {REVERSE})  # the engine's own goes without saying
-        known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no workflows"
-        sentence = f"worker {worker.id} is ready, serving {known}{_from(self._engine.url)}"
-        self._tell("ready", sentence, worker=worker.id, workflows=names)
-
-    def _tell(self, event: str, sentence: str, **more: Any) -> None:
-        if self._as_json:
-            output.emit({"event": event, **more})
-        else:
-            output.note(sentence)
-        sys.stdout.flush()
-
-
-def _from(url: str) -> str:
-    """Which store it is: an app without an engine of its own may be served from another than its author thinks of."""
-    if not url.startswith("postgres"):
-        return f" from {url}" if url else ""
-    from holdfast.store.postgres.connection import shown
-
-    return f" from {shown(url)}"

@@ -1,4 +1,4 @@
-"""``backup``: the store as one file, while workers go on."""
+"""``backup``: the store as one file, while workers run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.cli.store.schemas import schema_numbers, sqlite_path
 @click.argument("file")
 @options.store
 def backup(file: str, store: str | None, as_json: bool) -> None:
-    """Write a SQLite store into FILE, whole and of one moment, while workers go on."""
+    """Write a SQLite store into FILE, complete and of one moment, while workers run."""
     url = session.url_of(store)
     if not url.startswith("sqlite:"):
         raise click.UsageError("this backs up SQLite stores. For PostgreSQL use pg_dump or pg_basebackup.")

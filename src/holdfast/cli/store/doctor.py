@@ -1,4 +1,4 @@
-"""``doctor``: is the installation sound, and does anything need a person?"""
+"""``doctor``: does the installation work, and does anything need a person?"""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import msgspec
 
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.checks import Check
-from holdfast.cli.governance.receipts import rows_of
 from holdfast.cli.store.schemas import schema_numbers, sqlite_path
 from holdfast.cli.store.servers import examine_server
+from holdfast.cli.store.wakeups import examine_wakeups
 from holdfast.client.engine import Holdfast
-from holdfast.client.pauses import is_parked
-from holdfast.client.views.times import clock
+from holdfast.client.filters import run_rows
+from holdfast.client.views.times import clock, moment
 from holdfast.errors import HoldfastError, InvalidPolicy
 from holdfast.gate.policy.policy import content, parse
 from holdfast.store.protocol import ReceiptQuery, WorkerRow
@@ -40,8 +40,10 @@ OLDEST_UNSEALED_SECONDS: Final = 600
 @options.policy
 @options.store
 def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
-    """Check Python, the store, its settings, workers, runs, the gate and disk space; exit 1 if something is wrong."""
+    """Check Python, the store, settings, workers, runs, the gate, disk and wake-ups; exit 1 if something is wrong."""
     checks = session.run(_examine(session.url_of(store)))
+    if (wakeups := session.wakeups_of()) is not None:
+        checks.append(session.run(examine_wakeups(wakeups)))
     if policy is not None:
         checks.append(_policy(policy))
     good = all(check.good for check in checks)
@@ -142,7 +144,7 @@ def _sqlite_settings(path: Path) -> Check:
 
 
 def _log(path: Path) -> Check:
-    """The write-ahead log is copied back into the file at every 16 MB, unless a reader still needs what was before."""
+    """The write-ahead log is copied back into the file at every 16 MB, unless a reader still needs the old pages."""
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
     good = size <= LARGEST_LOG_BYTES
@@ -162,14 +164,14 @@ def _disk(path: Path) -> Check:
 
 
 async def _runs(app: Holdfast) -> Check:
-    """How many there are, and whether some are ready that no running worker knows how to run."""
+    """The number of runs by status, and the ready runs whose workflow no running worker knows."""
     counts = (await app.store.facts()).runs
     detail = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "none"
     serving = [worker.serves for worker in await app.store.workers()]
     stranded = Counter(
         [
             run.workflow
-            async for run in app.list(status="queued", limit=1000)
+            async for run in run_rows(app.store, status="queued", limit=1000)
             if not any(serves.takes(run.program_kind, run.workflow) for serves in serving)
         ]
     )
@@ -200,8 +202,8 @@ def _is_dead(worker: WorkerRow, url: str) -> bool:
 
 
 async def _parked(app: Holdfast) -> Check:
-    """Runs that the engine has put aside, because going on would do harm."""
-    found = [run async for run in app.list(status="paused") if is_parked(run)]
+    """Runs that the engine parked, because they cannot continue or because that would do harm."""
+    found = [run async for run in run_rows(app.store, status="paused", parked=True)]
     detail = f"{len(found)} runs are parked" if found else "no run is parked"
     for run in found[:SHOWN]:
         detail += f"\n{run.key.run} ({run.workflow}): {output.one_line(run.pause)}"
@@ -210,7 +212,7 @@ async def _parked(app: Holdfast) -> Check:
 
 
 async def _tasks(app: Holdfast) -> Check:
-    """An approval may take its time; an act whose outcome nobody knows should not."""
+    """An approval may wait for long; an act of unknown outcome should not."""
     found = [task async for task in app.tasks.list(limit=MOST_COUNTED)]
     unclear = [task for task in found if task.kind == "outcome"]
     detail = f"{_count(found)} wait for people" if found else "nobody is asked anything"
@@ -220,19 +222,19 @@ async def _tasks(app: Holdfast) -> Check:
 
 
 async def _receipts(app: Holdfast) -> Check:
-    """Those that stay unknown were given up by a person: told, and no trouble of the installation."""
-    found = [row async for row in rows_of(app.store, ReceiptQuery(state="unknown"), MOST_COUNTED)]
+    """A person gave up those that stay unknown: they are counted, and no problem of the installation."""
+    found = await app.store.receipts(ReceiptQuery(state="unknown"), MOST_COUNTED)
     return Check("receipts", good=True, detail=f"{_count(found)} of unknown outcome", facts={"unknown": len(found)})
 
 
 async def _audit(app: Holdfast) -> Check:
-    """Entries wait for a worker to seal them; where one runs, they do not wait long."""
+    """A running worker seals entries within seconds: old ones show that it cannot."""
     found = await app.store.unsealed(MOST_COUNTED)
     oldest = min((entry.at for entry in found), default=time.time_ns() // 1000)
     late = (time.time() - oldest / 1e6) > OLDEST_UNSEALED_SECONDS and bool(await app.store.workers())
     detail = f"{_count(found)} entries are not sealed yet"
     if late:
-        detail += f", the oldest since {clock(oldest)}: do the workers have HOLDFAST_KEY_PASSPHRASE?"
+        detail += f", the oldest since {clock(moment(oldest))}: do the workers have HOLDFAST_KEY_PASSPHRASE?"
     return Check("audit", not late, detail, {"unsealed": len(found)})
 
 

@@ -1,12 +1,12 @@
-"""Which schema a store has and which this Holdfast knows; read without changing anything."""
+"""The schema that a store has, and the newest that this Holdfast knows; nothing is changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from holdfast.errors import UnsupportedStore
-from holdfast.store.opening import store_at
 from holdfast.store.statements import load_migrations
+from holdfast.store.urls import store_at
 
 
 async def schema_numbers(url: str) -> tuple[int, int]:
@@ -55,8 +55,8 @@ async def _postgres(url: str) -> tuple[int, int]:
 
     connection = await connect(url)
     try:
-        found = await connection.fetchrow(SQL["surroundings"])
-        return (await connection.fetchval(SQL["schema_number"]) if found["prepared"] else 0), newest_schema(url)
+        row = await connection.fetchrow(SQL["surroundings"])
+        return (await connection.fetchval(SQL["schema_number"]) if row["prepared"] else 0), newest_schema(url)
     except c.failures() as error:
         raise c.translate(error, url) from error
     finally:

@@ -1,4 +1,4 @@
-"""What ``doctor`` looks at on a PostgreSQL server: its settings and clock, and what its loss would cost."""
+"""The checks of ``doctor`` on a PostgreSQL server: its settings, its clock and its standbys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SELECT extract(epoch FROM clock_timestamp())::float8 AS clock, current_setting('
 
 
 async def examine_server(url: str) -> AsyncIterator[Check]:
-    """The checks, of one look at the server."""
+    """The checks, from one query."""
     from holdfast.store.postgres import connection as c
     from holdfast.store.postgres.primary import Primary
 
@@ -39,7 +39,7 @@ async def examine_server(url: str) -> AsyncIterator[Check]:
         raise c.translate(error, url) from error
     finally:
         await c.close(session)
-    # The server read its clock somewhere between the two: what lies between cannot be told from a difference.
+    # The server read its clock between the two: up to that interval, a difference may be none.
     skew = max(0.0, before - row["clock"], row["clock"] - after)
     yield _settings(row, skew)
     yield _standbys(row, several=primary.several)
@@ -53,7 +53,7 @@ def _settings(row: Mapping[str, Any], skew: float) -> Check:
 
 
 def _standbys(row: Mapping[str, Any], *, several: bool) -> Check:
-    """Whether what is acknowledged would outlive the primary."""
+    """Whether acknowledged commits would survive the loss of the primary."""
     names, connected = row["names"], row["connected"]
     good, warning = True, False
     if row["standby"]:

@@ -11,9 +11,11 @@ import click
 from holdfast.cli import exits, options, output, session
 from holdfast.cli.store.schemas import schema_numbers
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.times import clock, iso
+from holdfast.client.filters import run_rows
+from holdfast.client.views.times import clock, iso, microseconds
 from holdfast.errors import SchemaTooNew
 from holdfast.store.protocol import Status
+from holdfast.templates.storyteller import delete_ended
 
 _BATCH: Final = 200
 _ENDED: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled")
@@ -34,10 +36,10 @@ _ENDED: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled")
 def prune(age: float, yes: bool, dry_run: bool, store: str | None, as_json: bool) -> int:
     """Delete runs of all tenants that ended long ago, with their journals. It cannot be undone."""
     before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age)
-    limit = round(before.timestamp() * 1e6)
+    limit = microseconds(before)
     url = session.url_of(store)
     asks = sys.stdin.isatty() and not (dry_run or yes or as_json)
-    if asks and not click.confirm(f"Delete all runs that ended before {clock(limit)}?", err=True):
+    if asks and not click.confirm(f"Delete all runs that ended before {clock(before)}?", err=True):
         return exits.NO
 
     async def work(app: Holdfast) -> int:
@@ -45,14 +47,16 @@ def prune(age: float, yes: bool, dry_run: bool, store: str | None, as_json: bool
         with output.progress("runs found" if dry_run else "runs deleted", quiet=as_json) as advance:
             if dry_run:
                 return await _count(app, limit)
-            while deleted := await session.patiently(app, app.store.prune(limit, _BATCH)):
+            while deleted := await session.patiently(
+                app, delete_ended(app.store, app.definitions.tools, limit, _BATCH, app.clock.now())
+            ):
                 count += deleted
                 advance(deleted)
         return count
 
     count = session.on_store(url, work)
     if as_json:
-        output.emit({"action": "prune", "dry_run": dry_run, "ended_before": iso(limit), "runs": count})
+        output.emit({"action": "prune", "dry_run": dry_run, "ended_before": iso(before), "runs": count})
     else:
         output.say(f"{count} runs {'would be' if dry_run else 'were'} deleted")
     return exits.GOOD
@@ -61,7 +65,7 @@ def prune(age: float, yes: bool, dry_run: bool, store: str | None, as_json: bool
 async def _count(app: Holdfast, limit: int) -> int:
     count = 0
     for status in _ENDED:
-        async for run in app.list(status=status):
+        async for run in run_rows(app.store, status=status):
             waits = run.governed and run.evidence is None  # until it is made, its evidence needs the run
             count += run.ended_at is not None and run.ended_at < limit and not waits
     return count

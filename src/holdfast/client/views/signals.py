@@ -1,15 +1,16 @@
-"""Signals that a run has not received: in its inbox, or in its journal and not asked for yet."""
+"""Signals that a run has not received: they are in its inbox, or in its journal and no ``receive`` took them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.client.views.masking import veil_of
-from holdfast.client.views.records import payload_value
-from holdfast.client.views.times import iso
+from holdfast.client.views.mask import mask_of
+from holdfast.client.views.times import iso, moment
+from holdfast.client.views.values import payload_value, plain
 from holdfast.journal import events as e
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
@@ -19,38 +20,44 @@ from holdfast.store.protocol import Message, Run, Store
 
 
 class WaitingSignal(msgspec.Struct, frozen=True):
-    """A signal that nobody has received. ``delivered`` says whether a turn has taken it into the journal."""
+    """A signal that its run has not received. ``delivered`` is whether the journal has it already."""
 
+    name: str
+    value: Any
+    at: datetime
+    delivered: bool
+
+
+class _Sent(NamedTuple):
     name: str
     payload: Payload
     at: int
     delivered: bool
 
-    @property
-    def value(self) -> Any:
-        return payload_value(self.payload)
-
 
 async def unreceived(store: Store, run: Run, entries: Iterable[e.Entry]) -> list[WaitingSignal]:
     """The signals that the run has not received, in the order in which they came. Secrets are masked."""
-    waiting: dict[tuple[str, int], WaitingSignal] = {}
+    waiting: dict[tuple[str, int], _Sent] = {}
     for entry in entries:
         event = entry.event
         if isinstance(event, e.SignalDelivered):
-            found = WaitingSignal(event.signal_name, event.payload, entry.timestamp, True)
-            waiting[event.signal_name, event.delivery_id] = found
+            sent = _Sent(event.signal_name, event.payload, entry.timestamp, delivered=True)
+            waiting[event.signal_name, event.delivery_id] = sent
         elif isinstance(event, e.SignalReceived):
             waiting.pop((event.signal_name, event.delivery_id), None)
     inbox = (await store.messages([run.key])).get(run.key, [])
-    veil = await veil_of(store, run)
-    all_found = [*waiting.values(), *_in_inbox(run, [each.message for each in inbox])]
-    return [msgspec.structs.replace(signal, payload=veil.payload(signal.payload)) for signal in all_found]
-
-
-def _in_inbox(run: Run, found: Iterable[Message]) -> list[WaitingSignal]:
-    signals = [(message, messages.read(message, PromiseId(run.root))) for message in found if message.kind == "signal"]
+    mask = await mask_of(store, run)
+    signals = [*waiting.values(), *_in_inbox(run, [each.message for each in inbox])]
     return [
-        WaitingSignal(arrival.name, arrival.payload, message.at, False)
+        WaitingSignal(each.name, payload_value(mask.payload(each.payload)), moment(each.at), each.delivered)
+        for each in signals
+    ]
+
+
+def _in_inbox(run: Run, inbox: Iterable[Message]) -> list[_Sent]:
+    signals = [(message, messages.read(message, PromiseId(run.root))) for message in inbox if message.kind == "signal"]
+    return [
+        _Sent(arrival.name, arrival.payload, message.at, delivered=False)
         for message, arrival in signals
         if isinstance(arrival, SignalArrived)
     ]
@@ -58,4 +65,4 @@ def _in_inbox(run: Run, found: Iterable[Message]) -> list[WaitingSignal]:
 
 def signal_record(signal: WaitingSignal) -> dict[str, Any]:
     """A signal as ``--json`` writes it."""
-    return {"name": signal.name, "value": signal.value, "at": iso(signal.at), "in_journal": signal.delivered}
+    return {"name": signal.name, "value": plain(signal.value), "at": iso(signal.at), "in_journal": signal.delivered}

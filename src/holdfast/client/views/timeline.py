@@ -1,28 +1,30 @@
-"""A journal folded into what a person wants to read: one item per step, child, timer and signal, in order of beginning.
+"""A run's timeline: a journal folded into one item per step, child, timer and signal, in the order they began.
 
-Pure: entries in, items out. What only replay needs (random values, recorded times, awaits, join sets) is left out; the
-journal itself shows them.
+Pure: entries in, items out. Events that only replay needs (random values, recorded times, awaits, join sets) are left
+out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 
-from holdfast.client.views.times import clock, iso, span
+from holdfast.client.views.states import STEP_STATES
+from holdfast.client.views.times import clock, iso, length, moment, span
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.render import arguments, cut, outcome, payload
+from holdfast.journal.render import arguments, cut, outcome, payload, revision
 from holdfast.journal.secrecy import visible
 from holdfast.kernel.commands import PATCH
 from holdfast.runs.kinds.table import is_gated, readable_kind
 
 
 class Mark(NamedTuple):
-    """What the gate has on an action: a task or a receipt."""
+    """A task or a receipt of an action."""
 
     kind: str
     id: str
@@ -34,49 +36,51 @@ class Item(msgspec.Struct):
 
     kind: str  # started, step, action, workflow, detached, signal, timer, delivery, patch, cancel, ended
     name: str
-    at: int
+    at: datetime
     state: str = "note"
     detail: str = ""
-    until: int | None = None
+    until: datetime | None = None
     attempts: int = 0
     position: int | None = None
     troubles: list[tuple[int, str]] = []
-    repeats: list[tuple[int, int]] = []  # attempts that whoever took the run over began again, and when
+    repeats: list[tuple[int, datetime]] = []  # attempts begun again after a worker was lost, and when
     marks: list[Mark] = []
-    label: str = ""  # what it is called in a list, where that is not its name alone
+    label: str = ""  # its name in a table, where that is more than ``name``
 
     @property
-    def duration(self) -> int | None:
-        return None if self.until is None else max(0, self.until - self.at)
+    def duration(self) -> timedelta | None:
+        return None if self.until is None else max(timedelta(), self.until - self.at)
 
 
 def fold(entries: Iterable[e.Entry], marks: Mapping[int, list[Mark]] | None = None) -> list[Item]:
-    """The items of a journal; ``marks`` are what the gate has on the actions, by position."""
-    folding = _Folding()
+    """The items of a journal; ``marks`` are the tasks and receipts of its actions, by position."""
+    folded = Fold()
     for entry in entries:
-        folding.take(entry)
-    for item in folding.items:
+        folded.take(entry)
+    for item in folded.items:
         if item.position is not None and is_gated(item.kind):
             item.marks = (marks or {}).get(item.position, [])
-    return folding.items
+    return folded.items
 
 
-class _Folding:
+class Fold:
+    """Takes the entries of a journal one by one. ``items`` are what they tell so far."""
+
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self._open: dict[PromiseId, Item] = {}
-        self._delivered: dict[tuple[str, int], Item] = {}
+        self.open: dict[PromiseId, Item] = {}
+        self.delivered: dict[tuple[str, int], Item] = {}
 
     def take(self, entry: e.Entry) -> None:
-        at = entry.timestamp
+        at = moment(entry.timestamp)
         event = visible(entry.event)
         match event:
             case e.ExecutionStarted(input=input):
                 self._add(Item("started", "started", at, detail=f"({arguments(input)})"))
             case e.InvokeScheduled(promise_id=promise, kind=kind, function_name=name):
-                shown = readable_kind(kind).show(event)
-                item = Item(kind, name, at, "open", shown.detail, position=promise.path[-1], label=shown.label)
-                self._open[promise] = self._add(item)
+                line = readable_kind(kind).show(event)
+                item = Item(kind, name, at, "open", line.detail, position=promise.path[-1], label=line.label)
+                self.open[promise] = self._add(item)
             case e.InvokeStarted(promise_id=promise, attempt=attempt, begun_before=before):
                 self._attempt(promise, attempt, at if before else None)
             case e.InvokeRetrying(promise_id=promise, error=error, failed_attempt=attempt, retry_at=retry_at):
@@ -84,11 +88,12 @@ class _Folding:
             case e.InvokeCompleted(promise_id=promise, result=result, attempt=attempt):
                 self._complete(promise, result, attempt, at)
             case e.TimerScheduled(promise_id=promise, duration=duration, fire_at=fire_at):
-                item = Item("timer", f"timer of {span(duration)}", at, "open", f"fires at {clock(fire_at)}")
+                item = Item("timer", f"timer of {span(length(duration))}", at, "open")
+                item.detail = f"fires at {clock(moment(fire_at))}"
                 item.position = promise.path[-1]
-                self._open[promise] = self._add(item)
-            case e.TimerFired(promise_id=promise) if promise in self._open:
-                timer = self._open.pop(promise)
+                self.open[promise] = self._add(item)
+            case e.TimerFired(promise_id=promise) if promise in self.open:
+                timer = self.open.pop(promise)
                 timer.state, timer.until, timer.detail = "done", at, "fired"
             case e.RandomGenerated(value=value) if value.startswith(PATCH):
                 name = value.removeprefix(PATCH).decode(errors="replace")
@@ -106,40 +111,41 @@ class _Folding:
         self.items.append(item)
         return item
 
-    def _attempt(self, promise: PromiseId, attempt: int, again_at: int | None) -> None:
-        if (item := self._open.get(promise)) is not None:
+    def _attempt(self, promise: PromiseId, attempt: int, again_at: datetime | None) -> None:
+        if (item := self.open.get(promise)) is not None:
             item.attempts, item.state = attempt, "open"
             if again_at is not None:
                 item.repeats = [*item.repeats, (attempt, again_at)]
 
     def _retry(self, promise: PromiseId, attempt: int, error: Failure, retry_at: int) -> None:
-        if promise in self._open:
-            item = self._open[promise]
+        if promise in self.open:
+            item = self.open[promise]
             item.state = "retrying"
-            item.troubles = [*item.troubles, (attempt, f"{cut(str(error))}; next not before {clock(retry_at)}")]
+            item.troubles = [*item.troubles, (attempt, f"{cut(str(error))}; next not before {clock(moment(retry_at))}")]
 
-    def _complete(self, promise: PromiseId, result: Any, attempt: int, at: int) -> None:
-        if promise in self._open:
-            item = self._open.pop(promise)
+    def _complete(self, promise: PromiseId, result: Any, attempt: int, at: datetime) -> None:
+        if promise in self.open:
+            item = self.open.pop(promise)
             item.state = "failed" if isinstance(result, Err) else "done"
             item.attempts, item.until = attempt, at
             item.detail = f"{item.detail} {outcome(result)}"
 
-    def _signal(self, event: e.SignalDelivered | e.SignalReceived, at: int) -> None:
-        key = event.signal_name, event.delivery_id
+    def _signal(self, event: e.SignalDelivered | e.SignalReceived, at: datetime) -> None:
+        key, is_revision = (event.signal_name, event.delivery_id), event.signal_name == e.REVISION
+        name = revision(event.payload) if is_revision else f"signal {event.signal_name!r}"
+        value = "of the definition" if is_revision else payload(event.payload)
         if isinstance(event, e.SignalDelivered):
-            detail = f"{payload(event.payload)}, not received yet"
-            item = Item("delivery", f"signal {event.signal_name!r}", at, "open", detail)
-            self._delivered[key] = self._add(item)
-        elif key in self._delivered:
-            item = self._delivered.pop(key)
-            item.state, item.until, item.detail = "done", at, payload(event.payload)
+            kind = "revision" if is_revision else "delivery"
+            self.delivered[key] = self._add(Item(kind, name, at, "open", f"{value}, not received yet"))
+        elif key in self.delivered:
+            item = self.delivered.pop(key)
+            item.state, item.until, item.detail = "done", at, value
 
-    def _end(self, event: e.Event, at: int) -> None:
-        for item in self._open.values():
+    def _end(self, event: e.Event, at: datetime) -> None:
+        for item in self.open.values():
             item.state = "dropped"
             item.detail = f"{item.detail} (given up)" if item.kind != "timer" else "not needed any more"
-        self._open.clear()
+        self.open.clear()
         match event:
             case e.ExecutionCompleted(result=Payload() as result):
                 self._add(Item("ended", "completed", at, "done", f"→ {payload(result)}"))
@@ -155,9 +161,10 @@ def item_record(item: Item) -> dict[str, Any]:
         "kind": item.kind,
         "name": item.name,
         "state": item.state,
+        "step_state": STEP_STATES.get(item.state),
         "at": iso(item.at),
         "until": iso(item.until),
-        "duration_seconds": None if item.duration is None else item.duration / 1e6,
+        "duration_seconds": None if item.duration is None else item.duration.total_seconds(),
         "attempts": item.attempts,
         "position": item.position,
         "detail": item.detail,

@@ -1,4 +1,4 @@
-"""Tests of a policy: actions with the ruling that is expected of each, as a YAML list."""
+"""Tests of a policy: a YAML list of actions, each with the ruling that is expected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTENT: Final = "it is a list of cases, such as `- {name: reading is free, acti
 
 
 class CaseAction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A proposed action. What is left out is empty, and an action writes unless it says otherwise."""
+    """A proposed action. Fields that are left out are empty, except ``writes``, which is true."""
 
     name: str = ""
     connector: str = ""
@@ -46,7 +46,7 @@ class CaseAction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class CaseRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The run that proposes it. What is left out is empty; the tenant is the default one."""
+    """The run that proposes it. Fields that are left out are empty; the tenant is the default one."""
 
     tenant: str = "default"
     run: str = ""
@@ -61,10 +61,10 @@ class CaseRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class PolicyCase(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An action and what is expected of the policy."""
+    """An action and the ruling that is expected."""
 
     name: Annotated[str, Meta(min_length=1, description="what the case shows")]
-    expect: Annotated[RuleEffect, Meta(description="what the policy must say: allow, deny or needs_approval")]
+    expect: Annotated[RuleEffect, Meta(description="the effect that is expected: allow, deny or needs_approval")]
     action: CaseAction = CaseAction()
     run: CaseRun = CaseRun()
     actor: str | None = None
@@ -75,7 +75,7 @@ class PolicyCase(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Result(Struct, frozen=True):
-    """What the policy said to a case. ``wrong`` tells each difference; none is a pass."""
+    """The policy's ruling on a case. ``wrong`` has each difference; a case without one has passed."""
 
     case: PolicyCase
     ruling: Ruling
@@ -85,7 +85,7 @@ class Result(Struct, frozen=True):
 def read_cases(text: str, source: str, rules: Collection[str] | None = None) -> list[PolicyCase]:
     """The cases of a file. Raises InvalidPolicy with every problem, each with its line and column.
 
-    ``rules`` are the names that the policy has: a case that expects another one can never pass.
+    ``rules`` are the names of the policy's rules: a case that expects another name could never pass.
     """
 
     def check(cases: list[PolicyCase]) -> Iterator[tuple[Path, str]]:
@@ -99,7 +99,7 @@ def read_cases(text: str, source: str, rules: Collection[str] | None = None) -> 
 
 
 def try_cases(policy: Policy, cases: list[PolicyCase]) -> Iterator[Result]:
-    """Hold a policy against each case, in order."""
+    """Try a policy with each case, in order."""
     for case in cases:
         ruling = policy.decide(case.action.proposal(), case.run.facts(case.actor), microseconds(case.time))
         yield Result(case, ruling, list(_differences(case, ruling)))
@@ -113,7 +113,7 @@ def microseconds(moment: str) -> int:
 
 
 def _timely(cases: list[PolicyCase]) -> Iterator[tuple[Path, str]]:
-    """Times that look like one and are none."""
+    """The problems of times that have the right pattern, and do not exist."""
     for number, case in enumerate(cases):
         try:
             microseconds(case.time)

@@ -1,9 +1,9 @@
-"""Reads a rule's CEL expression without running it: what is wrong with it, and which facts it asks for.
+"""Reads a rule's CEL expression without running it: it finds its faults, and the facts that it uses.
 
-Handing a fact to CEL costs as much as evaluating a rule over it, and a map is copied with all that it holds.
-So an expression is rewritten over flat variables, one for each fact that it asks for: ``action.risk`` becomes
-``__action_risk``, ``has(action.fields.sum)`` a boolean of its own. What cannot be told from the text (a bare
-``action``, an index that is computed) keeps the whole map.
+Passing a fact to CEL costs as much as evaluating a rule over it, and a map is copied with all its content. So an
+expression is rewritten over flat variables, one for each fact that it uses: ``action.risk`` becomes ``__action_risk``,
+and ``has(action.fields.sum)`` becomes a boolean variable. Where the text does not show the entry (a bare ``action``, an
+index that is computed), the whole map stays.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _BEGINS: Final = frozenset({"", "(", "&&", "||", "?", ":"})
 
 
 class Fact(NamedTuple):
-    """Something that an expression asks for. ``member`` is empty for the whole, ``entry`` is a key of a map.
+    """A fact that an expression uses. ``member`` is empty for the whole, ``entry`` is a key of a map.
 
-    ``presence`` asks only whether the entry is there.
+    ``presence`` is whether only the presence of the entry matters.
     """
 
     root: str
@@ -66,7 +66,7 @@ class Fact(NamedTuple):
 
 
 class RuleExpression(msgspec.Struct, frozen=True):
-    """An expression. ``flat`` says the same over flat variables. ``program`` is None where there are faults."""
+    """An expression. ``flat`` is the same over flat variables. ``program`` is None where there are faults."""
 
     text: str
     flat: str
@@ -84,7 +84,7 @@ class _Token(NamedTuple):
 def program_of(text: str) -> CompiledExpression:
     """A rule's program, over nested or flat facts. Raises InvalidExpression.
 
-    Its types are not checked: a rule that compares a number with a text has always been one that does not hold.
+    Its types are not checked: a rule that compares a number with a text is valid and does not hold, and must stay so.
     """
     program = compiled(text, TYPED, check=False)
     words = [word for _, word in tokens_of(text)]
@@ -94,7 +94,7 @@ def program_of(text: str) -> CompiledExpression:
 
 
 def examine(text: str) -> RuleExpression:
-    """Read an expression. Faults are told, never raised."""
+    """Read an expression. Faults are in the result, never raised."""
     try:
         program = program_of(text)
     except InvalidExpression as error:
@@ -106,30 +106,30 @@ def examine(text: str) -> RuleExpression:
 
 def _syntax_faults(text: str, faults: Iterable[Fault]) -> Iterator[Fault]:
     for line, column, what in faults:
-        said = (
+        problem = (
             f"the expression is not CEL: {_short(what)}"
             if text.strip()
             else "`when` is empty: write an expression, or true"
         )
-        yield Fault(line, column, said)
+        yield Fault(line, column, problem)
 
 
 def _short(what: str) -> str:
-    """The parser's complaint without the list of all that could have stood there."""
+    """The parser's message without its list of everything that would be valid there."""
     what = what.removeprefix("Syntax error: ")
     return re.sub(r" expecting \{.*\}$", "", what).replace("'<EOF>'", "the end").replace("<EOF>", "the end")
 
 
 class _Scan:
-    """One pass over an expression's tokens. It has compiled, so its brackets and quotes are in order."""
+    """One pass over an expression's tokens. The expression has compiled, so its brackets and quotes match."""
 
     def __init__(self, text: str) -> None:
         self.facts: set[Fact] = set()
         self.faults: list[Fault] = []
         self._text = text
-        found = ((match.lastgroup or "", match[0], match.start()) for match in TOKEN.finditer(text))
-        self._tokens = [_Token(*token) for token in found if token[0] != "skip"]
-        self._edits: dict[int, tuple[int, str]] = {}  # from a token up to another: what stands there instead
+        tokens = ((match.lastgroup or "", match[0], match.start()) for match in TOKEN.finditer(text))
+        self._tokens = [_Token(*token) for token in tokens if token[0] != "skip"]
+        self._edits: dict[int, tuple[int, str]] = {}  # by first token: the token after the last, and the new text
         self._bound = list(self._bindings())
         for index, token in enumerate(self._tokens):
             if token.kind == "word":
@@ -155,12 +155,12 @@ class _Scan:
         self.faults.append(Fault(before.count("\n") + 1, len(before) - before.rfind("\n"), what))
 
     def _bindings(self) -> Iterator[tuple[str, range]]:
-        """Each variable that a macro binds, with the tokens between which it holds."""
+        """Each variable that a macro binds, with the range of tokens in which it is bound."""
         for index in range(len(self._tokens)):
             if self._at(index - 1) == "." and self._at(index) in MACROS and self._at(index + 1) == "(":
                 name = self._at(index + 2)
                 if name in VARIABLES or name in TYPES or name.startswith("__"):
-                    self._fault(index + 2, f"`{name}` has a meaning of its own: name the variable otherwise")
+                    self._fault(index + 2, f"`{name}` has a meaning already: give the variable another name")
                 yield name, range(index + 2, self._closing(index + 1))
 
     def _closing(self, index: int) -> int:
@@ -190,7 +190,7 @@ class _Scan:
             self._fault(index, f"there is no variable `{name}`{_nearest_variable(name)}")
 
     def _root(self, index: int, root: str) -> None:
-        """``action``, ``run`` or ``actor``: find out what is wanted of it."""
+        """``action``, ``run`` or ``actor``: find out which member is used."""
         member, after = self._selected(index + 1)
         if member is None:
             self.facts.add(Fact(root))
@@ -199,14 +199,14 @@ class _Scan:
         elif (root, member) in MAPS:
             self._map(index, after, root, member)
         elif self._in_has(index, after) and root == "actor":
-            self.facts.add(Fact(root))  # nobody may have said who started the run
+            self.facts.add(Fact(root))  # the starter of the run may not be known
         elif self._in_has(index, after):
-            self._edits[index - 2] = (after + 1, "true")  # each other member is always there
+            self._edits[index - 2] = (after + 1, "true")  # each other member is always present
         else:
             self._fact(index, after, Fact(root, member))
 
     def _map(self, index: int, after: int, root: str, member: str) -> None:
-        """``action.fields`` or ``run.attributes``: find out which entries are wanted of it."""
+        """``action.fields`` or ``run.attributes``: find out which entries are used."""
         entry, end = self._selected(after)
         if entry is not None:
             if self._in_has(index, end):
@@ -228,7 +228,7 @@ class _Scan:
         self._edits[first] = (after, fact.variable)
 
     def _selected(self, index: int) -> tuple[str | None, int]:
-        """The member that ``.name`` or ``["name"]`` at a token selects, and the token behind it; None where unknown."""
+        """The member that ``.name`` or ``["name"]`` at a token selects, and the token after it; None where unknown."""
         if self._at(index) == "." and self._kind(index + 1) == "word" and self._at(index + 2) != "(":
             return self._at(index + 1), index + 2
         if self._at(index) == "[" and self._is_literal(index + 1) and self._at(index + 2) == "]":
@@ -236,7 +236,7 @@ class _Scan:
         return None, index
 
     def _is_literal(self, index: int) -> bool:
-        """Whether a token is a text in simple quotes without escapes, so that it says what stands there."""
+        """Whether a token is a text in simple quotes without escapes, so that its value is its text."""
         text = self._at(index)
         plain = self._kind(index) == "string" and text[:1] in "\"'" and "\\" not in text
         return plain and not text.startswith(('"""', "'''"))
@@ -246,7 +246,7 @@ class _Scan:
 
 
 def _nearest_variable(name: str) -> str:
-    """What may have been meant: a variable, or a member whose root was forgotten."""
+    """A hint at what may have been meant: a variable, or a member without its root."""
     if difflib.get_close_matches(name, VARIABLES, 1):
         return nearest(name, VARIABLES)
     homes = [f"{root}.{name}" for root, members in MEMBERS.items() if name in members]

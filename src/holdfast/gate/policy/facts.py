@@ -1,7 +1,7 @@
-"""Hands facts about an action to CEL: all that a rule asks for, and nothing else.
+"""Gives CEL the facts about an action that a rule uses, and no others.
 
-Two ways that must agree. ``nested`` builds the maps that an expression is written over; it is plain and slow. ``Sheet``
-gives flat variables, one for each fact.
+There are two ways, which must agree. ``nested`` builds the maps that an expression is written over; it is simple and
+slow. ``Sheet`` gives flat variables, one for each fact.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ACTOR: Final = Fact("actor", "name").variable
 _COST: Final = Fact("action", "cost_estimate").variable
 LONGEST_TEXT: Final = 256
-"""A longer text is not remembered: it would hardly come again, and would be kept for nothing."""
+"""A longer text is not remembered, because it would hardly come again."""
 
 Values = tuple[Any, ...]
 
 
 class _Absent:
-    """Stands for an entry that a map does not have."""
+    """The value of an entry that a map does not have."""
 
 
 ABSENT: Final = _Absent()
 _LASTING: Final = frozenset({str, int, bool, type(None), _Absent})
-"""Types whose equal values are the same fact. Not floats: 0.0 equals -0.0. Not lists: they change in place."""
+"""Types whose equal values are the same fact. Floats are not: 0.0 equals -0.0. Lists are not: they can change."""
 
 
 def nested(facts: Iterable[Fact], proposal: Proposal, run: RunFacts, now: int) -> dict[str, Any]:
-    """The variables of an expression, as far as it asks for them."""
-    found: dict[str, Any] = {}
+    """The variables of an expression, with these facts only."""
+    variables: dict[str, Any] = {}
     for fact in sorted(facts, key=lambda fact: fact.presence):
         if fact.root == "time":
-            found["time"] = _moment(now)
+            variables["time"] = _moment(now)
             continue
-        root = found.setdefault(fact.root, {})
+        root = variables.setdefault(fact.root, {})
         members = (fact.member,) if fact.member else MEMBERS[fact.root]
         for member in members:
-            if fact.root == "actor" and run.actor is None:  # CEL says then that there is none
+            if fact.root == "actor" and run.actor is None:  # CEL then reports a missing key
                 continue
             value = _member(fact.root, member, proposal, run)
             if fact.entry is None:
                 root[member] = dict(value) if isinstance(value, Mapping) else value
             elif fact.entry in value:
-                # Where only presence is asked for, the value might be one that CEL cannot take.
+                # Where only presence matters, the value is left out: CEL may not be able to take it.
                 root.setdefault(member, {}).setdefault(fact.entry, True if fact.presence else value[fact.entry])
             else:
                 root.setdefault(member, {})
-    return found
+    return variables
 
 
 def value_of(fact: Fact, proposal: Proposal, run: RunFacts) -> Any:
-    """What a fact is: a member, an entry of one, or all members; None where it is not there."""
+    """The value of a fact: a member, an entry of one, or all members; None where it is missing."""
     if fact.root == "time" or fact.presence:
         return None
     if not fact.member:
@@ -78,7 +78,7 @@ def _moment(now: int) -> datetime.datetime:
 
 
 class Sheet:
-    """The facts that all rules together ask for, as flat variables. Threads may share it."""
+    """The facts that all rules together use, as flat variables. Threads may share it."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         wanted = sorted(facts, key=lambda fact: (fact.variable, fact.presence))
@@ -102,27 +102,27 @@ class Sheet:
         """Whether two actions with equal keys have the same facts."""
 
     def simple(self, proposal: Proposal, run: RunFacts) -> Values:
-        """The values of all members that rules ask for."""
+        """The values of all members that rules use."""
         return self._of_action(proposal) + self._of_run(run)
 
     def entries(self, proposal: Proposal, run: RunFacts) -> Values:
-        """The values of all entries of maps that rules ask for, and which are there."""
+        """The values of all entries of maps that rules use, and which entries are present."""
         if not self._entries:
             return ()
         fields, attributes = proposal.fields, run.attributes
-        found = [fields.get(entry, ABSENT) for entry in self._fields]
+        values = [fields.get(entry, ABSENT) for entry in self._fields]
         if self._attributes:
-            found += [attributes.get(entry, ABSENT) for entry in self._attributes]
+            values += [attributes.get(entry, ABSENT) for entry in self._attributes]
         if self._has_fields:
-            found += [entry in fields for entry in self._has_fields]
+            values += [entry in fields for entry in self._has_fields]
         if self._has_attributes:
-            found += [entry in attributes for entry in self._has_attributes]
-        return tuple(found)
+            values += [entry in attributes for entry in self._has_attributes]
+        return tuple(values)
 
     def key(self, simple: Values, entries: Values) -> Values | None:
-        """What a ruling over these values can be remembered by; None where it cannot.
+        """The key under which a ruling over these values is remembered; None where it is not.
 
-        A field may be anything, and 1, 1.0 and True are equal here and differ in CEL: so its type is in the key.
+        The types of fields are in the key, because 1, 1.0 and True are equal in Python and differ in CEL.
         """
         if not entries:
             return simple
@@ -135,17 +135,17 @@ class Sheet:
         return simple, entries, kinds
 
     def variables(self, simple: Values, entries: Values, proposal: Proposal, run: RunFacts, now: int) -> dict[str, Any]:
-        """The flat variables; what is not there has none."""
-        given = dict(zip((*self._simple, *self._entries), (*simple, *entries), strict=True))
-        found = {name: value for name, value in given.items() if value is not ABSENT}
-        if found.get(_ACTOR, ABSENT) is None:
-            del found[_ACTOR]
-        if _COST in found:
-            found[_COST] = float(found[_COST]) + 0.0
+        """The flat variables; a missing entry has none."""
+        named = dict(zip((*self._simple, *self._entries), (*simple, *entries), strict=True))
+        present = {name: value for name, value in named.items() if value is not ABSENT}
+        if present.get(_ACTOR, ABSENT) is None:
+            del present[_ACTOR]
+        if _COST in present:
+            present[_COST] = float(present[_COST]) + 0.0
         for fact in self._wholes:
             whole = nested((fact,), proposal, run, now)[fact.root]
-            found[fact.variable] = whole[fact.member] if fact.member else whole
-        return found
+            present[fact.variable] = whole[fact.member] if fact.member else whole
+        return present
 
 
 _MAPS: Final = ("fields", "attributes")

@@ -1,7 +1,7 @@
-"""The shape of a policy file, and reading one: from bytes to checked parts, or to every problem with its place.
+"""The shape of a policy file, and its reader: it gives checked parts, or every problem with its place.
 
-The structs here are the one description. The JSON Schema that is shipped for editors is generated from them, and the
-reader holds files against that schema, so the two cannot disagree.
+The structs here are the only description. The JSON Schema that is shipped for editors is generated from them, and the
+reader checks files by that schema, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Listed = Annotated[str, Meta(pattern=r"^[^/\s]+/[^/\s]+$", examples=["servicenow
 
 
 class Allow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="effect", tag="allow"):
-    """A rule that lets an action through."""
+    """A rule that allows an action."""
 
     name: Name
     when: When
@@ -91,16 +91,18 @@ class PolicyFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A policy of Holdfast's gate. The first rule that holds decides; what no rule allows is denied."""
 
     version: Annotated[Literal[1], Meta(description="the version of this format, which is 1")]
-    rules: Annotated[list[Rule], Meta(description="the rules; the first that holds decides, and none of them denies")]
+    rules: Annotated[
+        list[Rule], Meta(description="the rules; the first that holds decides, and if none holds, the action is denied")
+    ]
     allowlist: (
         Annotated[list[Listed], Meta(description="what may be done at all, as connector/operation; all unless given")]
         | UnsetType
     ) = UNSET
-    caps: Annotated[Caps, Meta(description="how much at once, per minute and per run")] = Caps()
+    caps: Annotated[Caps, Meta(description="limits on what happens at once, per minute and per run")] = Caps()
 
 
 class Checked(Struct, frozen=True):
-    """A file that can be used: what it says, and its rules' expressions in order."""
+    """A valid file: its content, and its rules' expressions in order."""
 
     file: PolicyFile
     expressions: list[RuleExpression]
@@ -119,14 +121,13 @@ def read(text: str, source: str) -> Checked:
 def read_as(
     text: str, source: str, shape: type[T], check: Callable[[T], Iterable[tuple[Path, str]]], content: str
 ) -> T:
-    """Another file of this kind, as its shape; ``check`` tells what no shape can. Raises InvalidPolicy.
+    """Another YAML file, as its shape; ``check`` gives the problems that no shape can find. Raises InvalidPolicy.
 
-    ``content`` says what is in such a file, to someone whose file is empty.
+    ``content`` describes the content of such a file, for the message about an empty one.
     """
     document = _document(text, content)
     _fit(document, msgspec.json.schema(shape))
-    found = _converted(document, shape, source)
-    for path, what in check(found):
+    for path, what in check(_converted(document, shape, source)):
         document.report(path, what)
     return _converted(document, shape, source)
 
@@ -139,7 +140,7 @@ def seconds_of(duration: str) -> int:
 def text_of(data: bytes, source: str) -> str:
     """A file's bytes as text. Raises InvalidPolicy."""
     if len(data) > LONGEST:
-        raise InvalidPolicy(source, [(0, 0, f"the file has {len(data)} bytes, and {LONGEST} are the most")])
+        raise InvalidPolicy(source, [(0, 0, f"the file has {len(data)} bytes, and the limit is {LONGEST}")])
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -150,8 +151,8 @@ def text_of(data: bytes, source: str) -> str:
 @functools.cache
 def schema() -> Schema:
     """The JSON Schema of a policy file, as it is shipped."""
-    found: Schema = json.loads(schema_text())
-    return found
+    loaded: Schema = json.loads(schema_text())
+    return loaded
 
 
 def schema_text() -> str:
@@ -159,13 +160,13 @@ def schema_text() -> str:
 
 
 def make_schema() -> dict[str, Any]:
-    """What ``policy.schema.json`` must hold."""
+    """The content that ``policy.schema.json`` must have."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Holdfast policy"}
     return {**head, **msgspec.json.schema(PolicyFile)}
 
 
 def _document(text: str, content: str) -> Document:
-    from holdfast.gate.policy.yaml import Document  # only who reads a file pays for loading YAML
+    from holdfast.gate.policy.yaml import Document  # YAML is loaded only where a file is read
 
     document = Document(text)
     if document.data is None and not document.problems:
@@ -186,8 +187,8 @@ def _converted(document: Document, shape: type[T], source: str) -> T:
 
 
 def _expressions(document: Document, rules: list[Any]) -> list[RuleExpression]:
-    """The rules' expressions; what is wrong with them is reported where it stands."""
-    found = []
+    """The rules' expressions; their faults are reported with their places."""
+    expressions = []
     for number, rule in enumerate(rules):
         when = rule.get("when") if isinstance(rule, dict) else None
         if isinstance(when, bool):
@@ -197,19 +198,19 @@ def _expressions(document: Document, rules: list[Any]) -> list[RuleExpression]:
             for fault in expression.faults:
                 line, column = document.place_within(("rules", number, "when"), fault.line, fault.column)
                 document.problems.append(Problem(line, column, fault.what))
-            found.append(expression)
-    return found
+            expressions.append(expression)
+    return expressions
 
 
 def _cross_check(document: Document, rules: list[Any]) -> None:
-    """What no schema can say: names are unique, and an approval can be given."""
-    seen: dict[str, int] = {}
+    """Check what no schema can: names are unique, and there are people who can give an approval."""
+    first_uses: dict[str, int] = {}
     for number, rule in enumerate(rules):
         if not isinstance(rule, dict):
             continue
         name = rule.get("name")
-        if isinstance(name, str) and seen.setdefault(name, number) != number:
-            line, _ = document.place(("rules", seen[name], "name"))
+        if isinstance(name, str) and first_uses.setdefault(name, number) != number:
+            line, _ = document.place(("rules", first_uses[name], "name"))
             document.report(("rules", number, "name"), f"the rule in line {line} is called {name!r}, too: rename one")
         candidates = rule.get("candidates")
         named = [each for each in candidates if isinstance(each, str)] if isinstance(candidates, list) else []

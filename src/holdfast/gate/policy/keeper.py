@@ -1,4 +1,4 @@
-"""Keeps the policy that is in force, and takes over a changed file once it is whole."""
+"""Keeps the policy that is in force, and loads a changed file once it is valid."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ log = logging.getLogger("holdfast.policy")
 
 
 class PolicyKeeper:
-    """The policy in force. A file that is broken or gone never replaces a policy that works, but is never silent.
+    """The policy in force. A broken or missing file never replaces a policy that works, but it is always logged.
 
-    ``trouble`` says what is wrong with the file as it is now, None where it is the policy in force. Making one raises
+    ``trouble`` is the problem of the present file, None where it is the policy in force. The constructor raises
     InvalidPolicy: nothing begins under a policy that cannot be read.
     """
 
@@ -30,27 +30,27 @@ class PolicyKeeper:
             self.current = NO_POLICY if source is None else source
 
     def reload(self) -> bool:
-        """Read the file again if its content changed; whether another policy is in force now. It never raises."""
+        """Load the file if its content changed; gives whether another policy is in force now. It never raises."""
         if self._path is None:
             return False
         try:
-            found = content(self._path)
-            if found == self._content:
+            data = content(self._path)
+            if data == self._content:
                 self._settle()
                 return False
-            policy = parse(found, str(self._path))
+            policy = parse(data, str(self._path))
         except InvalidPolicy as error:
             self._complain(str(error))
             return False
-        except Exception as error:  # whatever a file does to its reader, the policy that works stays in force
+        except Exception as error:  # whatever error the file causes, the policy that works stays in force
             self._complain(f"{self._path}: it cannot be read: {type(error).__name__}: {error}")
             return False
         log.info("policy %s is in force now, after %s: %s", policy.hash, self.current.hash, policy.source)
-        self._content, self.current, self.trouble = found, policy, None
+        self._content, self.current, self.trouble = data, policy, None
         return True
 
     def _complain(self, trouble: str) -> None:
-        if trouble != self.trouble:  # once for each trouble, however often the file is looked at
+        if trouble != self.trouble:  # each problem is logged once, however often the file is read
             log.error("the policy's file cannot be used, so %s stays in force:\n%s", self.current.hash, trouble)
         self.trouble = trouble
 

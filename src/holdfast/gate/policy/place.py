@@ -1,4 +1,4 @@
-"""Places in a file: the path to a part, and a problem with where it stands. It knows nothing of YAML's library."""
+"""Places in a file: the path to a part, and a problem with its place. It does not import the YAML library."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 Path = tuple[str | int, ...]
 
 LONGEST: Final = 1_000_000
-"""How many bytes a file has at most."""
+"""The largest size of a file, in bytes."""
 
 
 class Problem(NamedTuple):
-    """A place in the file, from 1, and what is wrong there. Line 0 is the file as a whole."""
+    """A problem and its place in the file. Lines and columns count from 1; line 0 is the file as a whole."""
 
     line: int
     column: int

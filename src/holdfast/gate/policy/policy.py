@@ -1,9 +1,9 @@
 """Judges proposed actions by a policy: rules in CEL of which the first that holds decides.
 
-It fails closed. No policy, a rule that cannot be evaluated, that gives neither true nor false or that takes too long:
-the action is denied, and the ruling says why. The rules in order, one by one, are what a policy means. Evaluating them
-together, over facts that are kept, and remembering rulings are only faster ways to the same answer. What is not sure to
-be quick is evaluated in a process of its own, where it is cut off.
+It fails closed. Without a policy, or where a rule cannot be evaluated, gives neither true nor false or takes too long,
+the action is denied, and the ruling says why. A policy means its rules in order, one by one. Evaluating them together
+and remembering rulings are only faster ways to the same ruling. Rules that may be slow are evaluated in another
+process, which is ended where they take too long.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.gate.policy.file import NeedsApproval, PolicyFile, Tier, read, sec
 from holdfast.gate.policy.process import CutOff, PolicyProcess
 from holdfast.gate.policy.weight import is_quick, load_of, weigh
 from holdfast.gate.proposals import Proposal, RunFacts
-from holdfast.journal.quoting import without
+from holdfast.journal.quotes import without
 from holdfast.store.admission import Limits, WriteLimits
 
 RuleEffect = Literal["allow", "deny", "needs_approval"]
@@ -35,15 +35,15 @@ RuleEffect = Literal["allow", "deny", "needs_approval"]
 SLOWEST_NANOSECONDS: Final = 50_000_000
 REMEMBERED: Final = 4096
 TOGETHER: Final = 16
-"""How many rules are evaluated as one expression: each is a level, and CEL's parser takes no more than 32."""
+"""How many rules are evaluated as one expression: each is a level, and CEL's parser takes at most 32 levels."""
 
-NO_STARTER: Final = "it depends on who started the run, and nobody said: start the run with actor="
-NOTHING_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
-NOBODY_RULES: Final = "no policy is in force: give Holdfast(policy=…) or --policy"
+NO_STARTER: Final = "it depends on who started the run, and that is not known: start the run with actor="
+NO_RULE_HOLDS: Final = "no rule holds for it, and what no rule allows is denied"
+NOT_IN_FORCE: Final = "no policy is in force: give Holdfast(policy=…) or --policy"
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):
-    """What a rule asks of people. No candidates is anyone; no expiry is for ever."""
+    """The approval that a rule wants. Without candidates anyone may give it; without expiry it is open for ever."""
 
     tier: Tier
     two_person: bool = False
@@ -52,7 +52,7 @@ class Approval(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ruling(msgspec.Struct, frozen=True, gc=False):
-    """What a policy says of an action. ``rule`` decided, or failed; ``policy`` is the hash of the file."""
+    """A policy's ruling on an action. ``rule`` decided, or failed; ``policy`` is the hash of the file."""
 
     effect: RuleEffect
     stage: Literal["allowlist", "policy"]
@@ -63,7 +63,7 @@ class Ruling(msgspec.Struct, frozen=True, gc=False):
 
 
 class RuleTrace(msgspec.Struct, frozen=True, gc=False):
-    """What came of one rule: whether it holds, or why it could not be told."""
+    """The result of one rule: whether it holds, or why it cannot be evaluated."""
 
     rule: str
     effect: RuleEffect
@@ -78,16 +78,16 @@ class _Rule(msgspec.Struct, frozen=True):
     ruling: Ruling
 
     def holds(self, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
-        """Whether it holds, or why that cannot be told.
+        """Whether it holds, or why it cannot be evaluated.
 
-        Where it depends on who started the run and nobody knows that, it does not hold if it would allow, and cannot
-        be told otherwise: neither passes what the rule was written to stop.
+        It may depend on who started the run, and that may not be known. Then a rule that allows does not hold, and any
+        other rule cannot be evaluated: in both cases the action is not allowed by it.
         """
         answer = self._answer(proposal, run, now)
         if run.actor is not None or not isinstance(answer, str) or not self.asks_for_actor:
             return answer
         if isinstance(self._answer(proposal, msgspec.structs.replace(run, actor=""), now), str):
-            return answer  # it could not be told of anyone
+            return answer  # no starter would make it work
         return False if self.ruling.effect == "allow" else NO_STARTER
 
     @property
@@ -106,7 +106,7 @@ class _Rule(msgspec.Struct, frozen=True):
 
 
 class Policy:
-    """A policy. It may be shared, and is never changed: a new file is a new policy."""
+    """A policy. It may be shared between threads, and never changes: a changed file is a new policy."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Policy:
         *,
         hash: str,
         source: str,
-        otherwise: str = NOTHING_HOLDS,
+        otherwise: str = NO_RULE_HOLDS,
         text: bytes = b"",
         clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
@@ -148,17 +148,17 @@ class Policy:
         return tuple(rule.name for rule in self._rules)
 
     def write_limits(self, tenant: str) -> WriteLimits:
-        """How many actions that write the runs of a tenant may take."""
+        """How many writing actions the runs of a tenant may take."""
         if tenant not in self._writes:
             self._writes[tenant] = self._caps.write_limits(tenant)
         return self._writes[tenant]
 
     def max_writes(self, tenant: str, workflow: str) -> int | None:
-        """How many actions that write a run of this workflow may take; None is no limit."""
+        """How many writing actions a run of this workflow may take; None is no limit."""
         return self.write_limits(tenant).of(workflow)
 
     def is_quick(self, proposal: Proposal, run: RunFacts) -> bool:
-        """Whether to decide on this action is sure to take less than 50 ms. If not, decide in another thread."""
+        """Whether the decision on this action is sure to take less than 50 ms. If not, decide in another thread."""
         if self._listed is not None and not self._listed.allows(proposal):
             return True
         sheet = self._sheet
@@ -173,9 +173,9 @@ class Policy:
         return is_quick(self._loads, weights)
 
     def decide(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
-        """Judge an action at ``now``, in microseconds since 1970. It never raises: what goes wrong is denied.
+        """Judge an action at ``now``, in microseconds since 1970. It never raises: after an error the action is denied.
 
-        Where it is not sure to be quick it waits for another process, at most a quarter of a second.
+        Where it may be slow it waits for another process, at most a quarter of a second.
         """
         try:
             if self._listed is not None and not self._listed.allows(proposal):
@@ -188,7 +188,7 @@ class Policy:
             if ruling is not None:
                 return ruling
             if not self._is_light(proposal, run):
-                return self._decided_apart(proposal, run, now)
+                return self._decided_in_process(proposal, run, now)
             ruling, lasting = self._evaluated(simple, entries, proposal, run, now)
             if lasting and key is not None:
                 self._remember(key, ruling)
@@ -199,10 +199,10 @@ class Policy:
         return ruling
 
     def steps(self, proposal: Proposal, run: RunFacts, now: int) -> Iterator[RuleTrace]:
-        """What comes of each rule, in order and without regard to those before it."""
+        """The result of each rule by itself, in order."""
         light = self._is_light(proposal, run)
         for number, rule in enumerate(self._rules):
-            answer = rule.holds(proposal, run, now) if light else self._held_apart(number, proposal, run, now)
+            answer = rule.holds(proposal, run, now) if light else self._holds_in_process(number, proposal, run, now)
             about = rule.name, rule.ruling.effect, rule.expression.text
             if isinstance(answer, str):
                 yield RuleTrace(*about, "error", answer)
@@ -231,22 +231,21 @@ class Policy:
                 if index >= 0:
                     break
         except Exception:
-            # Something cannot be evaluated. Only one by one can tell what, and whether it comes before what decides.
+            # A rule cannot be evaluated. One by one shows which rule, and whether another rule decides before it.
             return self._one_by_one(proposal, run, now)
         if clock() - began > SLOWEST_NANOSECONDS:
-            # Slow rules, or something else in this thread: measured again, it must be slow again.
+            # The rules may be slow, or the thread was busy otherwise. Only rules that are slow again are denied.
             return self._one_by_one(proposal, run, now)
         return self._rulings[index], True
 
-    def _decided_apart(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
+    def _decided_in_process(self, proposal: Proposal, run: RunFacts, now: int) -> Ruling:
         try:
-            told = self._process.ask(_question(None, proposal, run, now))
+            number, failure = self._process.ask(_question(None, proposal, run, now))
         except CutOff as cut:
             return self._failed(cut.doing, f"the policy took too long: rule {cut.doing!r} was cut off")
-        number, failure = told
         return self._rulings[number] if failure is None else self._failed(*failure)
 
-    def _held_apart(self, number: int, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
+    def _holds_in_process(self, number: int, proposal: Proposal, run: RunFacts, now: int) -> bool | str:
         try:
             answer: bool | str = self._process.ask(_question(number, proposal, run, now))
         except CutOff:
@@ -254,8 +253,8 @@ class Policy:
         return answer
 
     def answer(self, question: Any, begun: Callable[[str], None]) -> Any:
-        """What another process asks: the number of the rule that decides, or which failed and why; or of one rule,
-        whether it holds. ``begun`` is told the name of each rule before it is evaluated."""
+        """Answer a question of another process: which rule decides, or which rule failed and why. A question about one
+        rule is whether it holds. ``begun`` is called with the name of each rule before the rule is evaluated."""
         number, proposed, facts, now = question
         proposal, run = Proposal(*proposed), RunFacts(*facts)
         if number is not None:
@@ -274,10 +273,11 @@ class Policy:
             answer = rule.holds(proposal, run, now)
             spent = self._clock() - began
             if spent > SLOWEST_NANOSECONDS:
-                told = f"{spent // 1_000_000} ms, and {SLOWEST_NANOSECONDS // 1_000_000} ms are the most"
-                return self._failed(rule.name, f"the policy took too long: up to rule {rule.name!r} {told}"), False
+                limit = f"the limit is {SLOWEST_NANOSECONDS // 1_000_000} ms"
+                why = f"{spent // 1_000_000} ms up to rule {rule.name!r}, and {limit}"
+                return self._failed(rule.name, f"the policy took too long: {why}"), False
             if isinstance(answer, str):
-                # The reason is told in the audit, and values are not: CEL quotes what it stumbles over, or part of it.
+                # CEL quotes values in its errors. The reason is recorded in the audit, which must not have values.
                 why = without(answer.partition(QUOTING)[0], proposal.fields.values())
                 return self._failed(rule.name, f"rule {rule.name!r} cannot be evaluated: {why}"), True
             if answer:
@@ -293,7 +293,7 @@ class Policy:
 
 
 class _Allowlist:
-    """What may be done at all. Connector and operation are matched apart, so that neither can pass for both."""
+    """The actions that may be done at all. Connector and operation are matched separately."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         parts = [pattern.split("/", 1) for pattern in patterns]
@@ -320,7 +320,7 @@ def parse(text: bytes | str, source: str, *, clock: Callable[[], int] = time.thr
 
 
 def load(path: str | Path) -> Policy:
-    """A policy from a file. Raises InvalidPolicy, also where the file cannot be read."""
+    """A policy from a file. Raises InvalidPolicy where the file cannot be read or is wrong."""
     return parse(content(path), str(path))
 
 
@@ -333,7 +333,7 @@ def content(path: str | Path) -> bytes:
 
 
 def _ruling(rule: Any, hash: str) -> Ruling:
-    """What is ruled where the rule holds."""
+    """The ruling of a rule that holds."""
     effect: RuleEffect = rule.__struct_config__.tag
     if not isinstance(rule, NeedsApproval):
         verb = "allows" if effect == "allow" else "denies"
@@ -347,7 +347,7 @@ def _ruling(rule: Any, hash: str) -> Ruling:
 
 
 def _together(flats: Sequence[str]) -> list[CompiledExpression] | None:
-    """Programs that give the number of the first rule that holds, or -1. None where CEL does not take them so."""
+    """Programs that give the number of the first rule that holds, or -1. None where CEL cannot compile them so."""
 
     def compile(first: int, last: int) -> list[CompiledExpression]:
         chain = "".join(f"({flats[number]}) ? {number} : " for number in range(first, last))
@@ -360,18 +360,18 @@ def _together(flats: Sequence[str]) -> list[CompiledExpression] | None:
             return compile(first, middle) + compile(middle, last)
 
     try:
-        found = [compile(first, min(first + TOGETHER, len(flats))) for first in range(0, len(flats), TOGETHER)]
+        parts = [compile(first, min(first + TOGETHER, len(flats))) for first in range(0, len(flats), TOGETHER)]
     except InvalidExpression:
         return None
-    return [program for programs in found for program in programs]
+    return [program for programs in parts for program in programs]
 
 
 def _question(number: int | None, proposal: Proposal, run: RunFacts, now: int) -> list[Any]:
-    """What the other process is asked, as plain data. What no rule can ask for is left out."""
+    """The question for the other process, as plain data, without the parts that no rule can use."""
     proposed = msgspec.structs.replace(proposal, fields=dict(proposal.fields), request=b"")
     facts = msgspec.structs.replace(run, attributes=dict(run.attributes))
     return [number, list(msgspec.structs.astuple(proposed)), list(msgspec.structs.astuple(facts)), now]
 
 
-NO_POLICY: Final = Policy(PolicyFile(version=1, rules=[]), hash="none", source="nowhere", otherwise=NOBODY_RULES)
+NO_POLICY: Final = Policy(PolicyFile(version=1, rules=[]), hash="none", source="nowhere", otherwise=NOT_IN_FORCE)
 """Denies everything."""

@@ -1,7 +1,7 @@
-"""Holds plain data against a JSON Schema and tells everything that does not fit, in words.
+"""Checks plain data by a JSON Schema, and describes everything that does not fit in words.
 
-It knows what ``msgspec.json.schema`` writes and nothing more. The schema's descriptions are part of what it says, so a
-key is explained once: in the editor that reads the schema, and where the file is refused.
+It knows only the parts of JSON Schema that ``msgspec.json.schema`` writes. Its messages include the descriptions of the
+schema, so the editor and the message about a refused file explain a key in the same words.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORDS: Final = {
 
 
 class Misfit(NamedTuple):
-    """What does not fit, and whether its key is the culprit or its value."""
+    """A part that does not fit. ``key`` is whether the key is wrong, and not the value."""
 
     path: Path
     what: str
@@ -44,12 +44,12 @@ class Misfit(NamedTuple):
 
 
 def misfits(data: Any, schema: Schema) -> Iterator[Misfit]:
-    """All that keeps the data from being what the schema describes."""
+    """All parts of the data that do not fit the schema."""
     yield from _value(data, schema, schema.get("$defs", {}), ())
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``: did you mean …?``, or which names there are."""
+    """``: did you mean …?``, or a list of the known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, 1)
     return f": did you mean `{close[0]}`?" if close else f": there are {', '.join(f'`{each}`' for each in names)}"
@@ -61,7 +61,7 @@ def _value(data: Any, schema: Schema, defs: Schema, path: Path) -> Iterator[Misf
     elif "discriminator" in schema and isinstance(data, dict):
         yield from _tagged(data, schema["discriminator"], defs, path)
     elif not _fits(data, schema, defs):
-        yield Misfit(path, f"{_subject(path)} must be {_expected(schema, defs)}, not {_told(data)}{_about(schema)}")
+        yield Misfit(path, f"{_subject(path)} must be {_expected(schema, defs)}, not {_describe(data)}{_about(schema)}")
     elif isinstance(data, dict):
         yield from _mapping(data, schema, defs, path)
     elif isinstance(data, list):
@@ -70,13 +70,13 @@ def _value(data: Any, schema: Schema, defs: Schema, path: Path) -> Iterator[Misf
 
 
 def _tagged(data: dict[str, Any], discriminator: Schema, defs: Schema, path: Path) -> Iterator[Misfit]:
-    """One of several shapes, told apart by one key."""
+    """One of several shapes, which one key distinguishes."""
     field, mapping = discriminator["propertyName"], discriminator["mapping"]
     tag = data.get(field)
     if field not in data:
         yield Misfit(path, f"`{field}` is missing: write one of {_list(mapping)}")
     elif not isinstance(tag, str) or tag not in mapping:
-        yield Misfit((*path, field), f"`{field}` must be one of {_list(mapping)}, not {_told(tag)}")
+        yield Misfit((*path, field), f"`{field}` must be one of {_list(mapping)}, not {_describe(tag)}")
     else:
         yield from _value(data, {"$ref": mapping[tag]}, defs, path)
 
@@ -97,7 +97,7 @@ def _mapping(data: dict[str, Any], schema: Schema, defs: Schema, path: Path) -> 
 
 
 def _fits(data: Any, schema: Schema, defs: Schema) -> bool:
-    """Whether a value itself is right, its parts aside."""
+    """Whether a value itself is right; its parts are checked elsewhere."""
     if "anyOf" in schema:
         return any(_fits(data, _resolved(each, defs), defs) for each in schema["anyOf"])
     if "enum" in schema:
@@ -151,7 +151,7 @@ def _list(names: Iterable[Any]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def _told(data: Any) -> str:
+def _describe(data: Any) -> str:
     match data:
         case dict():
             return "a mapping"

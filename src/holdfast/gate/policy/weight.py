@@ -1,9 +1,9 @@
-"""Tells before a policy is evaluated whether it is sure to be quick: CEL cannot be interrupted where it runs.
+"""Estimates before a policy is evaluated whether it is sure to be quick, because CEL cannot be interrupted.
 
-The answer decides where the rules are evaluated, never whether they are: what is not sure to be quick goes to a process
-that can be ended. So it may be far too careful. A unit is about a microsecond at most. It was measured that CEL copies
-a value with all that it holds wherever it is handed over, selected or looped over, that ``map`` and ``filter`` copy all
-that they have so far for each item, and that a pattern is compiled each time.
+The estimate decides where the rules are evaluated, never whether they are: rules that may be slow go to a process that
+can be ended. So the estimate may be far too high. A unit is at most about a microsecond. Measurements of CEL showed
+three costs: it copies a value with all its content wherever it is passed, selected or looped over; ``map`` and
+``filter`` copy their result so far for each item; and a pattern is compiled each time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from holdfast.expressions.tokens import tokens_of
 from holdfast.gate.policy.expressions import MACROS, Fact
 
 QUICK: Final = 15_000
-"""Units that are sure to take less than 50 ms, on a slow machine, too."""
+"""Units that are sure to take less than 50 ms, even on a slow machine."""
 
 LETTERS: Final = 16
-"""Letters of a text that weigh as much as one item."""
+"""How many letters of a text cost as much as one item."""
 
 _COPYING: Final = frozenset({"map", "filter"})
 _COSTLY: Final = frozenset({"matches", "duration", "timestamp", "string", "bytes"})
@@ -29,7 +29,7 @@ _ENDLESS: Final = 10 * QUICK
 
 
 class RuleLoad(NamedTuple):
-    """What one rule may cost: ``words`` for each unit that it asks for, to the ``power`` of the loops in it."""
+    """The cost of one rule: ``words`` for each unit of its facts, to the ``power`` of the loops in it."""
 
     words: int
     power: int
@@ -52,9 +52,9 @@ def load_of(text: str, facts: Iterable[Fact]) -> RuleLoad:
 
 
 def _pattern(tokens: Sequence[tuple[str, str]]) -> int:
-    """What compiling a pattern may cost: a letter class is all letters of all languages, as often as it is repeated."""
+    """The cost of compiling a pattern: a letter class is all letters of all languages, for each repetition."""
     if len(tokens) < 2 or tokens[0][0] not in ("string", "raw") or tokens[1][1] != ")":
-        return _ENDLESS  # it is computed, and may be anything
+        return _ENDLESS  # the pattern is computed, so it may be anything
     pattern, times = tokens[0][1], 1
     for least, most in _COUNT.findall(pattern):
         times = min(times * max(int(least[:6]), int(most[:6] or 0), 1), _ENDLESS)
@@ -67,7 +67,7 @@ def is_quick(loads: Iterable[RuleLoad], weights: Mapping[Fact, int]) -> bool:
     for load in loads:
         weight = 1 + sum(weights[fact] for fact in load.facts)
         if load.power > 1:
-            weight = (weight + load.words) ** load.power  # what the rule makes itself may be looped over, too
+            weight = (weight + load.words) ** load.power  # a loop may run over values of the rule itself, too
         units += load.words * weight
         if units > QUICK:
             return False
@@ -75,17 +75,17 @@ def is_quick(loads: Iterable[RuleLoad], weights: Mapping[Fact, int]) -> bool:
 
 
 def weigh(value: Any, most: int = QUICK) -> int:
-    """How many items a value holds, itself and all within; it stops counting where there are more than ``most``."""
-    found, waiting = 0, [value]
-    while waiting and found <= most:
+    """How many items a value has, itself and all items in it; it stops counting above ``most``."""
+    count, waiting = 0, [value]
+    while waiting and count <= most:
         item = waiting.pop()
-        found += 1
+        count += 1
         if isinstance(item, str | bytes):
-            found += len(item) // LETTERS
+            count += len(item) // LETTERS
         elif isinstance(item, Mapping):
-            found += len(item)
+            count += len(item)
             waiting.extend(item.values() if len(item) <= most else ())
         elif isinstance(item, list | tuple):
-            found += len(item) if len(item) > most else 0
+            count += len(item) if len(item) > most else 0
             waiting.extend(item if len(item) <= most else ())
-    return found
+    return count

@@ -1,7 +1,7 @@
-"""Reads YAML as plain data that remembers where each part stands, so that every problem can be told by its place.
+"""Reads YAML as plain data, and remembers the place of each part, so that every problem has its line and column.
 
-Stricter than YAML: no aliases (a few lines of them can unfold to gigabytes), no tags, no key twice, keys are text, and
-text is what UTF-8 can say: it goes into the audit.
+It is stricter than YAML: no aliases (a few lines of them can expand to gigabytes), no tags, no key twice, keys are
+text, and all text can be encoded as UTF-8, because it goes into the audit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.gate.policy.place import Path, Problem
 
 DEEPEST: Final = 30
 WIDEST: Final = 100
-"""How many characters a number has at most: a longer one cannot even be shown."""
+"""The largest number of characters in a number: Python cannot even print one that is too long."""
 
 _TEXT: Final = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp")
 _KINDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
@@ -25,7 +25,7 @@ _BLANK: Final = " \t\r\n"
 
 
 class Document:
-    """What a text says. Where it has problems, ``data`` is only what could be read."""
+    """The content of a text. Where it has problems, ``data`` has only the readable part."""
 
     def __init__(self, text: str) -> None:
         self.problems: list[Problem] = []
@@ -45,14 +45,14 @@ class Document:
             self.problems.append(Problem(line, 1, f"a character that YAML does not allow: {error.reason}"))
 
     def place(self, path: Path, *, key: bool = False) -> tuple[int, int]:
-        """Where the value at a path begins, or its key; where there is none, what it would be in."""
+        """Where the value at a path, or its key, begins. Where there is none, the place of the part around it."""
         while path and path not in self._values:
             path = path[:-1]
         node = self._keys.get(path, self._values.get(path)) if key else self._values.get(path)
         return (1, 1) if node is None else (node.start_mark.line + 1, node.start_mark.column + 1)
 
     def place_within(self, path: Path, line: int, column: int) -> tuple[int, int]:
-        """Where a character of a text stands in the file; ``line`` and ``column`` are within the text, from 1."""
+        """The place of a character of a text in the file; ``line`` and ``column`` are within the text, from 1."""
         node = self._values.get(path)
         if not isinstance(node, yaml.ScalarNode):
             return self.place(path)
@@ -62,9 +62,9 @@ class Document:
         offsets = list(_offsets(raw, node.value, node.style))
         if wanted < len(offsets):
             at = offsets[wanted]
-        else:  # it ends too early: point just behind its last character
-            seen = [offset for offset, char in zip(offsets, node.value, strict=False) if char not in _BLANK]
-            at = seen[-1] + 1 if seen else 0
+        else:  # the text ends too early: give the place just after its last character
+            visible = [offset for offset, char in zip(offsets, node.value, strict=False) if char not in _BLANK]
+            at = visible[-1] + 1 if visible else 0
         before = self._text[: node.start_mark.index + at]
         return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
 
@@ -76,7 +76,7 @@ class Document:
         self.problems.append(Problem(line, column, what))
 
     def _is_sound(self) -> bool:
-        """Whether it can be composed without unfolding or sinking without end."""
+        """Whether it can be composed within limits: it has no aliases, and is not nested too deeply."""
         depth = 0
         for event in yaml.parse(self._text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
@@ -112,10 +112,10 @@ class Document:
         return text
 
     def _plain(self, node: yaml.ScalarNode, loader: yaml.SafeLoader) -> Any:
-        """A number, true, false or nothing. YAML calls some texts numbers that are none, and a tag can call any so."""
+        """A number, true, false or nothing. YAML takes some other texts for numbers, and a tag can mark any text so."""
         kind, text = _KINDS[node.tag.rpartition(":")[2]], node.value[:WIDEST]
         if text != node.value:
-            self._complain(node.start_mark, f"`{text}…` is too long for {kind}: {WIDEST} characters are the most")
+            self._complain(node.start_mark, f"`{text}…` is too long for {kind}: the limit is {WIDEST} characters")
             return text
         try:
             return loader.construct_object(node)
@@ -124,19 +124,19 @@ class Document:
             return text
 
     def _mapping(self, node: yaml.MappingNode, path: Path, loader: yaml.SafeLoader) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in _TEXT:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "this"
                 self._complain(key.start_mark, f'`{name}` is not text: put the key in quotes, like "{name}"')
             elif not _is_encodable(key.value):
                 self._written(key)
-            elif key.value in found:
-                self._complain(key.start_mark, f"`{key.value}` stands here for the second time: remove one of them")
+            elif key.value in mapping:
+                self._complain(key.start_mark, f"`{key.value}` is here for the second time: remove one of them")
             else:
                 self._keys[*path, key.value] = key
-                found[key.value] = self._read(value, (*path, key.value), loader)
-        return found
+                mapping[key.value] = self._read(value, (*path, key.value), loader)
+        return mapping
 
 
 def _is_encodable(text: str) -> bool:
@@ -148,12 +148,12 @@ def _is_encodable(text: str) -> bool:
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:
-    told = "; ".join(part for part in (error.context, error.problem) if part)
-    return f"this is not YAML: {told} (text with ': ', '#' or a leading '!', '&', '*', '{{' or '[' must be in quotes)"
+    why = "; ".join(part for part in (error.context, error.problem) if part)
+    return f"this is not YAML: {why} (text with ': ', '#' or a leading '!', '&', '*', '{{' or '[' must be in quotes)"
 
 
 def _offsets(raw: str, value: str, style: str | None) -> Iterator[int]:
-    """For each character of a scalar, where it stands in what was written, past quotes, escapes and folds."""
+    """For each character of a scalar, its offset in the written text, after quotes, escapes and folds."""
     at = raw.find("\n") + 1 if style in ("|", ">") else 1 if style in ("'", '"') else 0
     for char in value:
         while at < len(raw) and char not in _BLANK and raw[at] in _BLANK:

@@ -1,4 +1,4 @@
-"""Actions: steps that touch the outside world, and declare what they do before they do it."""
+"""Actions: steps that touch the outside world and declare their effect in advance."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ import msgspec
 
 from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.gate.effects import Cost, Intent, Performable
-from holdfast.gate.proposals import Proposal, Risk
+from holdfast.gate.proposals import Proposal, Risk, limited
 from holdfast.gate.receipts import Receipt
 from holdfast.journal.cbor import DEEPEST, canonical
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.secrecy import ACTION, leaves, marked, secrets_in
-from holdfast.programs.function.decorators import STEPS, Step, check_step
+from holdfast.programs.function.decorators import STEPS, KnowsSecrets, Step, check_step
 from holdfast.programs.function.loop import durable_loop
-from holdfast.programs.function.placeholders import KeyTemplate, Template, limited
-from holdfast.programs.function.program import FunctionProgram
+from holdfast.programs.function.placeholders import KeyTemplate, PlaceholderText
 from holdfast.programs.function.secrets import Secrets, Shape
 from holdfast.programs.function.values import encode
 
@@ -33,7 +32,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action says of itself."""
+    """The declaration of an action's effect."""
 
     connector: str
     operation: str
@@ -85,7 +84,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         arguments = list(inspect.signature(function).parameters)
         kinds = get_type_hints(function, include_extras=True)
         for parameter in inspect.signature(function).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:  # its annotation is that of each
+            if parameter.kind is parameter.VAR_KEYWORD:  # its annotation is that of each value
                 kinds[parameter.name] = dict[str, kinds.get(parameter.name, Any)]  # type: ignore[misc]
         self.secrets = Secrets(declaration.secret, arguments, self.name, kinds)
         self.secret_names = self.secrets.names
@@ -93,10 +92,10 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         self.scrub_text = self.secrets.scrub_text
         secrets = [*declaration.secret, *self.secrets.written]
         self.probe: Performable | None = None if declaration.probe is None else self._probing(declaration.probe)
-        told = f"action {self.name}:"
-        self._target = Template(declaration.target, arguments, secrets, f"{told} target=")
+        what = f"action {self.name}:"
+        self._target = PlaceholderText(declaration.target, arguments, secrets, f"{what} target=")
         key = declaration.idempotency_key
-        self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{told} idempotency_key=")
+        self._key = None if key is None else KeyTemplate(key, arguments, secrets, f"{what} idempotency_key=")
         self._defaults = _defaults(function)
         self._shape = _shape(function)
         self.takes_receipt = bool(arguments) and kinds.get(arguments[0]) is Receipt
@@ -110,8 +109,8 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             )
         return await super().begin(args, kwargs)
 
-    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
-        """A call's arguments, which say which of them are secret."""
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: KnowsSecrets) -> Payload:
+        """A call's arguments as they are recorded, with the secret ones marked."""
         secrets = self.secrets.places(self._shape, len(args), kwargs) if self.secrets else []
         call = marked(self.signature.write(args, kwargs), secrets)
         if secrets:
@@ -127,7 +126,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         return {**self._defaults, **given}
 
     def propose(self, input: Payload, name: str) -> Intent:
-        """What the call of this name would do. See ``Effect``."""
+        """The intent of the call of this name. See ``Effect``."""
         by_name, given = self.signature.read_twice(input)
         arguments = self.with_defaults(by_name)
         reverses = None
@@ -137,7 +136,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         return Intent(self.proposal_of(arguments, name, by_name), arguments, given, reverses)
 
     def cost_of(self, result: Payload) -> Cost | None:
-        """What the author's ``cost=`` says of this result; None where there is none. It may raise."""
+        """The cost of this result, by the author's ``cost=``; None where there is none. It may raise."""
         if self.cost is None:
             return None
         cost: object = self.cost(self.read_result(result))
@@ -146,14 +145,14 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         return cost
 
     def proposal_of(self, arguments: dict[str, Any], promise: str, given: dict[str, Any] | None = None) -> Proposal:
-        """What a call with these arguments would do.
+        """The proposal of a call with these arguments.
 
-        The default key is over the arguments that were ``given``: newer code may have other defaults, and an attempt of
-        newer code must find the receipt of the attempt before. They are part of it because a retried run may come to
-        another call at the same place.
+        The default key is computed from the arguments that were ``given``, without defaults: newer code may have other
+        defaults, and its attempt must find the receipt of the attempt before. The arguments are part of the key because
+        a retried run may reach another call at the same position.
         """
         fields = self.secrets.mask(arguments)
-        request = canonical(fields, DEEPEST - 1)  # a task shows them inside a map of its own
+        request = canonical(fields, DEEPEST - 1)  # a task shows them inside another map
         former = None
         if self._key is not None:
             key, former = self._key.render_key(arguments, promise)
@@ -161,7 +160,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             asked = request if given is None or len(given) == len(arguments) else canonical(self.secrets.mask(given))
             key = f"{self.connector}:{self.operation}:{promise}:{_sha256(asked)[:12]}"
         target = self._target.render(arguments, promise)
-        if not key or "\0" in key or "\0" in target:  # the one would be everybody's key, the other no store can keep
+        if not key or "\0" in key or "\0" in target:  # every call would share an empty key, and no store can keep a NUL
             raise InvalidFunction(f"action {self.name}: its key is empty, or its key or target has a NUL in it")
         return Proposal(
             self.name,
@@ -179,14 +178,14 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         )
 
     def has_key(self, key: str, arguments: Mapping[str, Any], name: str) -> bool:
-        """Whether a call with these arguments, which a receipt recorded, would have this key; also where it cannot be
-        told, because they are those of another action."""
-        if self._key is None or not self._key.is_told_by(arguments):
+        """Whether a call with these arguments, which a receipt recorded, would have this key. True where that is
+        unknown, because they are the arguments of another action."""
+        if self._key is None or not self._key.can_render(arguments):
             return True
         return self._key.render_key(arguments, name)[0] == key
 
     def _probing(self, probe: Callable[..., Any]) -> Step[..., Any]:
-        """The probe as something that the performer can run; no workflow can call it, and no journal names it."""
+        """The probe in a form that the performer can run. No workflow can call it, and no journal names it."""
         if list(inspect.signature(probe).parameters) != list(inspect.signature(self.function).parameters):
             raise InvalidFunction(f"action {self.name}: probe= takes the same arguments as the action")
         return Step(
@@ -215,14 +214,14 @@ class _ActionDecorator:
 
 
 def _with_arguments(decorator: Callable[P, R]) -> Callable[P, R]:
-    """The decorator, which refuses to be given the function itself."""
+    """The decorator, with an error for its use without arguments."""
 
     @functools.wraps(decorator)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:
             name = getattr(args[0], "__name__", args[0])
             raise InvalidFunction(
-                f'action {name}: write @action(connector="…", operation="…") above it: an action says what it does'
+                f'action {name}: write @action(connector="…", operation="…") above it: an action declares its effect'
             )
         return decorator(*args, **kwargs)
 
@@ -252,14 +251,15 @@ def action(
 ) -> _ActionDecorator:
     """Make a function an action.
 
-    ``connector`` and ``operation`` say what it does, ``target`` to what; ``writes`` whether it changes anything there,
-    ``risk`` how much is at stake (low, med or high; by default low for reading, med for writing). ``target`` and
+    ``connector`` and ``operation`` name what it does, ``target`` the object; ``writes`` is whether it changes anything
+    there, ``risk`` how much is at stake (low, med or high; by default low for reading, med for writing). ``target`` and
     ``idempotency_key`` are templates over the arguments; the default key contains the call's promise id. ``reverse`` is
-    an action that takes this one's Receipt and undoes it. ``cost`` tells the Cost from the result, ``cost_estimate`` a
-    number that policy may judge before. An attempt whose outcome is unknown is repeated only if it is ``safe_to_retry``
-    (by default: reading is, writing is not), or after ``probe``, a function of the same arguments that only looks, gave
-    ``Happened(value)`` or ``DidNotHappen()``. ``secret`` names arguments (``"token"``, ``"fields.password"``) that are
-    kept out of receipts, audit, evidence, tasks, error messages and every view of a journal. The rest is as for a step.
+    an action that takes this one's Receipt and undoes it. ``cost`` computes the Cost from the result; ``cost_estimate``
+    is a number that policy may judge in advance. An attempt whose outcome is unknown is repeated only if it is
+    ``safe_to_retry`` (by default: reading is, writing is not), or after ``probe`` gave ``Happened(value)`` or
+    ``DidNotHappen()``. ``probe`` is a function of the same arguments that only looks. ``secret`` names arguments
+    (``"token"``, ``"fields.password"``) that are kept out of receipts, audit, evidence, tasks, error messages and every
+    view of a journal. The rest is as for a step.
     """
     declaration = Declaration(
         connector=connector,
@@ -286,7 +286,7 @@ def action(
         STEPS.add(definition)
         return definition
 
-    return decorate  # type: ignore[return-value]  # the type that tells async functions from plain ones
+    return decorate  # type: ignore[return-value]  # its type distinguishes async and plain functions
 
 
 def _check(function: Callable[..., Any], declaration: Declaration) -> None:

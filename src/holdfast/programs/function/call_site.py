@@ -1,6 +1,7 @@
-"""Where a call of a step, an action or a child was made, and whether anybody can still await it there.
+"""The place where a call of a step, an action or a child was made, and whether the code there can still await it.
 
-A place is a code and an instruction in it: cheap to take at every call, looked up only for a complaint.
+A place is a code object and an instruction in it. It is cheap to take at every call; its line is looked up only for an
+error.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from types import CodeType, FrameType
 from typing import Final
 
 CallSite = tuple[str, CodeType, int]
-"""What was called, and where."""
+"""The called function, and the place of the call."""
 
 DISCARDED: Final[dict[tuple[int, int], tuple[CodeType, bool]]] = {}
-"""The places that were looked at, and whether they throw the call away. By a code's address: its own hash is slow to
-find. The code is kept, so that the address stays its own."""
+"""The places that were examined, and whether they discard the call. Keyed by the code's address, because its hash is
+slow. The code is kept, so that its address is not reused."""
 
 MOST_KNOWN: Final = 10_000
 
 
 def is_discarded(frame: FrameType, called: object) -> bool:
-    """Whether the frame calls this just now, itself, and throws the value away, so that nobody can await it.
+    """Whether the frame itself calls this at its present instruction and discards the value, so that nothing can await
+    it.
 
-    In doubt it does not: the call may be made by ``map()`` or the like, which has it in hand.
+    In doubt the answer is no: ``map()`` or the like may make the call and keep the value.
     """
     code, instruction = frame.f_code, frame.f_lasti
-    following = (found.opname for found in dis.get_instructions(code) if found.offset > instruction)
+    following = (each.opname for each in dis.get_instructions(code) if each.offset > instruction)
     discarded = next(following, "") == "POP_TOP" and _callee(frame) is called
     if len(DISCARDED) >= MOST_KNOWN:
         DISCARDED.clear()
@@ -38,7 +40,7 @@ def is_discarded(frame: FrameType, called: object) -> bool:
 
 
 def _callee(frame: FrameType) -> object:
-    """What the frame's source calls at its present instruction; None where that cannot be told."""
+    """The object that the frame's source calls at its present instruction; None where that is unknown."""
     first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     if first is None or last is None or start is None or end is None:
         return None
@@ -51,22 +53,22 @@ def _callee(frame: FrameType) -> object:
         expression = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
     except (SyntaxError, ValueError):
         return None
-    return _found(expression.func, frame) if isinstance(expression, ast.Call) else None
+    return _value_of(expression.func, frame) if isinstance(expression, ast.Call) else None
 
 
-def _found(node: ast.expr, frame: FrameType) -> object:
+def _value_of(node: ast.expr, frame: FrameType) -> object:
     match node:
         case ast.Name(id=name):
             for names in (frame.f_locals, frame.f_globals, vars(builtins)):
                 if name in names:
                     return names[name]
         case ast.Attribute(value=value, attr=attribute):
-            return getattr(_found(value, frame), attribute, None)
+            return getattr(_value_of(value, frame), attribute, None)
     return None
 
 
 def complaint(what: str, code: CodeType, instruction: int) -> str:
-    """What to say of a call that was never awaited."""
+    """The message about a call that was never awaited."""
     lines = [line for start, _, line in code.co_lines() if start <= instruction and line is not None]
     line = lines[-1] if lines else code.co_firstlineno
     return (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
@@ -19,6 +20,10 @@ from holdfast.programs.function.registry import Registry
 from holdfast.programs.function.values import Signature
 from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.kinds.step import STEP
+
+if TYPE_CHECKING:
+    from holdfast.programs.function.named_workflows import Directory
+    from holdfast.schedules.declarations import DeclaredSchedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,8 +40,15 @@ def current(what: str) -> tuple[DurableLoop, FunctionProgram]:
     return loop, loop.program
 
 
+class KnowsSecrets(Protocol):
+    """What a program remembers, so that no error of its run quotes a secret."""
+
+    @property
+    def secrets(self) -> set[str | bytes | int | float]: ...
+
+
 class Durable(Generic[R_co]):
-    """What a workflow can call durably."""
+    """The base of everything that a workflow can call durably."""
 
     name: str
     kind: str
@@ -62,7 +74,7 @@ class Durable(Generic[R_co]):
     queue: str | None = None
 
     def callee(self) -> object:
-        """What an author's code calls to make a call of this."""
+        """The object that an author's code calls to make a call of this."""
         return self
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Coroutine[Any, Any, R_co]:
@@ -85,7 +97,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
     """A function whose result is kept: once it has completed, it is never run again for that call."""
 
     kind = STEP
-    writes = False  # what it does outside is its author's matter: no gate knows of it
+    writes = False  # its effects outside are its author's responsibility: no gate judges them
 
     def __init__(
         self,
@@ -135,36 +147,48 @@ class Step(Durable[R_co], Generic[P, R_co]):
             loop.program.compensations.asked[promise] = (self, payload)
         return promise
 
-    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: FunctionProgram) -> Payload:
+    def write_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: KnowsSecrets) -> Payload:
         """A call's arguments, as they are recorded."""
         return self.signature.write(args, kwargs)
 
     def undo_call(self, result: Payload, input: Payload, program: FunctionProgram) -> tuple[Step[..., Any], Payload]:
-        """The step that undoes a call with this result, and what it is given: the result, then as many of the call's
-        arguments, in their order and with their defaults, as it takes. Raises where either cannot be read or written.
+        """The step that undoes a call with this result, and its arguments: the result, then as many of the call's
+        arguments, in their order and with their defaults, as it takes. Raises where a value cannot be read or written.
         """
         if self.undo is None:
             raise InvalidFunction(f"{self.what} has no undo= any more, and a call of it must be undone: restore it")
         args, kwargs = self.signature.read(input)
         call = inspect.signature(self.function).bind(*args, **kwargs)
-        call.apply_defaults()  # else one that was left out would end the row, and those behind it would be lost
-        given = (self.read_result(result), *call.args, *call.kwargs.values())
-        return self.undo, self.undo.write_call(given[: self._undo_takes], {}, program)
+        call.apply_defaults()  # else an omitted argument would hide those after it
+        values = (self.read_result(result), *call.args, *call.kwargs.values())
+        return self.undo, self.undo.write_call(values[: self._undo_takes], {}, program)
 
     def got(self, program: FunctionProgram, value: Any, args: tuple[Any, ...]) -> None:
-        """A task has got the value of a call; in the first edition that is when it can be undone."""
+        """A task has got the value of a call. In the first edition a call can be undone from here on."""
         if self.undo is not None and program.first_edition is not None:
             program.first_edition.done(self.undo, (value, *args)[: self._undo_takes])
 
 
 class Workflow(Durable[R_co], Generic[P, R_co]):
-    """An ``async def`` that survives its process: rebuilt from its journal, it goes on where it was."""
+    """An ``async def`` that survives its process: rebuilt from its journal, it continues where it was."""
 
     kind = WORKFLOW
 
-    def __init__(self, function: Callable[P, Any], *, name: str | None) -> None:
+    def __init__(
+        self,
+        function: Callable[P, Any],
+        *,
+        name: str | None,
+        schedule: str | datetime.timedelta | None = None,
+        timezone: str | None = None,
+    ) -> None:
         super().__init__(function, name)
         self.digest = _digest(function)
+        self.scheduled: DeclaredSchedule | None = None
+        if schedule is not None or timezone is not None:
+            from holdfast.programs.function.scheduled import declaration  # cron is loaded where it is used
+
+            self.scheduled = declaration(self.name, self.signature, schedule, timezone)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ChildCall[R_co]:
         if durable_loop() is None:
@@ -182,13 +206,13 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         loop, _ = current(self.name)
         return self.read_result(unwrap(await loop.promise(self.schedule(loop, args, kwargs)), self.what))
 
-    def program(self) -> FunctionProgram:
-        """A fresh program for one run."""
-        return FunctionProgram(self)
+    def program(self, directory: Directory | None = None) -> FunctionProgram:
+        """A fresh program for one run. ``directory`` has what it can call by name."""
+        return FunctionProgram(self, directory)
 
 
 class Bound(Generic[R_co]):
-    """A workflow together with its arguments. Nothing is started by it, and nothing checked yet."""
+    """A workflow together with its arguments. It is not started or checked yet."""
 
     __slots__ = ("args", "kwargs", "workflow")
 
@@ -207,19 +231,32 @@ def workflow(function: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]
 
 
 @overload
-def workflow(*, name: str | None = None) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
+def workflow(
+    *, name: str | None = None, schedule: str | datetime.timedelta | None = None, timezone: str | None = None
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Workflow[P, R]]: ...
 
 
-def workflow(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-    """Make an ``async def`` a workflow. Its name, by default the function's, is how runs find it: keep it."""
+def workflow(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    schedule: str | datetime.timedelta | None = None,
+    timezone: str | None = None,
+) -> Any:
+    """Make an ``async def`` a workflow. Runs find it by its name, by default the function's: keep the name.
+
+    With ``schedule``, a cron line on the clocks of a ``timezone`` or an interval, workers that serve it start it by
+    themselves, without arguments. Raises InvalidFunction.
+    """
 
     def decorate(function: Callable[..., Any]) -> Workflow[..., Any]:
         if not inspect.iscoroutinefunction(function):
             raise InvalidFunction(
-                f"a workflow is an `async def`; {getattr(function, '__name__', function)!r} is none. "
+                f"a workflow is an `async def`; {getattr(function, '__name__', function)!r} is not one. "
                 "Plain functions make good steps: @step."
             )
-        definition: Workflow[..., Any] = Workflow(function, name=name)
+        definition: Workflow[..., Any] = Workflow(function, name=name, schedule=schedule, timezone=timezone)
         WORKFLOWS.add(definition)
         return definition
 
@@ -263,11 +300,10 @@ def step(
 ) -> Any:
     """Make a function a step.
 
-    ``retry`` says how often an attempt that raises is tried again (``retries=n`` is short for n more attempts); without
-    either it is tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the silence between two calls of
-    ``heartbeat()``. With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in
-    each.
-    ``undo`` is a step that takes back a success when the workflow later fails or is cancelled.
+    ``retry`` is the policy for attempts that raise (``retries=n`` is short for n more attempts); without either it is
+    tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the time between two calls of ``heartbeat()``.
+    With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in each.
+    ``undo`` is a step that undoes a success when the workflow later fails or is cancelled.
     """
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:

@@ -1,12 +1,12 @@
-"""What asyncio itself leaves to chance, made the same in every replay.
+"""Makes the parts of asyncio that depend on chance the same in every replay.
 
 Sets are iterated in the order of hashes, and by default an object's hash is its address. asyncio puts tasks, futures
-and coroutines into sets and begins or yields them in that order. So whatever it makes in a workflow hashes by a number
-of its run. Coroutines cannot: ``as_completed`` is given tasks instead, made in the order of its arguments.
+and coroutines into sets and begins or yields them in that order. So objects that asyncio makes in a workflow hash by a
+number of their run. Coroutines cannot: ``as_completed`` gets tasks instead, made in the order of its arguments.
 
-The garbage collector runs when it likes. What it finds must not become a task of a workflow.
+The garbage collector may run at any moment. An object that it finds must not become a task of a workflow.
 
-Everything here changes asyncio for the whole process, and outside of workflows it changes nothing.
+The changes to asyncio are made in the whole process, but have no effect outside workflows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 @runtime_checkable
 class Numbering(Protocol):
-    """A loop that numbers what is made in it."""
+    """A loop that numbers the objects made in it."""
 
     def number(self) -> int: ...
 
@@ -34,7 +34,7 @@ def numbering() -> Numbering | None:
 
 
 class Numbered:
-    """Hashes by a number of its run, given when it is first asked for: the same in every replay."""
+    """Hashes by a number of its run, assigned at the first use: the same in every replay."""
 
     _holdfast_number: int = 0
 
@@ -47,7 +47,7 @@ class Numbered:
 
 
 class DurableFuture(Numbered, asyncio.Future[Any]):
-    """What a workflow's loop makes where asyncio asks it for a future."""
+    """The future that a workflow's loop makes for asyncio."""
 
 
 def install() -> None:
@@ -59,13 +59,13 @@ def install() -> None:
 
 
 def _order_gathering() -> None:
-    gathering = tasks._GatheringFuture  # type: ignore[attr-defined]  # what gather() gives
+    gathering = tasks._GatheringFuture  # type: ignore[attr-defined]  # the result of gather()
     gathering._holdfast_number = 0
     gathering.__hash__ = Numbered.__hash__
 
 
 def _order_as_completed() -> None:
-    """Change the function itself and not its name: others may have imported it already."""
+    """Change the function in place: other modules may have imported it already."""
     function: Any = tasks.as_completed
     original = types.FunctionType(function.__code__, function.__globals__, function.__name__)
     original.__kwdefaults__ = function.__kwdefaults__

@@ -1,4 +1,4 @@
-"""A call that a workflow makes: a coroutine that knows whether anybody sees to it."""
+"""A call that a workflow makes: a coroutine that knows whether it was awaited or handed on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 class DurableCall(Coroutine[Any, Any, R_co]):
     """A call that has not begun: await it, give it to asyncio, or submit it to a join set.
 
-    A run in which one was made and never begun fails, at once where the code throws the call away, else at its end.
+    A run that makes a call and never begins it fails: at once where the code discards the call, else at its end.
     """
 
     __slots__ = ("_loop", "_number", "_running", "args", "definition", "kwargs")
@@ -35,7 +35,7 @@ class DurableCall(Coroutine[Any, Any, R_co]):
             return
         self._number = loop.number()
         if loop.program.first_edition is None:
-            caller = sys._getframe(2)  # who called the step
+            caller = sys._getframe(2)  # the code that called the step
             code, instruction = caller.f_code, caller.f_lasti
             loop.unawaited[self._number] = (definition.what, code, instruction)
             known = DISCARDED.get((id(code), instruction))
@@ -54,7 +54,7 @@ class DurableCall(Coroutine[Any, Any, R_co]):
         return self._running
 
     def claim(self) -> None:
-        """Somebody sees to this call: it is no longer one that nobody awaits."""
+        """This call is awaited or handed on: it is no longer counted as never awaited."""
         if self._loop is not None:
             self._loop.unawaited.pop(self._number, None)
 
@@ -78,9 +78,9 @@ class _OfStep:
 
 
 class _OfChild:
-    """Marks the type of a workflow's call: it tells a workflow from a step where one is to be started."""
+    """Marks the type of a workflow's call, so that type checkers distinguish workflows from steps."""
 
 
 StepCall: TypeAlias = Coroutine[Any, _OfStep, R_co]
 ChildCall: TypeAlias = Coroutine[Any, _OfChild, R_co]
-"""Plain coroutines to type checkers, so that they complain of one that nobody awaits."""
+"""Plain coroutines for type checkers, so that they report a call that is never awaited."""

@@ -8,19 +8,24 @@ import traceback
 from functools import lru_cache
 from typing import Final, cast
 
-from holdfast.errors import AuthorError, InvalidFunction, NotAwaited, StepFailed
+from holdfast.errors import AuthorError, InvalidDefinition, InvalidFunction, NotAwaited, StepFailed, TransportFailed
+from holdfast.journal.error_classes import written_details
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 
 TRACE_LIMIT = 4000
 
-RECORDED: Final[dict[str, type[Exception]]] = {"holdfast.errors:InvalidDefinition": InvalidFunction}
-"""Names that journals have for classes that are called otherwise now. A recorded name is for ever."""
+RECORDED: Final[dict[str, type[Exception]]] = {
+    "holdfast.errors:InvalidDefinition": InvalidFunction,
+    "holdfast.definition:InvalidDefinition": InvalidDefinition,
+}
+"""Recorded names of classes that have another name now. Recorded names never change."""
 
 _NAMES: Final[dict[type[BaseException], str]] = {kind: name for name, kind in RECORDED.items()}
 
 
 class ContinueAsNew(BaseException):
-    """Ends this generation of the run and begins the next. A BaseException, so that ``except Exception`` lets it by."""
+    """Ends this generation of the run and begins the next. A BaseException, so that ``except Exception`` does not
+    catch it."""
 
     def __init__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         super().__init__("the run continues as new")
@@ -28,7 +33,8 @@ class ContinueAsNew(BaseException):
 
 
 def continuation(error: BaseException) -> ContinueAsNew | None:
-    """What a body asked for that ended with this error: a TaskGroup wraps what ends it. An error beside it counts."""
+    """The request to continue as new in the error that ended a body: a TaskGroup wraps it. None where another error is
+    beside it."""
     if not isinstance(error, BaseExceptionGroup):
         return error if isinstance(error, ContinueAsNew) else None
     wanted, other = error.split(ContinueAsNew)
@@ -41,8 +47,8 @@ def continuation(error: BaseException) -> ContinueAsNew | None:
 
 
 def is_at_fault(error: BaseException) -> bool:
-    """Whether the body's own code must change, and the run waits for that. A step that failed that way has failed,
-    like any other, and a call that was never awaited cannot be mended any more in this run."""
+    """Whether the body's own code must change, so that the run waits for new code. A step's error of this kind is a
+    failure like any other, and new code cannot help a run in which a call was never awaited."""
     return isinstance(error, AuthorError) and not isinstance(error, StepFailed | NotAwaited)
 
 
@@ -54,29 +60,30 @@ def unwrap(outcome: Outcome, what: str) -> Payload:
 
 
 def describe(error: BaseException) -> Failure:
-    """What the journal keeps of an exception."""
+    """The exception as the journal keeps it."""
     if isinstance(error, StepFailed) and isinstance(error.failure, Failure):
         return error.failure
     kind = type(error)
     trace = "".join(traceback.format_exception(error, limit=-20))
-    return Failure(name_of(kind), _clean(_message(error)), _clean(_end_of(trace)))
+    details = written_details(error.members) if isinstance(error, TransportFailed) else ""
+    return Failure(name_of(kind), _clean(_message(error)), _clean(_end_of(trace)), details)
 
 
 def name_of(kind: type[BaseException]) -> str:
-    """What the journal calls a class of errors."""
+    """The recorded name of a class of errors."""
     return _NAMES.get(kind) or f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _message(error: BaseException) -> str:
-    """What the exception says of itself. A class whose text cannot be had must not lose the failure."""
+    """The exception's text. A class whose text raises must not lose the failure."""
     try:
         return str(error)
-    except BaseException as unsaid:
-        return f"its text cannot be read: {type(unsaid).__name__}"
+    except BaseException as second:
+        return f"its text cannot be read: {type(second).__name__}"
 
 
 def _end_of(trace: str) -> str:
-    """As many whole lines from its end as are kept: half of a secret would not be recognised as one."""
+    """The last lines of a trace, within the limit. Whole lines only: half of a secret would not be recognised."""
     if len(trace) <= TRACE_LIMIT:
         return trace
     end = trace[-TRACE_LIMIT:]
@@ -89,7 +96,7 @@ def _clean(text: str) -> str:
 
 
 def revive(failure: Failure, what: str) -> StepFailed:
-    """The exception that a workflow sees: a StepFailed, and the recorded class too where it can be found."""
+    """The exception that a workflow sees: a StepFailed, and also the recorded class where that can be found."""
     return _class_for(failure.type)(f"{what} failed: {failure}", failure=failure)
 
 
@@ -102,7 +109,7 @@ def _class_for(name: str) -> type[StepFailed]:
     try:
         revived: type[StepFailed] = type(found.__name__, (StepFailed, found), own)
         revived("probe")
-    except Exception:  # memory layouts that do not mix, or a class (ExceptionGroup) that is made in its own way only
+    except Exception:  # memory layouts that do not mix, or a class (ExceptionGroup) with its own constructor
         return StepFailed
     return revived
 

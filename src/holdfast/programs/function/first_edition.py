@@ -1,7 +1,7 @@
-"""Edition 0: how runs compensated that began before the laws of ``compensation`` were kept. They replay as they were.
+"""Edition 0: the compensation of runs that began before the laws of ``compensation`` existed. They replay unchanged.
 
-A success was remembered when a task of the program had got its value. Undoing was part of the body's own task, where a
-cancellation ended it, and of another end than an ``Exception`` or a cancellation it did not know.
+A success counted when a task of the program had got its value. Undoing was part of the body's own task, so a
+cancellation ended it. It was begun only after an ``Exception`` or a cancellation.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class FirstEdition:
         self._done.append((undo, args))
 
     def keep(self) -> None:
-        """What was done so far stands."""
+        """Declare all successes so far as final."""
         self._done.clear()
 
     async def drive(self, input: Payload) -> Ending:
-        """Call the function; on failure or cancellation undo what was done, newest first."""
+        """Call the function. On failure or cancellation undo its successes, newest first."""
         signature = self._workflow.signature
         args, kwargs = signature.read(input)
         try:
@@ -46,7 +46,7 @@ class FirstEdition:
             await self._undo(cancelled)
             raise
         except Exception as error:
-            if not is_at_fault(error):  # else the run is parked as it is, and nothing is undone
+            if not is_at_fault(error):  # else the run is parked, and nothing is undone
                 await self._undo(error)
             raise
 

@@ -1,7 +1,8 @@
 """``ask``: a workflow asks people, with a form, and waits for the answer.
 
-The form is the JSON Schema of the type that the answer is read as. An answer that fits the schema and not the type (a
-validator of its own may refuse it, or the type has changed meanwhile) is asked for again, and the new task says why.
+The form is the JSON Schema of the type that the answer is read as. An answer may fit the schema and not the type: the
+type's own validator refuses it, or the type has changed since. Then the question is asked again, and the new task shows
+the reason.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ async def ask(
 ) -> T:
     """Ask people to fill in a form, and give the answer as ``kind``: a msgspec struct, a dataclass, a pydantic model.
 
-    ``show`` is what they see beside the form. ``candidates`` (names or patterns) and ``groups`` may answer, everybody
-    where there are none of either, and nobody of ``exclude``. All times count from now: people are reminded at each of
-    ``remind``; after ``due`` those of ``escalate`` (``{"groups": […], "candidates": […]}``) may answer as well; after
-    ``expire`` TaskExpired is raised, which is a TimeoutError.
+    ``show`` is data that they see beside the form. ``candidates`` (names or patterns) and ``groups`` may answer;
+    without either everybody may. Nobody in ``exclude`` may. All times count from now: people are reminded at each of
+    ``remind``. After ``due``, those of ``escalate`` (``{"groups": […], "candidates": […]}``) may answer as well. After
+    ``expire``, TaskExpired is raised, which is a TimeoutError.
     """
     loop, program = current("ask()")
     if not title.strip() or len(title) > 200:
@@ -68,13 +69,14 @@ async def ask(
         answer = await program.value(promise, f"form {title!r}")
         try:
             return read_answer(answer, kind)
-        except (msgspec.ValidationError, ValueError) as error:  # the answer fits the schema, and not the type
+        except (msgspec.ValidationError, ValueError) as error:  # the answer fits the schema but not the type
             question = msgspec.structs.replace(question, problem=str(error))
 
 
 @lru_cache(maxsize=512)
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a type, not to be changed. Raises InvalidFunction where answers cannot be held against it."""
+    """The JSON Schema of a type; callers must not change it. Raises InvalidFunction where no answer can be checked by
+    it."""
     own = getattr(kind, "model_json_schema", None)
     try:
         schema: dict[str, Any] = own() if callable(own) else msgspec.json.schema(kind)
@@ -87,16 +89,16 @@ def schema_of(kind: Any) -> dict[str, Any]:
 
 
 def read_answer(answer: Payload, kind: type[T]) -> T:
-    """An answer, which is JSON, as its type. Raises as msgspec and the type itself do."""
+    """An answer, which is JSON, as its type. Raises the errors of msgspec and of the type's own validator."""
     return msgspec.convert(cbor2.loads(answer.data), kind, dec_hook=read_foreign)
 
 
 def _names(names: Iterable[str], what: str) -> tuple[str, ...]:
-    given = (names,) if isinstance(names, str) else tuple(names)
-    for name in given:
+    people = (names,) if isinstance(names, str) else tuple(names)
+    for name in people:
         if not is_name(name):
             raise InvalidRequest(f"ask(): each of {what} is {NAME}, not {name!a:.60}")
-    return given
+    return people
 
 
 def _microseconds(span: datetime.timedelta | None, what: str) -> int | None:

@@ -1,7 +1,7 @@
 """``perform``: a step that is written where it is called.
 
-Its function lives in memory alone. The journal has its name, its arguments and what came of it, as of any other step.
-So an attempt needs a body that has reached the call: replay brings it there before anything is begun.
+Its function exists in memory only. The journal has its name, its arguments and its outcome, as of any other step. So an
+attempt needs a body that has reached the call: replay brings the body there before anything is begun.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class InlineStep(Step[P, R]):
-    """A step of one call. It is in no registry: the program that makes the call keeps it until the call is settled."""
+    """A step of one call. It is not in the registry: the calling program keeps it until the call is settled."""
 
     def callee(self) -> object:
         return perform
@@ -47,10 +47,10 @@ def perform(
 ) -> StepCall[R]:
     """Run an ``async def`` as a step, without decorating it: ``await perform("fetch", fetch, url, retries=3)``.
 
-    It is a step in everything: the journal keeps its name, arguments and result, the result is read as what the
-    function's annotation says, it is tried again by ``retry`` or ``retries``, and ``step_info().key`` is its own in
-    this run and at this place. It always runs in the worker that holds the run. Give values as arguments: what the
-    function takes from around itself is not recorded, and a variable that it changes there is not changed in a replay.
+    It is a step in every respect. The journal keeps its name, arguments and result; the result is read as the
+    function's annotated type; it is retried by ``retry`` or ``retries``; ``step_info().key`` is unique to this run and
+    this call. It always runs in the worker that holds the run. Give values as arguments: variables of the surrounding
+    code are not recorded, and a change that the function makes to one is not repeated in a replay.
     Raises InvalidFunction where the name is not usable or the function is no ``async def``.
     """
     if not isinstance(name, str):

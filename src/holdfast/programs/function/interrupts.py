@@ -1,4 +1,4 @@
-"""Telling a person's Ctrl-C from a KeyboardInterrupt that authors' code raises itself."""
+"""The difference between a person's Ctrl-C and a KeyboardInterrupt that an author's code raises."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _RAISE: Final = dis.opmap["RAISE_VARARGS"]
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether a person pressed Ctrl-C just while an author's code ran on the main thread.
+    """Whether a person pressed Ctrl-C while an author's code ran on the main thread.
 
-    asyncio's handler says so by where it raises. Python's own has no place of its own: what it interrupts is any
-    instruction but a ``raise``, and an author's code raises.
+    asyncio's handler is recognised by the module in which it raises. Python's own handler interrupts any instruction;
+    an author's code raises with a ``raise`` instruction.
     """
     if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 class Members:
-    """The calls of one join set: those whose results have not been taken, and of these the ones that have ended."""
+    """The calls of one join set whose results have not been taken, and which of them have ended."""
 
     __slots__ = ("calls", "ended", "in_order")
 
@@ -39,7 +40,7 @@ class Members:
         return len(self.calls) - len(self.ended)
 
     def open(self) -> tuple[PromiseId, ...]:
-        """Those that have not ended, in the order of submission."""
+        """The calls that have not ended, in the order of submission."""
         return tuple(promise for promise in self.calls if promise not in self.ended)
 
     def end(self, promise: PromiseId, outcome: Outcome) -> None:
@@ -48,13 +49,13 @@ class Members:
         self.in_order.append(promise)
 
     def next_ended(self) -> PromiseId:
-        """The call that ended first, of those that have."""
-        while (promise := self.in_order.popleft()) not in self.ended:  # it was taken with all the others
+        """The call that ended first."""
+        while (promise := self.in_order.popleft()) not in self.ended:  # its result was taken by ``all``
             continue
         return promise
 
     def take(self, promise: PromiseId) -> tuple[Outcome, Durable[Any], tuple[Any, ...]]:
-        """The result of a call that has ended, which is now no longer a member."""
+        """The result of a call that has ended. The call is no longer a member."""
         return self.ended.pop(promise), *self.calls.pop(promise)
 
 
@@ -85,6 +86,12 @@ class JoinSet(Generic[T]):
         if isinstance(call, DurableCall) and not args and not kwargs:
             call.claim()
             call, args, kwargs = call.definition, call.args, call.kwargs
+        if inspect.iscoroutine(call):
+            call.close()  # else Python warns that nobody awaited it
+            raise InvalidFunction(
+                f"a join set takes calls of steps and workflows, and {call.__qualname__}() is neither: "
+                "call it in a child workflow, or use asyncio.gather()"
+            )
         if not isinstance(call, Durable):
             raise InvalidFunction(f"a join set takes calls of steps and workflows, not {call!r}")
         promise = call.schedule(loop, args, kwargs)

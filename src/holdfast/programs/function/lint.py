@@ -1,9 +1,9 @@
-"""``lint``: what in a workflow body cannot replay, found in its source without running it.
+"""``lint`` finds code in a workflow body that cannot replay, from its source and without running it.
 
-Only functions decorated with Holdfast's ``workflow`` are judged, with everything written inside them; steps may do all
-of this, and so may a function inside a body that is only given to ``perform``. Names are followed through imports
-(``import time as t``, ``from datetime import datetime as dt``), never through assignments: a finding is certain to be
-what it says. A line is silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
+Only functions decorated with Holdfast's ``workflow`` are judged, with everything written inside them. Steps are exempt,
+and so is a function inside a body that is only given to ``perform``. Names are followed through imports (``import time
+as t``, ``from datetime import datetime as dt``), never through assignments, so there are no false findings. A line is
+silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULES: Final[dict[str, str]] = {
     "HF008": "state outside the body is not replayed: keep it in local variables, arguments and results",
     "HF009": "a call that is not awaited is never done: write await before it",
 }
-"""Every rule by id, with its remedy. Ids are for ever."""
+"""Every rule by id, with its remedy. Ids never change."""
 
 _CALLS: Final[dict[str, tuple[str, ...]]] = {
     "HF001": (
@@ -70,7 +70,7 @@ _CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "HF007": ("id", "hash"),
 }
-"""What is refused when it is called, by its full name; ``x.*`` is everything below ``x``."""
+"""The refused functions, by full name; ``x.*`` is everything below ``x``."""
 
 _METHODS: Final = {
     "read_text": "HF003",
@@ -79,7 +79,7 @@ _METHODS: Final = {
     "write_bytes": "HF003",
     "run_in_executor": "HF005",
 }
-"""What is refused when it is called as a method, whatever it is called on: the names say it."""
+"""The refused methods, by name, on any object."""
 
 _BUILTINS: Final = frozenset({"open", "input", "id", "hash", "set", "frozenset"})
 
@@ -109,7 +109,9 @@ def lint_source(source: str, path: str) -> list[Finding]:
     except (SyntaxError, ValueError) as error:
         line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
         reason = getattr(error, "msg", None) or str(error)
-        raise InvalidRequest(f"{path}:{line}:{column}: this is not valid Python ({reason}): mend it first") from error
+        raise InvalidRequest(
+            f"{path}:{line}:{column}: this is not valid Python ({reason}): correct it first"
+        ) from error
     imports = _imports(tree)
     durable = {function.name for function in _decorated(tree, imports, ("step", "action", "workflow"))}
     bodies = _decorated(tree, imports, ("workflow",))
@@ -121,10 +123,10 @@ def lint_source(source: str, path: str) -> list[Finding]:
 def lint_paths(paths: Iterable[str | Path]) -> list[Finding]:
     """Judge files, and every ``*.py`` below directories, in the order of their names."""
     findings: list[Finding] = []
-    for given in map(Path, paths):
-        if not given.exists():
-            raise InvalidRequest(f"{given} does not exist: name a Python file or a directory of them")
-        for file in sorted(given.rglob("*.py")) if given.is_dir() else [given]:
+    for path in map(Path, paths):
+        if not path.exists():
+            raise InvalidRequest(f"{path} does not exist: name a Python file or a directory of them")
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             try:
                 source = file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +143,7 @@ def _silenced(line: str, rule: str) -> bool:
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for, wherever in the module it is imported."""
+    """The full name behind each imported name, from all imports of the module."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -154,7 +156,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 
 
 def _full_name(node: ast.expr, imports: dict[str, str]) -> str | None:
-    """The dotted name that an expression stands for; None where it is not imported, nor a builtin."""
+    """The dotted name that an expression stands for; None where it is neither imported nor a builtin."""
     match node:
         case ast.Name(id=name):
             return imports.get(name, name if name in _BUILTINS else None)
@@ -166,7 +168,7 @@ def _full_name(node: ast.expr, imports: dict[str, str]) -> str | None:
 
 
 def _decorated(tree: ast.Module, imports: dict[str, str], names: tuple[str, ...]) -> list[_Function]:
-    """The functions that are decorated with one of these of Holdfast's."""
+    """The functions decorated with one of these decorators of Holdfast."""
     return [
         node
         for node in ast.walk(tree)

@@ -1,8 +1,8 @@
 """A deterministic asyncio event loop.
 
-No selector, no thread, no clock: ready callbacks run first in, first out until none is left, and time is what the
-journal says. ``asyncio.sleep``, ``timeout``, ``gather``, ``wait``, ``TaskGroup``, ``Event`` and ``Queue`` work on it as
-they are, because they need nothing but futures, callbacks and timers. Real I/O raises BlockedLoop.
+No selector, no thread, no clock: ready callbacks run first in, first out until none is left, and time comes from the
+journal. ``asyncio.sleep``, ``timeout``, ``gather``, ``wait``, ``TaskGroup``, ``Event`` and ``Queue`` work on it
+unchanged, because they need nothing but futures, callbacks and timers. Real I/O raises BlockedLoop.
 
 Sets of tasks and futures, which asyncio and authors iterate over, have the same order in every replay: see
 ``determinism``.
@@ -41,7 +41,7 @@ T = TypeVar("T")
 determinism.install()
 
 TASKS_KEPT: Final = 16
-"""Tasks that a loop remembers before it looks which of them have ended."""
+"""How many tasks a loop keeps before it removes the ended ones."""
 
 
 class Promised(asyncio.Future[Any]):
@@ -59,7 +59,7 @@ class Promised(asyncio.Future[Any]):
 
 
 class Ready(asyncio.Handle):
-    """A callback that waits for its turn. asyncio's own handle also remembers what only debugging asks for."""
+    """A callback that waits for its turn. asyncio's own handle also keeps data that only debugging needs."""
 
     __slots__ = ()
 
@@ -105,8 +105,8 @@ class DurableTimer(asyncio.TimerHandle):
 class DurableTask(asyncio.Task[T]):
     """A task whose hash is its number in its run, so that sets of tasks keep their order in every replay.
 
-    While it is made it has no number, and asyncio puts it into a set of all tasks of the process. There it hashes by
-    its address: by a number it would collide with the tasks of every other run, and without one with all of them.
+    asyncio puts a new task into a set of all tasks of the process, before it has its number. There it hashes by its
+    address: the numbers of other runs' tasks are the same, so they would collide.
     """
 
     number = 0
@@ -123,7 +123,7 @@ class LastingTask(DurableTask[T]):
 
 
 class DurableLoop(asyncio.AbstractEventLoop):
-    """The loop of one run. Its ``scribe`` is the kernel. What it does not define below, it refuses."""
+    """The loop of one run. Its ``scribe`` is the kernel. Methods of asyncio's loops that are not below are refused."""
 
     def __init__(self, scribe: Scribe, program: FunctionProgram) -> None:
         self.scribe = scribe
@@ -132,7 +132,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.timers: dict[PromiseId, DurableTimer] = {}
         self.fault: AuthorError | None = None
         self.unawaited: dict[int, CallSite] = {}
-        self.body_ended = False  # from here on what the body left behind can do nothing more
+        self.body_ended = False  # from here on tasks that the body left behind can do nothing more
         self._ready: deque[Ready | DurableTimer] = deque()
         self._tasks: list[asyncio.Task[Any]] = []
         self._tasks_limit = TASKS_KEPT
@@ -164,7 +164,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._ready.append(timer)
 
     def check_awaited(self) -> None:
-        """Raises NotAwaited where a call was made and never begun: what it stands for was not done."""
+        """Raises NotAwaited where a call was made and never begun: it was not done."""
         for site in self.unawaited.values():
             raise NotAwaited(complaint(*site))
 
@@ -175,7 +175,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             return
-        outer, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()  # as in _current, which costs twice as much
+        outer, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()  # as in _current, at half the cost
         events._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize)
         try:
@@ -185,7 +185,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     continue
                 try:
                     handle._context.run(handle._callback, *handle._args)
-                except BaseException as error:  # its task holds it too, and fails the run, not the worker
+                except BaseException as error:  # its task keeps it too, and fails the run, not the worker
                     if is_interrupt(error):
                         raise
                     self.call_exception_handler({"exception": error})
@@ -195,7 +195,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Be the thread's running loop. Async generators are finalized here, never by the worker's loop."""
+        """Make this the thread's running loop. Async generators are finalized here, never by the worker's loop."""
         outer, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
         events._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finalize)
@@ -206,8 +206,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(outer)
 
     def _finalize(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Close a generator that the body left early. One that is thrown away with its run is not run again, nor one
-        that only the garbage collector found: it looks for garbage at other moments in each replay."""
+        """Close a generator that the body left early. A generator of a disposed run is not run again, nor one that the
+        garbage collector found: the collector runs at other moments in each replay."""
         if not self._closed and self.is_running() and not determinism.is_collecting():
             self.create_task(generator.aclose())
 
@@ -230,7 +230,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Whether a command of the author's code unwinds its task instead of being recorded."""
         return self._closed or self.body_ended
 
-    # -- what asyncio needs of a loop ------------------------------------------------------------------------------
+    # -- the methods that asyncio needs ----------------------------------------------------------------------------
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
@@ -255,7 +255,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return timer
 
     def time(self) -> float:
-        """Seconds of timers that this run has seen pass: a clock for durations, not for dates."""
+        """The time in seconds, as the run's timers have moved it: a clock for durations, not for dates."""
         return self._time
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -280,7 +280,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return task
 
     def number(self) -> int:
-        """The next number of a task or call of this run: what it hashes to."""
+        """The next number of a task or call of this run. It is also its hash."""
         return next(self._numbers)
 
     def is_running(self) -> bool:
@@ -293,22 +293,22 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return False
 
     def get_task_factory(self) -> None:
-        """There is none: tasks are always its own. Libraries ask before they make one."""
+        """There is none: the loop makes its own tasks. Libraries look for a factory before they make a task."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """An exception nobody retrieved: the workflow chose not to look, so it changes nothing."""
+        """An exception that the workflow did not retrieve changes nothing."""
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         """As above."""
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio tells its loop of cancelled handles; DurableTimer has acted already."""
+        """asyncio notifies its loop of cancelled handles; DurableTimer has acted already."""
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing to shut down: the loop owns no resources."""
 
     def refuse(self, what: str) -> NoReturn:
-        """Park the run: its code did what only a step may do."""
+        """Park the run: its body did something that only a step may do."""
         error = BlockedLoop(
             f"the workflow body did real I/O or a blocking call ({what}). A workflow must be able to replay, so "
             "move this into a @step and await that."
@@ -319,8 +319,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
 
 _live: Final[set[DurableLoop]] = set()
-"""Every loop that was not disposed of. Were one collected as garbage, Python would unwind its coroutines outside of any
-workflow, and a ``finally:`` that calls a step would run it, unrecorded."""
+"""Every loop that is not disposed. They are kept from the garbage collector: it would unwind their coroutines outside
+any workflow, and a ``finally:`` that calls a step would run it, unrecorded."""
 
 
 def dispose_all() -> None:
@@ -336,12 +336,12 @@ def _unwind(coroutine: Any) -> None:
     try:
         coroutine.close()
     except BaseException:
-        # Whatever the author's cleanup raises while being thrown away has nowhere to go: commands raise by design.
+        # Nothing can handle an exception of the author's cleanup here: commands raise on purpose.
         return
 
 
 def durable_loop() -> DurableLoop | None:
-    """The loop of the workflow that is calling, or None outside of one."""
+    """The loop of the calling workflow, or None outside of one."""
     loop = events._get_running_loop()
     return loop if type(loop) is DurableLoop else None
 

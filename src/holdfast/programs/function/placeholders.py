@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import InvalidFunction
+from holdfast.gate.proposals import KEY_LIMIT, limited
 from holdfast.journal.cbor import canonical
 
 HASH: Final = "_hash"
@@ -21,20 +22,19 @@ MARK: Final = "~"
 MARK_LENGTH: Final = 16
 _MARKED: Final = re.compile(r"~[0-9a-f]{16}\Z")
 _CUT: Final = re.compile(r":[0-9a-f]{64}\Z")
-"""How keys end that have a mark, and those that were too long: no other may end so."""
-KEY_LIMIT: Final = 500
+"""The ends of marked keys and of shortened keys. No other key may end like these."""
 _NUMBER: Final = re.compile(r"-?[0-9]+")
 PROMISE: Final = "promise"
-"""The name of the call itself in its run: the same for every attempt, another for every call."""
+"""The placeholder for the call's own name in its run: the same for every attempt, different for every call."""
 
 
-class Template:
+class PlaceholderText:
     """A text with places for arguments."""
 
     __slots__ = ("_pieces", "_plain", "text")
 
     def __init__(self, text: str, arguments: Collection[str], secrets: Collection[str], what: str) -> None:
-        """Raises InvalidFunction where the text names what no call has, or what must stay secret."""
+        """Raises InvalidFunction where the text names an unknown or a secret argument."""
         self.text = text
         self._pieces = [(literal, _place(name, arguments, secrets, what)) for literal, name in _parse(text, what)]
         places = [place for _, place in self._pieces if place is not None]
@@ -60,12 +60,12 @@ class Template:
 _Place = tuple[tuple[str, ...], bool]
 
 
-class KeyTemplate(Template):
-    """A template whose text stands for its values alone: no two different lists of values give the same.
+class KeyTemplate(PlaceholderText):
+    """A template that gives different texts for different lists of values.
 
-    Most texts tell by themselves what they were made of. Where one does not, a mark of the values is added: to a text
-    that could be a number, to whatever is neither text nor a whole number, and where it cannot be told from the text
-    where one value ends and the next begins.
+    Most rendered texts are unambiguous. To an ambiguous one a hash of the values is added: where a text value looks
+    like a number, where a value is neither a text nor a whole number, and where the border between two values is
+    unclear.
     """
 
     __slots__ = ("_between", "_places", "_prefix", "_suffix")
@@ -82,18 +82,18 @@ class KeyTemplate(Template):
         self._prefix, *self._between, self._suffix = literals if self._places else (literals[0], "")
 
     def render_key(self, arguments: Mapping[str, Any], promise: str) -> tuple[str, str | None]:
-        """The key, and the one that older versions made of the same values, where that is another."""
+        """The key, and the key of older versions for the same values, where it differs."""
         plain = self.render(arguments, promise)
         values = [self._value(place, arguments, promise) for place in self._places]
-        if not values or self._tells(plain, values):
+        if not values or self._is_unambiguous(plain, values):
             return limited(plain), None
         return limited(f"{plain}{MARK}{digest(values)[:MARK_LENGTH]}"), limited(plain)
 
-    def is_told_by(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether these arguments have all that the template names. They may be another action's."""
+    def can_render(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether these arguments, perhaps of another action, include all that the template names."""
         return all(path[0] in arguments or path == (PROMISE,) for path, _ in self._places)
 
-    def _tells(self, plain: str, values: list[Any]) -> bool:
+    def _is_unambiguous(self, plain: str, values: list[Any]) -> bool:
         for (path, hashed), value in zip(self._places, values, strict=True):
             kind = type(value)
             if kind is str:
@@ -103,10 +103,10 @@ class KeyTemplate(Template):
                 return False
         if _MARKED.search(plain) or (len(plain) == KEY_LIMIT and _CUT.search(plain)):
             return False
-        return self._is_parted(plain)
+        return self._has_clear_borders(plain)
 
-    def _is_parted(self, plain: str) -> bool:
-        """Whether the text falls into values in one way only: what parts them is first found where it is last found."""
+    def _has_clear_borders(self, plain: str) -> bool:
+        """Whether the text splits into values in one way only: each literal between them has one possible place."""
         if not self._between:
             return True
         body = plain[len(self._prefix) : len(plain) - len(self._suffix)]
@@ -119,13 +119,6 @@ class KeyTemplate(Template):
             last.append(body.rfind(literal, 0, end))
             end = last[-1]
         return "" not in self._between and first == last[::-1]
-
-
-def limited(key: str) -> str:
-    """A key that is short enough for an index: its beginning, and the hash of all of it."""
-    if len(key) <= KEY_LIMIT:
-        return key
-    return f"{key[: KEY_LIMIT - 65]}:{hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def digest(value: Any) -> str:
@@ -154,8 +147,8 @@ def _place(name: str | None, arguments: Collection[str], secrets: Collection[str
     if hashed:
         path = (*path[:-1], path[-1].removesuffix(HASH))
     if path[0] not in arguments and path != (PROMISE,):
-        known = ", ".join(arguments) or "none"
-        raise InvalidFunction(f"{what} names {{{name}}}, which is no argument of the action (its arguments: {known})")
+        names = ", ".join(arguments) or "none"
+        raise InvalidFunction(f"{what} names {{{name}}}, which is no argument of the action (its arguments: {names})")
     if any(_overlap(path, tuple(secret.split("."))) for secret in secrets):
         raise InvalidFunction(f"{what} names {{{name}}}, which is secret: everyone who sees a receipt would read it")
     return path, hashed

@@ -1,12 +1,13 @@
 """A function as the kernel's program: its coroutine on a durable loop, its waits, its end, its compensation.
 
-A run of it has two phases: the body, and where that failed or was cancelled, the undoing of what was done. The second
-has a task of its own, which nothing can cancel.
+A run has two phases: the body, and, where that failed or was cancelled, the undoing of its successes. The second phase
+is a separate task, which nothing can cancel.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,31 +27,37 @@ from holdfast.programs.function.loop import DurableLoop
 if TYPE_CHECKING:
     from holdfast.programs.function.decorators import Step, Workflow
     from holdfast.programs.function.joinset import JoinSet, Members
+    from holdfast.programs.function.named_workflows import Directory
 
 LISTED: Final = 16
-"""A wait for more than this lists nothing. Each resumption writes the list anew, so it must not grow with the run."""
+"""A wait for more promises than this lists none. Each resumption writes the list again, so it must stay short."""
 
 _SINGLE: Final = e.Single()
 _ANY: Final = e.Any()
 _OPEN: Final = Waiting((), e.Open())
 
 _STRAY = Failure("asyncio.exceptions:CancelledError", "the workflow let a CancelledError through that nobody asked for")
-"""The end of a body that awaited a task it had cancelled itself: an error of its own, no cancellation of the run."""
+"""The end of a body that awaited a task it had cancelled itself: an error of the body, no cancellation of the run."""
 
 
 class FunctionProgram:
     """One run of one workflow function."""
 
-    def __init__(self, workflow: Workflow[..., Any]) -> None:
+    needs: Final = ()  # a step that is missing is an error of the call
+    reference: Final = None
+
+    def __init__(self, workflow: Workflow[..., Any], directory: Directory | None = None) -> None:
         self.workflow = workflow
+        self.directory = directory  # what it can call by name
+        self.names: Mapping[str, str | None] = {}
         self.compensations = Compensations()
         self.first_edition: FirstEdition | None = None
         self.signals: dict[PromiseId, str] = {}
         self.join_waits: dict[Members, e.AwaitKind] = {}
         self.members: dict[PromiseId, JoinSet[Any]] = {}
         self.patches: dict[str, bool] = {}
-        self.inline: dict[PromiseId, Step[..., Any]] = {}  # steps that are in no registry, until they are settled
-        self.secrets: set[str | bytes | int | float] = set()  # what its actions were given, and no error may tell
+        self.inline: dict[PromiseId, Step[..., Any]] = {}  # steps of ``perform``, until they are settled
+        self.secrets: set[str | bytes | int | float] = set()  # secret arguments of its actions: no error may quote them
         self._loop: DurableLoop | None = None
         self._main: asyncio.Task[Ending] | None = None
         self._undoing: asyncio.Task[None] | None = None
@@ -87,10 +94,13 @@ class FunctionProgram:
 
     def cancel(self, reason: str) -> None:
         loop, main = self._running(), self._main
-        if main is not None and not main.done():  # else the run is being undone, and nothing ends that
+        if main is not None and not main.done():  # else it is being undone, and a cancellation must not end that
             self._cancelled = True
             main.cancel(reason)
         loop.run_ready()
+
+    def revise(self, payload: Payload) -> None:
+        raise EngineError("the code of a function comes with its worker, and not by a revision")
 
     def run(self) -> Yielded:
         loop, main = self._running(), self._main
@@ -109,8 +119,12 @@ class FunctionProgram:
             return self._waiting(loop)
         return self._with_failures(ending)
 
+    def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
+        """None: the timers of a function are its author's own."""
+        return None
+
     def checkpoint(self) -> bytes | None:
-        """None: the stack of a coroutine cannot be written down. A function is rebuilt by replay."""
+        """None: the stack of a coroutine cannot be written. A function is rebuilt by replay."""
         return None
 
     def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
@@ -132,7 +146,7 @@ class FunctionProgram:
             return Waiting((promise,), _SINGLE if name is None else e.Signal(name, promise))
         if len(joins) == 1 and not count:
             members, kind = next(iter(joins.items()))
-            listed = type(kind) is e.All or members.missing <= LISTED  # all of them is one wait, written once
+            listed = type(kind) is e.All or members.missing <= LISTED  # a wait for all is written once
             return Waiting(self.waiting_on(), kind) if listed else _OPEN
         if count + sum(members.missing for members in joins) > LISTED:
             return _OPEN
@@ -146,7 +160,7 @@ class FunctionProgram:
         return tuple(union)
 
     def _ending(self, main: asyncio.Task[Ending]) -> Ending:
-        """How the body ended."""
+        """The end of the body. It is computed once."""
         if self._ended is None:
             self._ended = self._ending_of(main)
         return self._ended
@@ -159,30 +173,30 @@ class FunctionProgram:
             return main.result()
         if isinstance(error, Halt):
             return Stopped()
-        if is_at_fault(error):  # the run is parked as it is, and nothing is undone
+        if is_at_fault(error):  # the run is parked, and nothing is undone
             raise error
         return Raised(scrubbed(describe(error), self.secrets))
 
     def _undo(self, loop: DurableLoop) -> bool:
-        """Go on undoing what was done; whether all of it is undone. A late success is undone, too."""
+        """Continue the undoing; gives whether it is finished. A late success is undone, too."""
         while self.compensations or (self._undoing is not None and not self._undoing.done()):
             if self._undoing is None or self._undoing.done():
                 self._undoing = loop.create_lasting_task(self.compensations.undo(loop))
                 loop.run_ready()
             if not self._undoing.done():
                 return False
-            if self._undoing.exception() is not None:  # its code and its journal disagree, and the kernel will say so
+            if self._undoing.exception() is not None:  # its code and its journal disagree: the kernel raises that
                 return True
         return True
 
     def _with_failures(self, ending: Ending) -> Ending:
-        """The ending, which tells what could not be undone."""
+        """The ending, with the successes that could not be undone in its message."""
         failures = self.compensations.failures
         if not failures:
             return ending
         cause = ending.failure if type(ending) is Raised else Failure("asyncio.exceptions:CancelledError", "")
-        told = f"{cause.message or cause.type}; and what was done could not all be taken back: {'; '.join(failures)}"
-        return Raised(scrubbed(Failure("holdfast.errors:StepFailed", told, cause.trace), self.secrets))
+        message = f"{cause.message or cause.type}; and what was done could not all be taken back: {'; '.join(failures)}"
+        return Raised(scrubbed(Failure("holdfast.errors:StepFailed", message, cause.trace), self.secrets))
 
     def _running(self) -> DurableLoop:
         if self._loop is None:
@@ -192,10 +206,10 @@ class FunctionProgram:
     # -- the author's side -----------------------------------------------------------------------------------------
 
     async def _drive(self, input: Payload) -> Ending:
-        """Call the function, and read what became of it.
+        """Call the function, and give its end.
 
-        Arguments that do not fit fail the run, so that whoever waits for it is told. Where it has begun, replay finds
-        that the journal goes on otherwise, and it is parked.
+        Arguments that do not fit fail the run, so that its waiters learn of it. Where the run has begun before, replay
+        finds that the journal continues differently, and the run is parked.
         """
         loop, signature = self._running(), self.workflow.signature
         args, kwargs = signature.accept(input)
@@ -211,7 +225,7 @@ class FunctionProgram:
         return Returned(signature.write_result(value))
 
     def keep_done(self) -> None:
-        """What was done so far stands, whatever happens."""
+        """Declare all successes so far as final: they are never undone."""
         self.compensations.keep()
         if self.first_edition is not None:
             self.first_edition.keep()

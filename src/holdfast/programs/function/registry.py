@@ -1,7 +1,7 @@
-"""Where decorated functions are found by name.
+"""The registry of decorated functions, by name.
 
 A name means one function. Two at module level, or two in one scope, are a mistake and refused at once. A function that
-is defined again (a notebook cell run twice, a test's local function) takes the place of the one before.
+is defined again (a notebook cell run twice, a test's local function) replaces the one before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.errors import DuplicateName
 
 
 class Named(Protocol):
-    """What a registry holds."""
+    """A definition that a registry holds."""
 
     @property
     def name(self) -> str: ...
@@ -40,15 +40,15 @@ class Registry(Mapping[str, N], Generic[N]):
             self._by_name[definition.name] = definition
 
     def add(self, definition: N) -> None:
-        """Make a definition known. Raises DuplicateName where its name is taken by another."""
-        known = self._by_name.get(definition.name)
-        if known is not None and not _replaces(known, definition):
-            raise self._duplicate(known, definition)
+        """Add a definition. Raises DuplicateName where another one has its name."""
+        earlier = self._by_name.get(definition.name)
+        if earlier is not None and not _replaces(earlier, definition):
+            raise self._duplicate(earlier, definition)
         self._by_name[definition.name] = definition
 
-    def _duplicate(self, known: N, new: N) -> DuplicateName:
+    def _duplicate(self, earlier: N, new: N) -> DuplicateName:
         return DuplicateName(
-            f"two {self._kind}s are called {new.name!r}: {known.module}.{known.qualname} and "
+            f"two {self._kind}s are called {new.name!r}: {earlier.module}.{earlier.qualname} and "
             f"{new.module}.{new.qualname}. Runs are found by that name, so give one of them another: "
             f'@{self._kind}(name="…").'
         )
@@ -63,8 +63,8 @@ class Registry(Mapping[str, N], Generic[N]):
         return len(self._by_name)
 
 
-def _replaces(known: Named, new: Named) -> bool:
-    if (known.module, known.qualname) == (new.module, new.qualname):
+def _replaces(earlier: Named, new: Named) -> bool:
+    if (earlier.module, earlier.qualname) == (new.module, new.qualname):
         return True
-    known_scope, new_scope = (f"{d.module}.{d.qualname}".rpartition(".")[0] for d in (known, new))
-    return known_scope != new_scope and ("<locals>" in known_scope or "<locals>" in new_scope)
+    earlier_scope, new_scope = (f"{d.module}.{d.qualname}".rpartition(".")[0] for d in (earlier, new))
+    return earlier_scope != new_scope and ("<locals>" in earlier_scope or "<locals>" in new_scope)

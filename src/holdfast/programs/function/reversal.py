@@ -1,4 +1,4 @@
-"""Taking an act back: a workflow of the engine's own, whose one action is the one that the receipt names."""
+"""Reversal: a workflow of the engine whose one action is the one that the receipt names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Paths to secrets inside arguments, checked against their annotations and followed as the values are written.
+"""Paths to secrets inside arguments, checked against the annotations and translated to the names in written values.
 
-A struct may write its members by other names, or without any. A path that leads nowhere would hide nothing, so it is
-refused where the annotations tell that it does. Where they tell nothing, it is taken as it stands.
+A struct may write its members by other names, or without any. A path to nothing would hide nothing, so it is refused
+where the annotations show that. Where they show nothing, the path is used unchanged.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ import msgspec
 from holdfast.errors import InvalidFunction
 
 Path = tuple[tuple[str, ...], ...]
-"""For each step of the way all names under which the member may be written."""
+"""For each member on the path, all names under which it may be written."""
 
 
-def follow(path: list[str], arguments: Sequence[str], kinds: Mapping[str, Any], told: str) -> Path:
+def follow(path: list[str], arguments: Sequence[str], kinds: Mapping[str, Any], what: str) -> Path:
     """A path in plain data. Raises InvalidFunction where there is no such argument or member, or it has no name."""
     first, *members = path
     if first not in arguments:
-        known = ", ".join(arguments) or "none"
-        raise InvalidFunction(f"{told} names {first!r}, which is no argument (its arguments: {known})")
+        names = ", ".join(arguments) or "none"
+        raise InvalidFunction(f"{what} names {first!r}, which is no argument (its arguments: {names})")
     if "*" in members:
-        raise InvalidFunction(f"{told} names members one by one, and knows no patterns: name all of {first!r}")
-    found: list[tuple[str, ...]] = [(first,)]
-    here = [kinds.get(first, Any)]
+        raise InvalidFunction(f"{what} names members one by one, and knows no patterns: name all of {first!r}")
+    written: list[tuple[str, ...]] = [(first,)]
+    present = [kinds.get(first, Any)]
     for member in members:
-        names, here = _member(member, [kind for each in here for kind in _plain(each)], told)
-        found.append(names)
-    return tuple(found)
+        aliases, present = _member(member, [kind for each in present for kind in _plain(each)], what)
+        written.append(aliases)
+    return tuple(written)
 
 
-def _member(name: str, kinds: list[Any], told: str) -> tuple[tuple[str, ...], list[Any]]:
+def _member(name: str, kinds: list[Any], what: str) -> tuple[tuple[str, ...], list[Any]]:
     """The names under which a member may be written, and its own kinds."""
     names: dict[str, None] = {name: None}
     further: list[Any] = []
-    known: list[str] = []
+    listed: list[str] = []
     is_open = not kinds
     for kind in kinds:
-        members = _members(kind, told)
+        members = _members(kind, what)
         if members is None:  # anything may be in it
             is_open = True
             further += _values(kind)
             continue
-        known += [own for own, _, _ in members]
+        listed += [own for own, _, _ in members]
         for own, written, inner in members:
             if name in (own, written):
                 names[written] = None
                 further.append(inner)
-    if known and not is_open and not further:
-        raise InvalidFunction(f"{told} names {name!r}, which is no member there (the members: {', '.join(known)})")
+    if listed and not is_open and not further:
+        raise InvalidFunction(f"{what} names {name!r}, which is no member there (the members: {', '.join(listed)})")
     return tuple(names), further
 
 
-def _members(kind: Any, told: str) -> list[tuple[str, str, Any]] | None:
+def _members(kind: Any, what: str) -> list[tuple[str, str, Any]] | None:
     """A class's members: the name, the name under which it is written, the kind. None where it has no fixed ones."""
     if _is_nameless(kind):
         raise InvalidFunction(
-            f"{told} names a member of {kind.__name__}, which is written without names: name all of it"
+            f"{what} names a member of {kind.__name__}, which is written without names: name all of it"
         )
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return [(field.name, field.encode_name, field.type) for field in msgspec.structs.fields(kind)]
@@ -98,7 +98,7 @@ def _values(kind: Any) -> tuple[Any, ...]:
 
 
 def _plain(kind: Any) -> Iterator[Any]:
-    """The kinds behind an annotation: of a union, of a list's items, without what is said about them."""
+    """The kinds behind an annotation: of a union, of a list's items, without metadata."""
     origin = get_origin(kind)
     if (supertype := getattr(kind, "__supertype__", None)) is not None:
         yield from _plain(supertype)
@@ -117,4 +117,4 @@ def _plain(kind: Any) -> Iterator[Any]:
             if part is not ...:
                 yield from _plain(part)
     else:
-        yield origin  # a class of parameters
+        yield origin  # a generic class

@@ -1,4 +1,4 @@
-"""Secret arguments: masked wherever a call is shown, and taken out of the texts of errors."""
+"""Secret arguments: masked in every view of a call, and removed from the texts of errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.journal.payload import Failure
-from holdfast.journal.quoting import MASK, forms_of, without_forms
-from holdfast.journal.secrecy import Place
+from holdfast.journal.quotes import MASK, forms_of, without_forms
+from holdfast.journal.secrecy import Place, failure_without
 from holdfast.programs.function.secret_paths import Path, follow
 
 
 class Shape(NamedTuple):
-    """A function's parameters: those that may be given by position, all, and what takes the rest of either kind."""
+    """A function's parameters: the positional ones, all of them, and those for further arguments of either kind."""
 
     positional: Sequence[str]
     all: Collection[str]
@@ -24,8 +24,7 @@ class Shape(NamedTuple):
 class Secrets:
     """Which arguments, or members of arguments, are secret: ``("token", "fields.password")``.
 
-    ``kinds`` are the arguments' annotations. By them a path is checked, and followed as the values are written: one
-    that leads nowhere would hide nothing.
+    ``kinds`` are the arguments' annotations. Each path is checked against them: a path to nothing would hide nothing.
     """
 
     __slots__ = ("_paths", "names")
@@ -33,8 +32,8 @@ class Secrets:
     def __init__(
         self, names: Sequence[str], arguments: Sequence[str], action: str, kinds: Mapping[str, Any] | None = None
     ) -> None:
-        told = f"action {action}: secret="
-        self._paths = [follow(name.split("."), arguments, kinds or {}, told) for name in names]
+        what = f"action {action}: secret="
+        self._paths = [follow(name.split("."), arguments, kinds or {}, what) for name in names]
         self.names: Final = frozenset(name for path in self._paths for name in path[0])  # they are, or hold, a secret
 
     @property
@@ -46,23 +45,22 @@ class Secrets:
         return bool(self._paths)
 
     def mask(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with every secret replaced; the same where none is there."""
+        """The arguments with every secret replaced."""
         for path in self._paths:
             arguments = _masked(arguments, path)
         return arguments
 
     def places(self, shape: Shape, count: int, given: Collection[str]) -> list[Place]:
-        """Where the secrets are in a call with ``count`` positional arguments and those ``given`` by name."""
+        """The places of the secrets in a call with ``count`` positional arguments and those ``given`` by name."""
         ways = [names for path in self._paths for names in itertools.product(*path)]
         return [place for first, *members in ways for place in _of_call(first, members, shape, count, given)]
 
     def scrub(self, failure: Failure, arguments: Mapping[str, Any]) -> Failure:
         """A failure without the secrets that its texts may quote."""
-        forms = self._forms(arguments)
-        return Failure(failure.type, without_forms(failure.message, forms), without_forms(failure.trace, forms))
+        return failure_without(failure, self._forms(arguments))
 
     def scrub_text(self, text: str, arguments: Mapping[str, Any]) -> str:
-        """Another text that may quote them, without them."""
+        """Any other text without the secrets that it may quote."""
         return without_forms(text, self._forms(arguments))
 
     def _forms(self, arguments: Mapping[str, Any]) -> set[str]:
@@ -72,7 +70,7 @@ class Secrets:
 def _of_call(
     first: str, members: Sequence[str], shape: Shape, count: int, given: Collection[str]
 ) -> Iterator[tuple[int | str, ...]]:
-    """Where an argument, or a member of it, is in a call."""
+    """The places of an argument, or of a member of it, in a call."""
     if first == shape.keywords:
         if members:
             yield (1, *members)
@@ -94,7 +92,7 @@ def _masked(value: Any, path: Path) -> Any:
         return {**value, **{name: _masked(value[name], path[1:]) for name in path[0] if name in value}}
     if isinstance(value, list):
         return [_masked(item, path) for item in value]
-    return None if value is None else MASK  # it has no members: who can tell that it is not the secret itself
+    return None if value is None else MASK  # it has no members: it may be the secret itself
 
 
 def _dig(value: Any, path: Path) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """The one boundary between Python values and payloads.
 
 Values are written as canonical CBOR of plain data and read back as the annotated type: msgspec structs, dataclasses,
-pydantic models, enums, dates, generics. Never pickle. What a step returned is always read back from its bytes, live as
+pydantic models, enums, dates, generics. Never pickle. The result of a step is always read back from its bytes, live and
 in replay, so that both see the same value.
 """
 
@@ -27,7 +27,7 @@ _FIXED: Final = frozenset({int, str, bool, type(None), float, bytes})
 
 
 def _write_foreign(value: object) -> object:
-    """What msgspec does not know: pydantic models, by their own rules."""
+    """Values that msgspec does not know: pydantic models are written by their own rules."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
@@ -117,6 +117,7 @@ class Signature:
     """How a function's arguments and result are written and read."""
 
     __slots__ = (
+        "_arguments_of",
         "_fewest",
         "_keywords",
         "_kinds",
@@ -125,16 +126,15 @@ class Signature:
         "_positional",
         "_rest",
         "_result",
-        "_told",
-        "_told_result",
+        "_result_of",
         "_whole",
         "name",
     )
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.name = name
-        self._told = f"the arguments of {name}"
-        self._told_result = f"the result of {name}"
+        self._arguments_of = f"the arguments of {name}"  # for messages
+        self._result_of = f"the result of {name}"
         try:
             hints = get_type_hints(function)
         except Exception as error:
@@ -161,7 +161,7 @@ class Signature:
         """Write a call's arguments. Raises TypeError where they do not fit, as the call itself would."""
         if kwargs or not self._fewest <= len(args) <= self._most:
             self._parameters.bind(*args, **kwargs)
-        return encode([args, kwargs], self._told)
+        return encode([args, kwargs], self._arguments_of)
 
     def write_checked(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Payload:
         """Write a call's arguments and read them as the call will. Raises InvalidArguments where they do not fit."""
@@ -188,12 +188,12 @@ class Signature:
         return self._named(*cbor2.loads(payload.data))
 
     def read_twice(self, payload: Payload) -> tuple[dict[str, Any], tuple[list[Any], dict[str, Any]]]:
-        """A call's arguments in both ways. The two share nothing that can be changed."""
+        """A call's arguments by parameter as plain data, and as their annotated types. They share no mutable value."""
         positional, named = cbor2.loads(payload.data)
-        given = self._named(positional, named)
-        if not _FIXED.issuperset(map(type, given.values())):
+        by_name = self._named(positional, named)
+        if not _FIXED.issuperset(map(type, by_name.values())):
             positional, named = cbor2.loads(payload.data)
-        return given, self._read(positional, named)
+        return by_name, self._read(positional, named)
 
     def _read(self, positional: list[Any], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         try:
@@ -213,18 +213,18 @@ class Signature:
         }
 
     def _named(self, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
-        given: dict[str, Any] = dict(zip(self._positional, positional, strict=False))
+        by_name: dict[str, Any] = dict(zip(self._positional, positional, strict=False))
         if self._rest:
-            given[self._rest] = positional[len(self._positional) :]
+            by_name[self._rest] = positional[len(self._positional) :]
         for name, value in named.items():
             if name in self._parameters.parameters:
-                given[name] = value
+                by_name[name] = value
             else:
-                given.setdefault(self._keywords, {})[name] = value
-        return given
+                by_name.setdefault(self._keywords, {})[name] = value
+        return by_name
 
     def _read_whole(self, positional: list[Any]) -> list[Any] | None:
-        """All arguments in one conversion; None where they do not fit, and must be looked at one by one."""
+        """All arguments in one conversion; None where they do not fit and must be read one by one."""
         count = len(positional)
         kind = self._whole.get(count)
         if kind is None:
@@ -249,14 +249,14 @@ class Signature:
             ) from error
 
     def write_result(self, value: object) -> Payload:
-        return encode(value, self._told_result)
+        return encode(value, self._result_of)
 
     def read_result(self, payload: Payload) -> Any:
-        return decode(payload, self._result, self._told_result)
+        return decode(payload, self._result, self._result_of)
 
 
 def _bounds(signature: inspect.Signature) -> tuple[float, float]:
-    """How many positional arguments alone make a call that surely fits."""
+    """The fewest and the most positional arguments with which a call surely fits, without keywords."""
     fewest, most = 0.0, 0.0
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -270,7 +270,7 @@ def _bounds(signature: inspect.Signature) -> tuple[float, float]:
 
 
 def _readable(kind: Any) -> Any:
-    """The type that a value is read as; what cannot be read as anything in particular is read as plain data."""
+    """The type that a value is read as: plain data for an annotation that cannot be read as."""
     if kind is inspect.Parameter.empty or isinstance(kind, str) or kind is object:
         return Any
     try:

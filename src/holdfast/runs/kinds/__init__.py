@@ -1,4 +1,4 @@
-"""The kinds of invocation, one file each, and their table. Whoever meets a call of a run asks the table what it is.
+"""The kinds of invocation, one file each, and the table through which calls of a run find their kind.
 
-Nothing here waits, writes or knows a worker: what becomes of a call is said as a value.
+Nothing here waits, writes or knows a worker: a kind describes how its calls are handled, as values.
 """

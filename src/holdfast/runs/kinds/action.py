@@ -1,4 +1,4 @@
-"""An action: performed beside its run once the gate lets it through. What the gate makes of it, the gate says."""
+"""An action: performed beside its run once the gate has passed it. The gate's decisions are not made here."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class ActionKind(Kind):
         return Place.GATE
 
     def is_repeated(self, edition: int) -> bool:
-        # An old journal does not tell an undo from another call, and an action may be one.
+        # An old journal does not mark calls that undo others, and an action may be one.
         return edition == 0

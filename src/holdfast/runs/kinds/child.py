@@ -1,4 +1,4 @@
-"""A child workflow: the commit starts it, and its end comes back as a message."""
+"""A child workflow: the commit starts it, and its end arrives as a message."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from holdfast.journal.events import InvokeScheduled
+from holdfast.journal.render import arguments
 from holdfast.kernel.outstanding import Wait
-from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.runs import messages
 from holdfast.runs.birth import Birth, child_id
-from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins
+from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, kept_code
+from holdfast.runs.program_names import readable, resolve
 from holdfast.store.protocol import Deliver, Key, Origin, Run, Store
 
 WORKFLOW: Final = "workflow"
@@ -22,11 +25,12 @@ class ChildKind(Kind):
     name: ClassVar[str] = WORKFLOW
 
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
-        pin = pins(request.function_name)
+        name, pin = resolve(request.function_name, pins)
         birth = Birth(
             key=_key(run, request.promise_id.path[-1]),
-            workflow=request.function_name,
+            workflow=name,
             pin=pin,
+            keep=kept_code(run, pin),
             input=request.input,
             parent=run.key.run,
             parent_id=request.promise_id,
@@ -37,13 +41,20 @@ class ChildKind(Kind):
 
     def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
         child = _key(run, request.promise_id.path[-1])
-        return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now)))
+        return Errand(Deliver(child, messages.cancel("its parent no longer waits for it", now), unpauses=True))
+
+    def stop(self, run: CallingRun, request: Stop, now: int) -> Errand | None:
+        child = _key(run, request.promise_id.path[-1])
+        return Errand(Deliver(child, messages.cancel("its parent waits for its end", now), unpauses=True))
 
     def waits(self, run: CallingRun, wait: Wait) -> Wait:
         return msgspec.structs.replace(wait, run=child_id(run.key.run, wait.position, run.lineage))
 
     async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        return f"child workflow {wait.name} (run {wait.run})"
+        return f"child workflow {readable(wait.name)} (run {wait.run})"
+
+    def show(self, event: InvokeScheduled) -> Shown:
+        return Shown(f"{readable(event.function_name)} ({event.kind})", f"({arguments(event.input)})")
 
 
 def _key(run: CallingRun, position: int) -> Key:

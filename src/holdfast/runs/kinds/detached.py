@@ -1,4 +1,4 @@
-"""A run that lives on its own: the commit starts it, and whether it did is the outcome."""
+"""A run that nobody waits for: the commit starts it, and the outcome is whether it was started."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Ok, Outcome, Payload
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.birth import Birth, child_id
-from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, failed
+from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, failed, kept_code
+from holdfast.runs.program_names import resolve
 from holdfast.store.protocol import Answer, Exists, Key, Origin, Retired, Start, Started
 
 DETACHED: Final = "detached"
 
 
 def written(workflow: str, id: str | None, arguments: bytes) -> list[object]:
-    """The call that is recorded: which workflow, under which id, and its recorded arguments."""
+    """The call as it is recorded: the workflow, the id, and the recorded arguments."""
     return [[workflow, id, arguments], {}]
 
 
 class DetachedKind(Kind):
-    """A run that is started, and of which nothing comes back."""
+    """A run that is started and never reports back."""
 
     name: ClassVar[str] = DETACHED
 
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
         (workflow, chosen, arguments), _ = cbor2.loads(request.input.data)
-        pin = pins(workflow)
+        name, pin = resolve(workflow, pins)
         start = Birth(
             key=Key(run.key.tenant, chosen or child_id(run.key.run, request.promise_id.path[-1], run.lineage)),
-            workflow=workflow,
+            workflow=name,
             pin=pin,
+            keep=kept_code(run, pin),
             input=Payload(arguments),
             priority=run.row.priority,
             origin=Origin(run.row.workspace, run.row.actor),

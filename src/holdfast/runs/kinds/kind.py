@@ -1,7 +1,7 @@
-"""What a kind of invocation says of its calls: where they are done, what a commit carries for them, how they are shown.
+"""A kind of invocation: where its calls are done, which changes a commit carries for them, and how they are shown.
 
 A call is scheduled by a program, planned with the turn that records it, carried out, and settled by an outcome. A kind
-decides each of these by a value and does none of them itself. A new kind is one file with a subclass of ``Kind``, and
+decides each of these by a value and does none of them itself. A new kind is one file with a subclass of ``Kind`` and
 one line in ``table``.
 """
 
@@ -19,12 +19,12 @@ from holdfast.journal.payload import Err, Failure, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments
 from holdfast.kernel.outstanding import Wait
-from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.runs.birth import Pin
-from holdfast.store.protocol import Also, Answer, Key, Run, Store
+from holdfast.store.protocol import FUNCTION, Answer, Attachable, KeepCode, Key, Run, Store
 
 Pins = Callable[[str], Pin]
-"""Which code a run of that workflow is started with."""
+"""The code that a run of that workflow is started with."""
 
 
 class Place(enum.Enum):
@@ -36,7 +36,7 @@ class Place(enum.Enum):
 
 
 class CallingRun(Protocol):
-    """What a kind may know of the run that calls."""
+    """The facts about the calling run that a kind may use."""
 
     @property
     def key(self) -> Key: ...
@@ -55,52 +55,59 @@ class CallingRun(Protocol):
 class Errand(msgspec.Struct, gc=False):
     """A change that a turn's commit carries along.
 
-    Where the commit settles the promise, ``read`` gives the outcome from the store's answer. ``meets`` is whether it
-    starts a child that may be there already: then the run must hear of that child, see ``children.met_again``.
+    Where the commit settles the promise, ``read`` gives the outcome from the store's answer, or None where the answer
+    does not settle it. ``meets`` is whether it starts a child that may exist already: then the run must be notified of
+    that child, see ``children.met_again``.
     """
 
-    change: Also
+    change: Attachable
     promise_id: PromiseId | None = None
-    read: Callable[[Answer], Outcome] | None = None
+    read: Callable[[Answer], Outcome | None] | None = None
     meets: bool = False
+    attempt: int = 1
 
 
 class Shown(msgspec.Struct, frozen=True, gc=False):
-    """A call in a run's timeline: its heading, and what is known of it."""
+    """A call in a run's timeline: its heading and its details."""
 
     label: str
     detail: str
 
 
 class Kind:
-    """One kind of invocation. What is not said otherwise here is the usual."""
+    """One kind of invocation, with the usual behaviour; subclasses override what differs."""
 
     name: ClassVar[str]
     has_step: ClassVar[bool] = False
-    """Whether it calls a step by its name: a worker without that step cannot go on with the run."""
+    """Whether it calls a step by its name: a worker without that step cannot continue the run."""
 
     def place(self, queue: str | None) -> Place:
-        """Where a call is done that was scheduled for this queue, or for none."""
+        """The place of a call that was scheduled for this queue, or for none."""
         return Place.COMMIT
 
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
-        """What the commit carries for a call that is done by it. A call may be planned again: that must do no more."""
+        """The errand for a call that is done by the commit. A call may be planned twice: the second time must have no
+        further effect."""
         raise EngineError(f"a call of kind {self.name!r} is not done by a commit")
 
     def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
-        """What the commit carries where nobody waits for the call any more."""
+        """The errand for a call that nobody waits for any more, if it needs one."""
+        return None
+
+    def stop(self, run: CallingRun, request: Stop, now: int) -> Errand | None:
+        """The errand for a call that must end, and whose end is awaited. The usual call ends by itself."""
         return None
 
     def waits(self, run: CallingRun, wait: Wait) -> Wait:
-        """A wait for a call as the run's row keeps it, with what only the run knows."""
+        """The wait for a call as the run's row keeps it, with the facts that only the run knows."""
         return wait
 
     def is_late(self, wait: Wait, now: int) -> bool:
-        """Whether its time has come and nobody was there: a worker would have taken the run up."""
+        """Whether its time has passed and no worker was running: a worker would have taken the run."""
         return False
 
     async def explain(self, store: Store, run: Run, wait: Wait, now: int) -> str:
-        """What a run waits for that waits for such a call, and what would move it."""
+        """A sentence on a run that waits for such a call: what it waits for, and what would move it."""
         return f"{wait.kind} {wait.name}"
 
     def show(self, event: InvokeScheduled) -> Shown:
@@ -108,9 +115,15 @@ class Kind:
         return Shown(f"{event.function_name} ({event.kind})", f"({arguments(event.input)})")
 
     def is_repeated(self, edition: int) -> bool:
-        """Whether a retried run that makes the call again does it again, although it has succeeded. The usual call is
-        found by its name or its key."""
+        """Whether a retried run that reaches the call again performs it again, although it has succeeded. The usual
+        call is recognised by its name or its key."""
         return False
+
+
+def kept_code(run: CallingRun, pin: Pin) -> tuple[KeepCode, ...]:
+    """The code that a started run brings along. That of a definition's children was kept when the definition's run was
+    started; a function names no code before it calls it."""
+    return tuple(KeepCode(run.key.tenant, code) for code in pin.keep) if run.row.program_kind == FUNCTION else ()
 
 
 def failed(error: str, message: str) -> Err:

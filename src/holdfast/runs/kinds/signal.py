@@ -1,4 +1,4 @@
-"""A signal to another run: the commit delivers it, and whether it did is the outcome."""
+"""A signal to another run: the commit delivers it, and the outcome is whether it was delivered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNAL: Final = "signal"
 
 
 def written(target: str, name: str, value: object) -> list[object]:
-    """The call that is recorded: to which run, under which name, and what is sent."""
+    """The call as it is recorded: the target run, the signal's name, and its value."""
     return [[target, name, value], {}]
 
 
@@ -31,7 +31,7 @@ class SignalKind(Kind):
 
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
         (target, name, value), _ = cbor2.loads(request.input.data)
-        # A retried run may send another signal from the same place: it must not pass for the first.
+        # A retried run may send another signal from the same position: it must not be taken for the first.
         id = f"{request.promise_id}:{hashlib.sha256(request.input.data).hexdigest()[:12]}"
         message = messages.signal(name, Payload(canonical(value)), now, id)
         return Errand(Deliver(Key(run.key.tenant, target), message), request.promise_id, _outcome)

@@ -7,14 +7,16 @@ from typing import ClassVar, Final
 import cbor2
 
 from holdfast.journal.events import InvokeScheduled
+from holdfast.journal.payload import Err, Failure, Outcome, policy_fields, says_more
 from holdfast.journal.render import arguments
 from holdfast.kernel.outstanding import Wait
-from holdfast.kernel.requests import Abandon, Invoke
+from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
 from holdfast.runs.times import when
-from holdfast.store.protocol import Enqueue, Run, Store, Withdraw, Work
+from holdfast.store.protocol import Answer, Enqueue, Run, Store, Withdraw, Withdrawn, Work
 
 STEP: Final = "step"
+_STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before it began"))
 
 
 class StepKind(Kind):
@@ -27,10 +29,15 @@ class StepKind(Kind):
         return Place.HERE if queue is None else Place.COMMIT
 
     def plan(self, run: CallingRun, request: Invoke, now: int, pins: Pins) -> Errand:
+        if request.stopped:  # the run was taken over: the one before may not have had the answer
+            return _withdrawn(run, request)
         return Errand(Enqueue(_work(run, request)))
 
     def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
         return Errand(Withdraw(run.key, request.promise_id.path[-1]))
+
+    def stop(self, run: CallingRun, request: Stop, now: int) -> Errand | None:
+        return None if request.queue is None else _withdrawn(run, request)
 
     def is_late(self, wait: Wait, now: int) -> bool:
         return wait.due is not None and wait.due <= now
@@ -48,6 +55,16 @@ class StepKind(Kind):
         return True
 
 
+def _withdrawn(run: CallingRun, request: Invoke | Stop) -> Errand:
+    """Take a queued step back that nobody has begun: then it has ended. One that was begun ends by itself."""
+    change = Withdraw(run.key, request.promise_id.path[-1], unbegun=True)
+    return Errand(change, request.promise_id, _read_withdrawn, attempt=request.attempt)
+
+
+def _read_withdrawn(answer: Answer) -> Outcome | None:
+    return None if isinstance(answer, Withdrawn) and answer.left else _STOPPED
+
+
 def _work(run: CallingRun, request: Invoke) -> Work:
     return Work(
         run.key,
@@ -55,12 +72,18 @@ def _work(run: CallingRun, request: Invoke) -> Work:
         request.queue or "",
         request.function_name,
         request.attempt,
-        cbor2.dumps([run.id.root, request.input.data, request.input.codec, request.mark], canonical=True),
+        cbor2.dumps(_body(run, request), canonical=True),
         run.row.priority,
         request.not_before,
-        # Where leases begin to be counted: positions begin anew with a lineage, and a late finisher must not match.
+        # The first epoch. Positions repeat in a new lineage, and a late finisher of the old lineage must not match.
         run.generation * 1_000_000_000 + run.version,
     )
+
+
+def _body(run: CallingRun, request: Invoke) -> list[object]:
+    """What a worker needs of it: the call's own word on its attempts only where that is more than how many."""
+    body: list[object] = [run.id.root, request.input.data, request.input.codec, request.mark]
+    return [*body, policy_fields(request.retry)] if says_more(request.retry) else body
 
 
 async def _queued(store: Store, run: Run, wait: Wait) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.errors import EngineError
@@ -22,21 +23,24 @@ _ALL: Final[tuple[Kind, ...]] = (
     StepKind(),
 )
 
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in _ALL}
+
+class _Kinds(dict[str, Kind]):
+    def __missing__(self, name: str) -> Kind:
+        raise EngineError(f"no worker knows the invoke kind {name!r}")
+
+
+KINDS: Final = _Kinds({kind.name: kind for kind in _ALL})
 
 _UNKNOWN: Final = Kind()
 
+kind_of: Final[Callable[[str], Kind]] = KINDS.__getitem__
+"""The kind of that name. Raises EngineError: a worker can do nothing with a call that it does not know.
 
-def kind_of(name: str) -> Kind:
-    """The kind of that name. Raises EngineError: a worker can do nothing with a call that it does not know."""
-    kind = KINDS.get(name)
-    if kind is None:
-        raise EngineError(f"no worker knows the invoke kind {name!r}")
-    return kind
+Every request of a turn is looked up, so this is the table's own lookup and no function around it."""
 
 
 def readable_kind(name: str) -> Kind:
-    """The kind of that name, to look at a call. A call of a kind that is not known here is told by its name alone."""
+    """The kind of that name, to show a call. A call of an unknown kind is shown by its name alone."""
     return KINDS.get(name, _UNKNOWN)
 
 

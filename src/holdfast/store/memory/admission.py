@@ -1,26 +1,33 @@
-"""Which of the ready runs a claim may have where tenants have limits."""
+"""The ready runs that a claim may lease where tenants have limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from holdfast.store import protocol as p
-from holdfast.store.admission import MINUTE, Candidate, Loads, admit, loads_of
+from holdfast.store.admission import MINUTE, TEMPLATE, Candidate, Loads, admit, loads_of
+from holdfast.store.caps import CAP, CAP_SET, laid_over
 from holdfast.store.memory.tables import Tables
+
+
+def limits_in(tables: Tables, limits: p.Limits | None) -> p.Limits | None:
+    """The limits with the caps that people have set."""
+    set_caps = [row for row in tables.items.values() if row.kind == CAP and row.status == CAP_SET]
+    return laid_over(limits, ((row.tenant, row.id, row.body) for row in set_caps))
 
 
 def admitted(
     tables: Tables, ready: Sequence[p.Run], limits: p.Limits, limit: int, now: int
 ) -> tuple[list[p.Run], int | None]:
-    """Up to ``limit`` of the ready runs, those that are under way and children first, and when a rate frees the next.
+    """Up to ``limit`` of the ready runs, and when a rate allows the next. Runs under way and children come first.
 
-    ``ready`` comes in the order in which runs are to be leased.
+    ``ready`` is in the order in which runs are leased.
     """
     free = [run for run in ready if run.begun_at is not None or run.parent is not None][:limit]
     if len(free) == limit:
         return free, None
     line = [
-        Candidate(run.key, run.workflow, run.workspace, run.priority)
+        Candidate(run.key, run.workflow, run.workspace, run.priority, run.attributes.get(TEMPLATE, ""))
         for run in ready
         if run.begun_at is None and run.parent is None
     ]
@@ -34,6 +41,7 @@ def _loads(tables: Tables, now: int) -> Loads:
             run.key.tenant,
             run.workflow,
             run.workspace,
+            run.attributes.get(TEMPLATE, ""),
             int(run.ended_at is None),
             (run.begun_at,) if run.begun_at > now - MINUTE else (),
         )

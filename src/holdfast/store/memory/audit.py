@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory.gating import note
+from holdfast.store.memory.gate_changes import note
 from holdfast.store.memory.tables import Tables
 
 
@@ -22,9 +22,11 @@ class MemoryAudit(ABC):
 
     async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         with self._transaction() as tables:
-            found = [entry for entry in tables.audit if _asked(entry, query)]
+            found = [entry for entry in tables.audit if _matches(entry, query)]
             if after is not None:
-                # It may have been sealed since it was read: what counts is where it stands now.
+                # It may have been sealed since it was read: its present place counts.
+                if not 0 < after.sequence <= len(tables.audit):
+                    return []
                 place = _place(tables.audit[after.sequence - 1])
                 found = [entry for entry in found if _place(entry) > place]
         return heapq.nsmallest(limit, found, key=_place)
@@ -74,7 +76,7 @@ class MemoryAudit(ABC):
             return [key for _, key in sorted(tables.signing_keys.items())]
 
     async def add_signing_key(
-        self, key: p.SigningKey, also: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
+        self, key: p.SigningKey, attached: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
     ) -> bool:
         with self._transaction() as tables:
             reached = {end.tenant: end.number for end in ends}
@@ -83,8 +85,8 @@ class MemoryAudit(ABC):
                 return False
             tables.signing_keys[key.number] = key
             tables.chain_ends[key.number] = sorted(ends, key=lambda end: end.tenant)
-            if also is not None:
-                note(tables, also)
+            if attached is not None:
+                note(tables, attached)
             return True
 
     async def chain_ends(self, number: int) -> list[p.ChainEnd]:
@@ -126,7 +128,7 @@ def _place(entry: p.AuditEntry) -> tuple[bool, int]:
     return (entry.position is None, entry.sequence if entry.position is None else entry.position)
 
 
-def _asked(entry: p.AuditEntry, query: p.AuditQuery) -> bool:
+def _matches(entry: p.AuditEntry, query: p.AuditQuery) -> bool:
     return (
         entry.tenant == query.tenant
         and query.run in (None, entry.run)

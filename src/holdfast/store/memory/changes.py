@@ -1,4 +1,4 @@
-"""Each change as a replacement of rows. A change is judged first and then made whole: no refusal leaves a trace."""
+"""Each change as a replacement of rows. A change is judged first, then made completely: a refusal leaves no trace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.store.memory import gating, operations
+from holdfast.store.changes import known_answer
+from holdfast.store.memory import gate_changes, operations
 from holdfast.store.memory.tables import Holder, Tables
 
 
@@ -20,10 +21,16 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.Start():
             return _start(tables, change)
         case p.Deliver(key=key, message=message):
-            return _deliver(tables, key, message)
+            answer = _deliver(tables, key, message)
+            if change.unpauses and isinstance(answer, p.Delivered):
+                operations.set_pause(tables, p.Unpause(key, message.at))
+            return answer
         case p.Enqueue(work=work):
             return _enqueue(tables, work)
         case p.Withdraw(key=key, position=position):
+            offer = tables.work.get(key, {}).get(position)
+            if change.unbegun and offer is not None and (offer.done or offer.owner is not None):
+                return p.Withdrawn(left=True)
             tables.work.get(key, {}).pop(position, None)
             return p.Withdrawn()
         case p.FinishWork():
@@ -36,14 +43,16 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             tables.code.setdefault((tenant, code.digest), code)
             return p.Kept()
+        case p.SetReference():
+            return gate_changes.set_reference(tables, change)
         case p.Renew():
             return _renew(tables, change)
         case p.Operate():
             return operations.operate(tables, change, apply)
         case p.Note():
-            return gating.note(tables, change)
+            return gate_changes.note(tables, change)
         case p.OpenReceipt():
-            return gating.open_receipt(tables, change)
+            return gate_changes.open_receipt(tables, change)
         case p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return _gate(tables, change)
         case _ as never:
@@ -52,24 +61,24 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
 
 def _gate(tables: Tables, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
-        answer, fresh = gating.close_receipt(tables, change)
+        answer, fresh = gate_changes.close_receipt(tables, change)
     elif isinstance(change, p.CancelTask):
-        answer, fresh = gating.cancel_task(tables, change)
+        answer, fresh = gate_changes.cancel_task(tables, change)
     else:
-        answer, fresh = gating.put_task(tables, change.task)
+        answer, fresh = gate_changes.put_task(tables, change)
     if fresh:
-        for also in change.also:
-            apply(tables, also)
+        for each in change.attached:
+            apply(tables, each)
     return answer
 
 
 def _start(tables: Tables, change: p.Start) -> p.Answer:
-    taken = tables.runs.get(change.key)
-    if taken is not None:
-        here = (change.owner, 1, 0, change.segment.head)
-        if change.owner is not None and (taken.owner, taken.epoch, taken.generation, taken.head) == here:
-            return p.Started(1, tuple(_again(tables, also) for also in change.also))
-        return p.Exists(taken.workflow, taken.fingerprint)
+    existing = tables.runs.get(change.key)
+    if existing is not None:
+        first = (existing.owner, existing.epoch, existing.generation, existing.head)
+        if change.owner is not None and first == (change.owner, 1, 0, change.segment.head):
+            return p.Started(1, tuple(_again(tables, each) for each in change.attached))
+        return p.Exists(existing.workflow, existing.fingerprint)
     if change.key in tables.retired:
         return p.Retired()
     segment, projection = change.segment, change.projection
@@ -114,7 +123,7 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
         )
     )
     _write(tables, change.key, 0, segment, change.blobs)
-    return p.Started(1, tuple(apply(tables, also) for also in change.also))
+    return p.Started(1, tuple(apply(tables, each) for each in change.attached))
 
 
 def _advance(tables: Tables, change: p.Advance) -> p.Answer:
@@ -151,8 +160,8 @@ def _advance(tables: Tables, change: p.Advance) -> p.Answer:
         tables.put(following)
         tables.checkpoints.pop(run.key, None)
         _write(tables, run.key, following.generation, fresh, change.renewal.blobs)
-    also = tuple(apply(tables, also) for also in change.also)
-    return p.Advanced(run.arrived, run.pause, run.owner is None, also)
+    answers = tuple(apply(tables, each) for each in change.attached)
+    return p.Advanced(run.arrived, run.pause, run.owner is None, answers)
 
 
 def _keep_checkpoint(tables: Tables, change: p.Advance) -> None:
@@ -168,7 +177,7 @@ def _ends(change: p.Advance) -> bool:
 
 
 def _advanced_row(run: p.Run, change: p.Advance) -> p.Run:
-    """The row after a turn. The lease is kept where messages came that it did not consume, unless paused or ended."""
+    """The row after a turn. The lease is kept where messages are not consumed, unless the run is paused or ended."""
     segment, projection, ends = change.segment, change.projection, _ends(change)
     pause = projection.pause if projection.pause is not None else run.pause
     idle = run.arrived <= change.consumed or ends or pause is not None
@@ -195,30 +204,22 @@ def _advanced_row(run: p.Run, change: p.Advance) -> p.Run:
 
 
 def _advanced_before(tables: Tables, run: p.Run, change: p.Advance) -> p.Answer:
-    """The same advance committed again: recognised by the hash that only it can have."""
+    """The same advance committed again: recognised by its head hash, which no other advance has."""
     if change.segment is None:
         return p.Fenced()
     generation, segment = change.generation, change.segment
     if change.renewal is not None:
         generation, segment = generation + 1, change.renewal.segment
-    there = (run.epoch, run.generation, run.version, run.head)
-    if there != (change.epoch, generation, segment.first + segment.count, segment.head):
+    present = (run.epoch, run.generation, run.version, run.head)
+    if present != (change.epoch, generation, segment.first + segment.count, segment.head):
         return p.Fenced()
-    also = tuple(_again(tables, also) for also in change.also)
-    return p.Advanced(run.arrived, run.pause, run.owner is None, also)
+    answers = tuple(_again(tables, each) for each in change.attached)
+    return p.Advanced(run.arrived, run.pause, run.owner is None, answers)
 
 
-def _again(tables: Tables, change: p.Also) -> p.Answer:
-    """The answer to what was applied before. What has no name of its own to be recognised by is not made twice."""
-    match change:
-        case p.Enqueue():
-            return p.Enqueued()
-        case p.Deliver(message=p.Message(id=None)):
-            return p.Repeated()
-        case p.Note():
-            return p.Noted()
-        case _:
-            return apply(tables, change)
+def _again(tables: Tables, change: p.Attachable) -> p.Answer:
+    """The answer to an attached change whose carrier was applied before. A change without an id is not made twice."""
+    return known_answer(change) or apply(tables, change)
 
 
 def _renew(tables: Tables, change: p.Renew) -> p.Answer:
@@ -244,7 +245,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
         updated_at=change.at,
         ended_at=None,
         crashes=0,
-        begun_at=None,  # it asks for a place like a new one
+        begun_at=None,  # it needs a place like a new run
         evidence=None,
     )
     tables.put(following)
@@ -254,7 +255,7 @@ def _renew(tables: Tables, change: p.Renew) -> p.Answer:
 
 
 def _enqueue(tables: Tables, work: p.Work) -> p.Answer:
-    """The same attempt offered again changes nothing, even when it is done; a later one takes its place."""
+    """The same attempt offered again changes nothing, even when it is done; a later attempt replaces it."""
     offer = tables.work.get(work.key, {}).get(work.position)
     if offer is None:
         tables.offer(work, None)

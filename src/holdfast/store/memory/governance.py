@@ -1,4 +1,4 @@
-"""What the gate keeps beside the audit: receipts, tasks, artefacts."""
+"""The gate's data besides the audit: receipts, tasks, files."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ class MemoryGovernance(MemoryAudit):
                 and query.run in (None, task.run)
                 and query.kind in (None, task.kind)
                 and query.owner in (None, task.owner)
+                and query.reference in (None, task.reference)
                 and (after is None or task.cursor > after.cursor)
             ]
         return heapq.nsmallest(limit, found, key=_place)
@@ -117,7 +118,7 @@ class MemoryGovernance(MemoryAudit):
 
 
 def lacks_evidence(run: p.Run) -> bool:
-    """Whether the run must have evidence, once it has ended, and has none."""
+    """Whether the run must have evidence once it has ended, and has none."""
     return run.governed and run.evidence is None
 
 

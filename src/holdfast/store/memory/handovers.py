@@ -9,7 +9,7 @@ from holdfast.store.memory.tables import Tables
 
 
 def decline(tables: Tables, worker: str, key: p.Key, epoch: int, declined: p.Declined, alive_after: int) -> bool:
-    """Hand the run to others. False, and nothing done, where nobody else may fit."""
+    """Release the run for others. False, and nothing done, where no other worker may fit."""
     run = tables.runs.get(key)
     if run is None or (run.owner, run.epoch) != (worker, epoch):
         return True
@@ -42,7 +42,7 @@ def declined(tables: Tables, run: p.Run) -> list[p.Declined]:
 
 
 def forget_forsaken(tables: Tables, alive_after: int) -> bool:
-    """Offer the runs that every living worker has declined to all of them once more. Whether there was one."""
+    """Offer the runs that every living worker has declined once more; gives whether there was one."""
     forsaken = [
         key for key in tables.declined if key not in tables.runs or not fitting(tables, tables.runs[key], alive_after)
     ]

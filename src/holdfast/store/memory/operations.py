@@ -1,4 +1,4 @@
-"""What a person does to runs, with its note: judged first, then made whole."""
+"""A person's acts on runs, tasks, definitions and items, with their notes: each is judged, then made completely."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.changes import published_before
+from holdfast.store.items import item_fits, item_key
 from holdfast.store.memory.tables import Tables
 
 Apply = Callable[[Tables, p.Change], p.Answer]
@@ -18,16 +20,33 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
     for each in change.changes:
         if (refusal := _refusal(tables, each)) is not None:
             return refusal
+    for each in change.changes:  # it answers for itself, and makes nothing where it is refused
+        if isinstance(each, p.Start | p.PutTask):
+            answer = apply(tables, each)
+            if not isinstance(answer, p.Started | p.Tasked):
+                return answer
     for each in change.changes:
         if isinstance(each, p.Pause | p.Unpause):
             set_pause(tables, each)
-        else:
+        elif isinstance(each, p.PutItem):
+            tables.items[each.item.key] = each.item
+        elif isinstance(each, p.Publish):
+            tables.code.setdefault((each.tenant, each.code.digest), each.code)
+            tables.definitions[each.row[:3]] = each.row
+        elif isinstance(each, p.Deliver | p.Renew):
             apply(tables, each)
     apply(tables, change.note)
     return p.OperatedOn()
 
 
-def _refusal(tables: Tables, change: p.Deliver | p.Pause | p.Unpause | p.Renew) -> p.Answer | None:
+def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
+    if isinstance(change, p.Start | p.PutTask):
+        return None
+    if isinstance(change, p.PutItem | p.ExpectItem):
+        item = tables.items.get(item_key(change))
+        return None if item_fits(change, None if item is None else item.version) else p.Fenced()
+    if isinstance(change, p.Publish):
+        return published_before(change, tables.definitions.get(change.row[:3]))
     run = tables.runs.get(change.key)
     if isinstance(change, p.Renew):
         fits = run is not None and run.generation == change.generation and run.ended_at is not None
@@ -40,7 +59,7 @@ def _refusal(tables: Tables, change: p.Deliver | p.Pause | p.Unpause | p.Renew) 
 
 
 def set_pause(tables: Tables, change: p.Pause | p.Unpause) -> bool:
-    """Pause a run, or let it go on; False where it has ended, is not there, or is not paused."""
+    """Pause a run, or resume it; False where it has ended, does not exist, or is not paused."""
     run = tables.runs.get(change.key)
     if run is None or run.ended_at is not None:
         return False

@@ -10,24 +10,21 @@ import asyncio
 import heapq
 import itertools
 import time
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
+from holdfast.store.admission import TEMPLATE
 from holdfast.store.memory import handovers
-from holdfast.store.memory.admission import admitted
+from holdfast.store.memory.admission import admitted, limits_in
 from holdfast.store.memory.changes import apply
-from holdfast.store.memory.governance import MemoryGovernance, lacks_evidence
+from holdfast.store.memory.governance import lacks_evidence
 from holdfast.store.memory.operations import set_pause
-from holdfast.store.memory.tables import Holder, Tables, Watcher
-
-SCHEMA: Final = 1
+from holdfast.store.memory.queries import MemoryQueries, in_order
+from holdfast.store.memory.tables import Tables, Watcher
 
 _numbers = itertools.count()
 
@@ -36,7 +33,7 @@ def _wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryStore(MemoryGovernance):
+class MemoryStore(MemoryQueries):
     """Runs in this process alone. ``clock`` gives the store's own time in microseconds, by which workers expire."""
 
     def __init__(self, clock: Callable[[], int] | None = None) -> None:
@@ -81,15 +78,15 @@ class MemoryStore(MemoryGovernance):
 
     async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
         with self._transaction() as tables:
-            known = tables.workers.get(worker.id, worker)
-            tables.workers[worker.id] = replace(known, expires_at=self._expiry(ttl_seconds))
+            row = tables.workers.get(worker.id, worker)
+            tables.workers[worker.id] = replace(row, expires_at=self._expiry(ttl_seconds))
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:
         with self._transaction() as tables:
-            known = tables.workers.get(worker)
-            if known is None:
+            row = tables.workers.get(worker)
+            if row is None:
                 return False
-            tables.workers[worker] = replace(known, expires_at=self._expiry(ttl_seconds))
+            tables.workers[worker] = replace(row, expires_at=self._expiry(ttl_seconds))
             return True
 
     async def unregister(self, worker: str, now: int) -> None:
@@ -100,7 +97,7 @@ class MemoryStore(MemoryGovernance):
     async def rescue(self, now: int) -> list[str]:
         with self._transaction() as tables:
             alive_after = self._clock()
-            gone = [worker.id for worker in _in_order(tables) if worker.expires_at < alive_after]
+            gone = [worker.id for worker in in_order(tables) if worker.expires_at < alive_after]
             strays = {run.owner for run in tables.runs.values() if run.owner is not None}
             strays |= {owner for _, owner, _ in tables.offers() if owner is not None}
             for worker_id in [*gone, *sorted(strays - tables.workers.keys())]:
@@ -127,6 +124,7 @@ class MemoryStore(MemoryGovernance):
                 wanted = [run for run in wanted if not handovers.has_declined(tables, run, worker)]
             wanted.sort(key=lambda run: (-run.priority, run.ready_at or 0, run.key))
             chosen, next_at = wanted[:limit], None
+            limits = limits_in(tables, limits)
             if limits is not None:
                 chosen, next_at = admitted(tables, wanted, limits, limit, now)
             claimed = [
@@ -142,7 +140,8 @@ class MemoryStore(MemoryGovernance):
             for run in claimed:
                 tables.put(run)
             wakes = [tables.runs[key].wake_at for key in tables.sleeping]
-            return p.ClaimedRuns(claimed, min((at for at in (next_at, *wakes) if at is not None), default=None))
+            next_wake_at = min((at for at in (next_at, *wakes) if at is not None), default=None)
+            return p.ClaimedRuns(claimed, next_wake_at, limits is not None)
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         with self._transaction() as tables:
@@ -160,10 +159,10 @@ class MemoryStore(MemoryGovernance):
         self, worker: str, wanted: Mapping[str, int], now: int, steps: Sequence[str] | None = None
     ) -> p.ClaimedWork:
         claimed: list[p.Work] = []
-        known = None if steps is None else set(steps)
+        names = None if steps is None else set(steps)
 
         def fits(work: p.Work, owner: str | None) -> bool:
-            return owner is None and work.queue in wanted and (known is None or work.name in known)
+            return owner is None and work.queue in wanted and (names is None or work.name in names)
 
         with self._transaction() as tables:
             free = [work for work, owner, _ in tables.offers() if fits(work, owner)]
@@ -176,8 +175,8 @@ class MemoryStore(MemoryGovernance):
             leased = [replace(work, epoch=work.epoch + 1, claims=work.claims + 1) for work in claimed]
             for work in leased:
                 tables.offer(work, worker)
-            left = [work.available_at for work, owner, _ in tables.offers() if fits(work, owner)]
-        return p.ClaimedWork(leased, min(left, default=None))
+            times = [work.available_at for work, owner, _ in tables.offers() if fits(work, owner)]
+        return p.ClaimedWork(leased, min(times, default=None))
 
     async def leased(self, worker: str) -> p.Leased:
         with self._transaction() as tables:
@@ -189,63 +188,6 @@ class MemoryStore(MemoryGovernance):
             return [run for run in tables.owned_by(worker) if run.arrived > run.consumed or run.pause is not None]
 
     # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
-        with self._transaction() as tables:
-            return [tables.runs[key] for key in keys if key in tables.runs]
-
-    async def load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
-        with self._transaction() as tables:
-            return {key: _loaded(tables, key, whole) for key in keys if key in tables.runs}
-
-    async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
-        with self._transaction() as tables:
-            there = [key for key in keys if key in tables.runs]
-            return {key: list(tables.segments[key].get(tables.runs[key].generation, [])) for key in there}
-
-    async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
-        with self._transaction() as tables:
-            return {key: _inbox(tables, key) for key in keys}
-
-    async def segments(self, key: p.Key, generation: int, first: int, limit: int) -> list[p.Segment]:
-        with self._transaction() as tables:
-            journal = tables.segments.get(key, {}).get(generation, [])
-            return [segment for segment in journal if segment.first + segment.count > first][:limit]
-
-    async def blob(self, tenant: str, digest: bytes) -> bytes | None:
-        with self._transaction() as tables:
-            return tables.blobs.get((tenant, digest))
-
-    async def blobs(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        with self._transaction() as tables:
-            return {each: tables.blobs[tenant, each] for each in digests if (tenant, each) in tables.blobs}
-
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
-        with self._transaction() as tables:
-            found = Counter((run.key.tenant, run.status) for run in tables.runs.values())
-        return [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
-
-    async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
-        with self._transaction() as tables:
-            offers = sorted(tables.work.get(key, {}).items())
-            return [(offer.work, offer.owner) for _, offer in offers if not offer.done]
-
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        with self._transaction() as tables:
-            return [progress for _, progress in sorted(tables.progress.get(key, {}).items())]
-
-    async def workers(self) -> list[p.WorkerRow]:
-        with self._transaction() as tables:
-            return _in_order(tables)
-
-    async def facts(self) -> p.Facts:
-        with self._transaction() as tables:
-            runs: dict[str, int] = {}
-            for run in tables.runs.values():
-                runs[run.standing] = runs.get(run.standing, 0) + 1
-            inbox = sum(map(len, tables.inbox.values()))
-            work = sum(1 for _ in tables.offers())
-            return p.Facts("memory", "1", SCHEMA, runs, inbox, work, len(tables.blobs), None)
 
     # -- operating -------------------------------------------------------------------------------------------------
 
@@ -267,12 +209,19 @@ class MemoryStore(MemoryGovernance):
             ended = [
                 (run.ended_at, run.key)
                 for run in tables.runs.values()
-                if run.ended_at is not None and run.ended_at < ended_before and not lacks_evidence(run)
+                if run.ended_at is not None and run.ended_at < ended_before
+                if not lacks_evidence(run) and not _is_untold(tables, run)
             ]
             oldest = heapq.nsmallest(limit, ended)
             for _, key in oldest:
                 tables.forget(key)
             return len(oldest)
+
+    async def untold(self, ended_before: int, limit: int) -> list[p.Run]:
+        with self._transaction() as tables:
+            ended = [run for run in tables.runs.values() if run.ended_at is not None and run.ended_at < ended_before]
+            untold = [run for run in ended if _is_untold(tables, run)]
+            return heapq.nsmallest(limit, untold, key=lambda run: (run.ended_at or 0, run.key))
 
     async def forget_deliveries(self, before: int, limit: int) -> int:
         with self._transaction() as tables:
@@ -285,6 +234,9 @@ class MemoryStore(MemoryGovernance):
             for _, key, message in old:
                 del tables.deliveries[key][message]
             return len(old)
+
+    async def identity(self) -> str:
+        return self._tables.identity
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         try:
@@ -301,30 +253,18 @@ class MemoryStore(MemoryGovernance):
 
         return stop
 
-    # Last, because in the class behind it the word ``list`` means this method.
-    async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
-        with self._transaction() as tables:
-            return {digest: tables.code[tenant, digest] for digest in digests if (tenant, digest) in tables.code}
-
-    async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
-        with self._transaction() as tables:
-            found = [run for run in tables.runs.values() if _fits(run, query)]
-        if after is not None:
-            found = [run for run in found if run.cursor < after.cursor]
-        return heapq.nlargest(limit, found, key=lambda run: run.cursor)
-
 
 def _concerns_others(change: p.Change, answer: p.Answer) -> bool:
     """Whether a commit may have made something ready that another engine waits for."""
     match change, answer:
-        case p.Start(owner=owner), p.Started(also=also):
-            return owner is None or bool(also)
-        case p.Advance(projection=projection, release=release), p.Advanced(also=also):
-            return release or bool(also) or projection.standing in p.ENDED
+        case p.Start(owner=owner), p.Started(attached=attached):
+            return owner is None or bool(attached)
+        case p.Advance(projection=projection, release=release), p.Advanced(attached=attached):
+            return release or bool(attached) or projection.standing in p.ENDED
         case _, p.Delivered() | p.Renewed() | p.OperatedOn():
             return True
-        case p.PutTask(also=also) | p.CancelTask(also=also), p.Tasked():
-            return bool(also)
+        case p.PutTask(attached=attached) | p.CancelTask(attached=attached), p.Tasked():
+            return bool(attached)
         case p.Enqueue(), p.Enqueued():
             return True
         case _:
@@ -348,42 +288,5 @@ def _wake(tables: Tables, now: int) -> None:
             tables.put(replace(run, ready_at=ready_at, wake_at=None))
 
 
-def _in_order(tables: Tables) -> list[p.WorkerRow]:
-    return sorted(tables.workers.values(), key=lambda worker: (worker.started_at, worker.id))
-
-
-def _inbox(tables: Tables, key: p.Key) -> list[p.Received]:
-    return [p.Received(position, message) for position, message in sorted(tables.inbox.get(key, {}).items())]
-
-
-def _loaded(tables: Tables, key: p.Key, whole: bool) -> p.Loaded:
-    segments = tables.segments[key].get(tables.runs[key].generation, [])
-    checkpoint = None if whole else tables.checkpoints.get(key)
-    if checkpoint is not None:
-        behind = bisect_left(segments, checkpoint.version, key=lambda segment: segment.first)
-        return p.Loaded(segments[behind:], {}, _inbox(tables, key), checkpoint)
-    named = p.named_in(segments, sorted(tables.blob_uses.get(Holder(key.tenant, "run", key.run), ())))
-    return p.Loaded(list(segments), {each: tables.blobs[key.tenant, each] for each in named}, _inbox(tables, key))
-
-
-def _fits(run: p.Run, query: p.Query) -> bool:
-    return (
-        query.tenant in (None, run.key.tenant)
-        and query.status in (None, run.status)
-        and query.workflow in (None, run.workflow)
-        and query.parent in (None, run.parent)
-        and (query.created_after is None or run.created_at >= query.created_after)
-        and (query.created_before is None or run.created_at < query.created_before)
-        and (query.ended_after is None or (run.ended_at is not None and run.ended_at >= query.ended_after))
-        and (query.ended_before is None or (run.ended_at is not None and run.ended_at < query.ended_before))
-        and query.workspace in (None, run.workspace)
-        and query.actor in (None, run.actor)
-        and (not query.standings or run.standing in query.standings)
-        and query.parked in (None, _is_parked(run))
-        and query.asks in (None, p.ASKS in (run.waiting or ""))
-        and all(run.attributes.get(name) == value for name, value in query.attributes.items())
-    )
-
-
-def _is_parked(run: p.Run) -> bool:
-    return run.ended_at is None and run.pause is not None and not run.pause.startswith(p.PAUSED)
+def _is_untold(tables: Tables, run: p.Run) -> bool:
+    return TEMPLATE in run.attributes and (run.key.tenant, p.story_id(run)) not in tables.noted

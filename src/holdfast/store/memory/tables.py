@@ -1,13 +1,14 @@
-"""What a memory store holds: the tables of the other stores as dictionaries of immutable rows.
+"""The data of a memory store: the tables of the other stores as dictionaries of immutable rows.
 
-Rows are frozen and replaced, never changed, so a row that was given out stays as it was. Every write of a run goes
-through ``put``, which keeps the two indexes that claiming reads.
+Rows are frozen and replaced, never changed, so a row that a caller has does not change. Every write of a run goes
+through ``put``, which maintains the two indexes for claims.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -20,7 +21,10 @@ from holdfast.store.protocol import (
     CheckpointRow,
     Code,
     Declined,
+    DefinitionRow,
     File,
+    ItemKey,
+    ItemRow,
     Key,
     Message,
     Progress,
@@ -35,7 +39,7 @@ from holdfast.store.protocol import (
 
 
 class Offer(NamedTuple):
-    """Queued work, who leases it, and whether this attempt is over and its run has not taken that in yet."""
+    """Queued work, the worker that leases it, and whether this attempt is done but its run has not withdrawn it yet."""
 
     work: Work
     owner: str | None
@@ -43,17 +47,17 @@ class Offer(NamedTuple):
 
 
 class Watcher(NamedTuple):
-    """A hint, and the loop it is to be called on; without one it is called at once."""
+    """A hint, and the loop on which it is called; without a loop it is called at once."""
 
     hint: Callable[[], None]
     loop: asyncio.AbstractEventLoop | None
 
 
 class Holder(NamedTuple):
-    """Who keeps blobs: a run or a receipt, by its id."""
+    """The user of blobs: a run, a receipt or a task, by its id."""
 
     tenant: str
-    kind: Literal["run", "receipt"]
+    kind: Literal["run", "receipt", "task"]
     id: str
 
 
@@ -62,6 +66,7 @@ class Tables:
     """All data of one store, shared by its handles. ``lock`` is held for one operation, never over an await."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
@@ -74,10 +79,12 @@ class Tables:
     blob_users: dict[tuple[str, bytes], set[Holder]] = field(default_factory=dict)
     blob_uses: dict[Holder, set[bytes]] = field(default_factory=dict)
     code: dict[tuple[str, bytes], Code] = field(default_factory=dict)
+    definitions: dict[tuple[str, str, int], DefinitionRow] = field(default_factory=dict)  # by tenant, name, version
+    items: dict[ItemKey, ItemRow] = field(default_factory=dict)
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id
-    audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n stands at n - 1
+    audit: list[AuditEntry] = field(default_factory=list)  # the entry of sequence n is at index n - 1
     noted: set[tuple[str, str]] = field(default_factory=set)  # the entries that have an id, by tenant and id
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     signing_keys: dict[int, SigningKey] = field(default_factory=dict)
@@ -90,7 +97,7 @@ class Tables:
     watchers: dict[int, Watcher] = field(default_factory=dict)
 
     def put(self, run: Run) -> None:
-        """Write a run's row. ``ready`` and ``sleeping`` are the runs that nobody leases and that want a worker."""
+        """Write a run's row. ``ready`` and ``sleeping`` are the unleased runs that need a worker now or later."""
         self.runs[run.key] = run
         free = run.owner is None and run.ended_at is None
         _mark(self.ready, run.key, free and run.ready_at is not None)
@@ -107,13 +114,13 @@ class Tables:
         self.work.setdefault(work.key, {})[work.position] = Offer(work, owner, done)
 
     def use_blob(self, holder: Holder, digest: bytes, data: bytes) -> None:
-        """Keep a blob under its digest for as long as somebody uses it."""
+        """Keep a blob under its digest while it has a user."""
         self.blobs.setdefault((holder.tenant, digest), data)
         self.blob_users.setdefault((holder.tenant, digest), set()).add(holder)
         self.blob_uses.setdefault(holder, set()).add(digest)
 
     def keep(self, file: File) -> None:
-        """Keep a file. A child's id is its parent's, a ~ and more: evidence of it retires its parents, too."""
+        """Keep a file. A child's id is its parent's, a ~ and more: its evidence retires the ids of its parents, too."""
         kept = file.about
         self.files.setdefault(kept.key, {})[kept.generation, kept.name] = file
         if kept.name == EVIDENCE:
@@ -121,12 +128,12 @@ class Tables:
             self.retired.update(Key(kept.key.tenant, "~".join(names[:end])) for end in range(1, len(names) + 1))
 
     def clear(self, key: Key) -> None:
-        """Delete what only a run that goes on needs: its inbox, work and progress."""
+        """Delete the data that only an unfinished run needs: its inbox, work and progress."""
         for table in (self.inbox, self.work, self.progress):
             table.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """Delete a run with all that belongs to it, and the blobs that no other run uses. What the gate keeps stays."""
+        """Delete a run with all that belongs to it, and the blobs that no other run uses. The gate's data stay."""
         self.clear(key)
         holder = Holder(key.tenant, "run", key.run)
         for digest in self.blob_uses.pop(holder, set()):
@@ -139,16 +146,16 @@ class Tables:
         del self.runs[key]
 
     def hint(self) -> None:
-        """Tell every watcher that something has changed. A loop closed with its watch on is passed over."""
+        """Notify every watcher of a change. A watcher whose loop is closed is skipped."""
         try:
-            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
-            here = None
+            running = None
         for watcher in list(self.watchers.values()):
             if watcher.loop is None:
                 watcher.hint()
-            elif watcher.loop is here:
-                here.call_soon(watcher.hint)
+            elif watcher.loop is running:
+                running.call_soon(watcher.hint)
             elif not watcher.loop.is_closed():
                 watcher.loop.call_soon_threadsafe(watcher.hint)
 

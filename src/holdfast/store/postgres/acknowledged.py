@@ -1,11 +1,11 @@
-"""What this handle has told its callers is durable, and whether a server that it meets later lacks any of it.
+"""The last commits that this handle acknowledged, and the check whether a later server lacks any of them.
 
-That happens where an asynchronous standby was promoted, or an old backup was put in place. The server's log is one line
-of commits, and a standby has a beginning of it. So what is missing is missing from the end, and looking at the last few
-commits is enough; only when one of them is missing are the others looked for.
+A server lacks commits where an asynchronous standby was promoted, or an old backup was put in place. The server's log
+is one sequence of commits, and a standby has a prefix of it. So lost commits are the last ones, and a check of the last
+few is enough. Only if one of them is missing, the others are checked.
 
-Remembered is what leaves a trace that can be looked for by key: journal segments, messages, answers to tasks. Nothing
-is asked for it while all is well: the question is put when a session is confirmed, see ``doubt``.
+Only changes that can be looked up by key are kept: journal segments, messages, answers to tasks. In normal operation
+this costs no query: the check is made when a session is confirmed, see ``doubt``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ log = logging.getLogger("holdfast.store")
 
 REMEMBERED: Final = 1000
 LAST: Final = 16
-"""Commits on different sessions may be answered in another order than they were made: a few more than sessions."""
+"""A few more than sessions: commits on different sessions may be answered in another order than they were made."""
 
 NAMED: Final = 20
 
 
 class Trace(NamedTuple):
-    """What a commit left behind: the statement that looks for it, and what that is given."""
+    """The trace of a commit: the statement that looks for it, and its parameters."""
 
     statement: str
     values: tuple[Any, ...]
@@ -39,14 +39,14 @@ class Trace(NamedTuple):
 
 
 class Acknowledged:
-    """The last commits that were answered, by one handle."""
+    """The last acknowledged commits of one handle."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._traces: deque[Trace] = deque(maxlen=REMEMBERED)
 
     def note(self, batch: Sequence[p.Change], answers: Sequence[p.Answer], lineage: Lineage | None) -> None:
-        """Remember every start, and of all else in the commit the last."""
+        """Keep every start of the commit, and the last of its other changes."""
         last = None
         for change, answer in zip(batch, answers, strict=True):
             if type(change) is p.Start:
@@ -58,7 +58,7 @@ class Acknowledged:
             self._traces.append(Trace(*found, lineage))
 
     async def compare(self, session: Any) -> None:
-        """Say it loudly where the session's server lacks what was acknowledged. It is said once."""
+        """Log an error, once, where the session's server lacks acknowledged changes."""
         if not await _lacking(session, tuple(self._traces)[-LAST:]):
             return
         before, count = await _lacking(session, tuple(self._traces)), len(self._traces)
@@ -95,10 +95,10 @@ def _trace(change: p.Change, answer: p.Answer) -> tuple[str, tuple[Any, ...]] | 
 
 
 async def _lacking(session: Any, traces: Sequence[Trace]) -> list[str]:
-    """The ids of what is not there.
+    """The ids of the changes that are missing.
 
-    A run that is gone as a whole may have been pruned. It counts only where another server has taken the place of the
-    one that committed it.
+    A run that is missing as a whole may have been pruned. It counts only where another server has replaced the one that
+    committed it.
     """
     given: dict[tuple[str, bool], dict[tuple[Any, ...], None]] = {}
     for trace in traces:

@@ -18,16 +18,16 @@ class PostgresAudit(Sessions):
     """The operations of the PostgreSQL store on the audit."""
 
     async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
-        behind = None if after is None else after.sequence
+        last = None if after is None else after.sequence
         conditions = (query.tenant, query.run, query.kind, query.since, query.until)
-        return [p.AuditEntry(*row) for row in await self._read("entries", *conditions, limit, behind)]
+        return [p.AuditEntry(*row) for row in await self._read("entries", *conditions, limit, last)]
 
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
     ) -> list[p.AuditEntry]:
         wanted = columns([(*span.key, span.since, span.until, span.kind) for span in spans], 5)
-        behind = 0 if after is None else after.sequence
-        return [p.AuditEntry(*row) for row in await self._read("entries_in", *wanted, limit, behind)]
+        last = 0 if after is None else after.sequence
+        return [p.AuditEntry(*row) for row in await self._read("entries_in", *wanted, limit, last)]
 
     async def unsealed(self, limit: int) -> list[p.AuditEntry]:
         return [p.AuditEntry(*row) for row in await self._look("unsealed", limit)]
@@ -60,9 +60,11 @@ class PostgresAudit(Sessions):
         return [p.SigningKey(*row) for row in await self._read("signing_keys")]
 
     async def add_signing_key(
-        self, key: p.SigningKey, also: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
+        self, key: p.SigningKey, attached: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
     ) -> bool:
-        noted = (None,) * 5 if also is None else (also.tenant, also.run, also.kind, also.at, also.body)
+        noted: tuple[Any, ...] = (None,) * 5
+        if attached is not None:
+            noted = (attached.tenant, attached.run, attached.kind, attached.at, attached.body)
 
         async def attempt() -> bool:
             async with self._transaction() as connection:
@@ -82,11 +84,11 @@ class PostgresAudit(Sessions):
 
 
 class _Overtaken(Exception):
-    """Somebody who does not know of our lock, a worker of an earlier version, has sealed first."""
+    """A worker of an earlier version, which does not take our lock, has sealed first."""
 
 
 async def seal(connection: Any, sealings: Sequence[p.Sealing]) -> list[bool]:
-    """Within a transaction, which is rolled back where this raises. As many statements for many blocks as for one."""
+    """Seal inside a transaction that is rolled back where this raises. Many blocks need no more statements than one."""
     await connection.fetch(SQL["lock_chains"])
     taken = await _sealable(connection, sealings)
     made = [sealing for sealing, is_taken in zip(sealings, taken, strict=True) if is_taken]

@@ -1,7 +1,7 @@
 """The changes of a batch as statements, each of which makes a whole set of changes.
 
 A batch of plain changes of one kind is one statement, which is its own transaction: one round trip. Anything else runs
-inside a transaction that first locks all that it touches.
+inside a transaction that first locks all rows that it touches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
-from holdfast.store.postgres import checkpoints, code, gating, operations
+from holdfast.store.changes import known_answer
+from holdfast.store.postgres import checkpoints, code, gate_changes, operations
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -27,10 +28,10 @@ def one_statement(batch: Sequence[p.Change]) -> bool:
 
 
 async def apply(writer: Writer, changes: Sequence[p.Change]) -> list[p.Answer]:
-    """Make the changes, or those that are not refused, as if one after the other."""
+    """Make the changes that are not refused, with the result of making them one after the other."""
     answers = await _make(writer, changes, [(index,) for index in range(len(changes))])
     if writer.noted:
-        await gating.write_notes(writer)
+        await gate_changes.write_notes(writer)
     return answers
 
 
@@ -43,8 +44,8 @@ async def _make(writer: Writer, changes: Sequence[p.Change], places: Sequence[Pl
         if p.FinishWork in kinds:
             await _finish(writer, changes, kinds, answers)
         for kind, indices in kinds.items():
-            # In the order of the keys, so that rows are inserted and locked in an order that all batches share.
-            # The sort is stable: what belongs to one run stays in the order given.
+            # In the order of the keys, so that all batches insert and lock rows in the same order. The sort is stable:
+            # changes of one run stay in the order of the batch.
             indices.sort(key=lambda index: place_of(changes[index]))
             for begin in range(0, len(indices), SET_SIZE):
                 chosen = indices[begin : begin + SET_SIZE]
@@ -60,30 +61,30 @@ async def _make(writer: Writer, changes: Sequence[p.Change], places: Sequence[Pl
 async def _finish(
     writer: Writer, changes: Sequence[p.Change], kinds: dict[type[p.Change], list[int]], answers: dict[int, p.Answer]
 ) -> None:
-    """Mark finished work done; what is left to do is to deliver the messages, in order with the other deliveries."""
+    """Mark finished work done. Its messages are then delivered in order with the other deliveries."""
     finished = {
         index: change for index in kinds.pop(p.FinishWork) if isinstance(change := changes[index], p.FinishWork)
     }
     rows = [(*change.key, change.position, change.epoch) for change in finished.values()]
     found = {tuple(row) for row in await writer.fetch_columns("finish_work", rows, width=4)}
-    held = []
+    delivered = []
     for index, change in finished.items():
         if (*change.key, change.position) in found:
-            held.append(index)
+            delivered.append(index)
         else:
             answers[index] = p.Fenced()
-    if held:
-        kinds[p.Deliver] = sorted(kinds.get(p.Deliver, []) + held)
+    if delivered:
+        kinds[p.Deliver] = sorted(kinds.get(p.Deliver, []) + delivered)
 
 
-async def _also(
+async def _apply_attached(
     writer: Writer, owners: Sequence[tuple[int, Sequence[p.Change]]], places: Sequence[Place]
 ) -> dict[int, tuple[p.Answer, ...]]:
-    """What comes also with changes that were applied, by the index of each."""
-    changes = [also for _, alsos in owners for also in alsos]
-    below = [(*places[index], number) for index, alsos in owners for number in range(len(alsos))]
+    """Apply the attached changes; the answers are keyed by the index of the change that carries them."""
+    changes = [each for _, attached in owners for each in attached]
+    below = [(*places[index], number) for index, attached in owners for number in range(len(attached))]
     answers = iter(await _make(writer, changes, below))
-    return {index: tuple(next(answers) for _ in alsos) for index, alsos in owners}
+    return {index: tuple(next(answers) for _ in attached) for index, attached in owners}
 
 
 # -- starting and advancing ----------------------------------------------------------------------------------------
@@ -96,17 +97,17 @@ async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Pl
     applied = [(index, change) for index, change in enumerate(changes) if change.key in started]
     await writer.add_blobs([(change.key, change.blobs) for _, change in applied])
     owners = [
-        (index, change.also if change.key in started else _again(change))
+        (index, change.attached if change.key in started else _again(change))
         for index, change in enumerate(changes)
         if change.key in started or change.key in before
     ]
-    also = await _also(writer, owners, places)
+    attached = await _apply_attached(writer, owners, places)
     answers: list[p.Answer] = []
     for index, change in enumerate(changes):
         if change.key in started:
-            answers.append(p.Started(1, also[index]))
+            answers.append(p.Started(1, attached[index]))
         elif change.key in before:
-            answers.append(p.Started(1, _restored(change, also[index])))
+            answers.append(p.Started(1, _restored(change, attached[index])))
         else:
             answers.append(existing[change.key])
     return answers
@@ -115,7 +116,7 @@ async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Pl
 async def _started_before(
     writer: Writer, changes: Sequence[p.Start]
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists | p.Retired]]:
-    """Of starts whose id is taken: those that came through before although the answer was lost, and the others."""
+    """The starts whose id is taken: those that were committed before with their answer lost, and the others."""
     if not changes:
         return set(), {}
     rows = [(*change.key, change.owner, change.segment.head) for change in changes]
@@ -177,7 +178,7 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequenc
     fenced = [change for change in changes if change.key not in moved]
     before = await _advanced_before(writer, fenced) if fenced else {}
     applied = [(index, change) for index, change in enumerate(changes) if change.key in moved]
-    # A message that was committed while this statement waited for its run's lock was not seen by it.
+    # The statement did not see a message that was committed while it waited for its run's lock.
     late = [change.key for _, change in applied if _ends(change) and moved[change.key][2] > change.consumed]
     if late:
         await writer.fetch_columns("clear_inbox", late, width=2)
@@ -185,19 +186,19 @@ async def _advance(writer: Writer, changes: Sequence[p.Advance], places: Sequenc
     await checkpoints.keep(writer, [change for _, change in applied if change.checkpoint is not None])
     await _renew_journals(writer, [change for _, change in applied if change.renewal is not None])
     owners = [
-        (index, change.also if change.key in moved else _again(change))
+        (index, change.attached if change.key in moved else _again(change))
         for index, change in enumerate(changes)
         if change.key in moved or change.key in before
     ]
-    also = await _also(writer, owners, places)
+    attached = await _apply_attached(writer, owners, places)
     answers: list[p.Answer] = []
     for index, change in enumerate(changes):
         row = moved.get(change.key) or before.get(change.key)
         if row is None:
             answers.append(p.Fenced())
         else:
-            again = also[index] if change.key in moved else _restored(change, also[index])
-            answers.append(p.Advanced(row[2], row[3], row[4] is None, again))
+            replies = attached[index] if change.key in moved else _restored(change, attached[index])
+            answers.append(p.Advanced(row[2], row[3], row[4] is None, replies))
     return answers
 
 
@@ -239,7 +240,7 @@ def _advance_row(change: p.Advance) -> tuple[Any, ...]:
 
 
 async def _advanced_before(writer: Writer, changes: Sequence[p.Advance]) -> dict[tuple[str, str], Any]:
-    """Those advances whose first commit came through although its answer was lost."""
+    """The advances that were committed before, with their answer lost."""
     rows = []
     for change in changes:
         generation, segment = change.generation, change.segment
@@ -251,32 +252,18 @@ async def _advanced_before(writer: Writer, changes: Sequence[p.Advance]) -> dict
 
 
 def _again(change: p.Advance | p.Start) -> list[p.Change]:
-    """What is asked again of a change applied before; the rest is known to have been done with it."""
-    return [also for also in change.also if _done_with_it(also) is None]
+    """The attached changes to apply again where the change was applied before; the others were applied with it."""
+    return [each for each in change.attached if known_answer(each) is None]
 
 
 def _restored(change: p.Advance | p.Start, answers: tuple[p.Answer, ...]) -> tuple[p.Answer, ...]:
-    """The answers to what was asked again, with those to the rest between them."""
-    asked = iter(answers)
-    return tuple(_done_with_it(also) or next(asked) for also in change.also)
-
-
-def _done_with_it(also: p.Also) -> p.Answer | None:
-    """The answer to what cannot be recognised when repeated: work may have been done, a nameless message consumed, and
-    most entries of the audit have no id."""
-    match also:
-        case p.Enqueue():
-            return p.Enqueued()
-        case p.Deliver() if also.message.id is None:
-            return p.Repeated()
-        case p.Note():
-            return p.Noted()
-        case _:
-            return None
+    """The answers to the changes that were applied again, merged with the known answers to the others."""
+    following = iter(answers)
+    return tuple(known_answer(each) or next(following) for each in change.attached)
 
 
 async def _renew_journals(writer: Writer, changes: Sequence[p.Advance]) -> None:
-    """Begin the next generations of runs that go on with a fresh journal."""
+    """Begin the next generations of runs that continue with a fresh journal."""
     renewals = [(change, change.renewal) for change in changes if change.renewal is not None]
     if not renewals:
         return
@@ -327,6 +314,9 @@ async def _deliver(writer: Writer, changes: Sequence[p.Deliver | p.FinishWork]) 
             answers[ordinal - 1] = p.Gone()
         else:
             answers[ordinal - 1] = p.Repeated() if position is None else p.Delivered(position)
+    for change, answer in zip(changes, answers, strict=True):
+        if isinstance(change, p.Deliver) and change.unpauses and isinstance(answer, p.Delivered):
+            await writer.fetch_hint("unpause", *change.key, change.message.at)
     return answers
 
 
@@ -341,40 +331,33 @@ async def _enqueue(writer: Writer, changes: Sequence[p.Enqueue]) -> list[p.Answe
 
 
 async def _withdraw(writer: Writer, changes: Sequence[p.Withdraw]) -> list[p.Answer]:
-    await writer.fetch_columns("withdraw", [(*change.key, change.position) for change in changes], width=3)
-    return [p.Withdrawn() for _ in changes]
+    rows = [(*change.key, change.position, change.unbegun) for change in changes]
+    left = {tuple(row) for row in await writer.fetch_columns("withdraw", rows, width=4)}
+    return [p.Withdrawn(left=(*change.key, change.position) in left) for change in changes]
 
 
 async def _beat(writer: Writer, changes: Sequence[p.Beat]) -> list[p.Answer]:
-    # Of several beats of one step the last one counts; a statement may touch a row only once.
+    # Only the last beat of a step counts; a statement may touch a row only once.
     last = {(change.key, change.position): (change.details, change.at) for change in changes}
-    rows = [(*key, position, *said) for (key, position), said in sorted(last.items())]
+    rows = [(*key, position, *beat) for (key, position), beat in sorted(last.items())]
     await writer.fetch_columns("beat_step", rows, width=5)
     return [p.Enqueued() for _ in changes]
 
 
 async def _put_tasks(writer: Writer, changes: Sequence[p.PutTask], places: Sequence[Place]) -> list[p.Answer]:
-    answers, fresh = await gating.put_tasks(writer, changes)
-    await _also(writer, [(index, changes[index].also) for index in fresh], places)
+    answers, fresh = await gate_changes.put_tasks(writer, changes)
+    await _apply_attached(writer, [(index, changes[index].attached) for index in fresh], places)
     return answers
 
 
 async def _cancel_tasks(writer: Writer, changes: Sequence[p.CancelTask], places: Sequence[Place]) -> list[p.Answer]:
-    answers, fresh = await gating.cancel_tasks(writer, changes)
-    await _also(writer, [(index, changes[index].also) for index in fresh], places)
+    answers, fresh = await gate_changes.cancel_tasks(writer, changes)
+    await _apply_attached(writer, [(index, changes[index].attached) for index in fresh], places)
     return answers
 
 
 async def _operate(writer: Writer, changes: Sequence[p.Operate], places: Sequence[Place]) -> list[p.Answer]:
-    answers: list[p.Answer] = []
-    for change, place in zip(changes, places, strict=True):
-        refusal = await operations.refusal(writer, change)
-        if refusal is None:
-            await operations.set_pauses(writer, change)
-            others: list[p.Change] = [each for each in change.changes if isinstance(each, p.Deliver | p.Renew)]
-            await _make(writer, [*others, change.note], [(*place, number) for number in range(len(others) + 1)])
-        answers.append(refusal or p.OperatedOn())
-    return answers
+    return await operations.operate(writer, changes, places, _make)
 
 
 _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]] = {
@@ -384,16 +367,17 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Withdraw: _withdraw,
     p.Beat: _beat,
     p.KeepCode: code.keep,
+    p.SetReference: gate_changes.set_references,
 }
 
-# Those for which the order of the batch counts, most because they bring entries of the audit along: by their places.
+# The changes for which the order of the batch counts, mostly because audit entries are attached to them.
 _BRINGING: dict[type[p.Change], Callable[[Writer, Any, Sequence[Place]], Awaitable[list[p.Answer]]]] = {
     p.Start: _start,
     p.Advance: _advance,
-    p.OpenReceipt: gating.open_receipts,
-    p.CloseReceipt: gating.close_receipts,
+    p.OpenReceipt: gate_changes.open_receipts,
+    p.CloseReceipt: gate_changes.close_receipts,
     p.PutTask: _put_tasks,
     p.CancelTask: _cancel_tasks,
-    p.Note: gating.note,
+    p.Note: gate_changes.note,
     p.Operate: _operate,
 }

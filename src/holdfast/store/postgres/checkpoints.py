@@ -9,7 +9,7 @@ from holdfast.store.postgres.writer import Writer
 
 
 async def keep(writer: Writer, changes: Sequence[p.Advance]) -> None:
-    """Keep the checkpoints that came with turns; delete those of runs that need none any more."""
+    """Keep the checkpoints of these turns; delete those of runs that need none any more."""
     kept, dropped = [], []
     for change in changes:
         segment = change.segment

@@ -1,4 +1,4 @@
-"""Keeping the code of programs, by its digest."""
+"""The code of programs, kept by its digest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to a server: how it is made, what it knows of itself, what its errors mean, how it ends.
+"""One connection to a server: how it is made, its own facts, the meaning of its errors, and how it ends.
 
 The driver is imported when a store is opened and not before: without PostgreSQL nothing needs it.
 """
@@ -21,37 +21,37 @@ from holdfast.errors import (
 )
 
 COMMAND_SECONDS: Final = 30.0
-"""After so long without an answer a connection is dropped. The server itself gives a statement up a little sooner."""
+"""After so long without an answer a connection is dropped. The server itself cancels a statement a little sooner."""
 
 STATEMENT_SECONDS: Final = 25.0
 PLAN_SECONDS: Final = 10
-"""Planning takes longer than a small commit, so plans are kept; but not for long, because tables grow."""
+"""Planning takes longer than a small commit, so plans are kept, but not for long, because tables grow."""
 
 DEADLOCK: Final = "40P01"
 SERIALIZATION: Final = "40001"
 READ_ONLY: Final = "25006"
 
 _SETTINGS: Final = {
-    # The statements read what decides from the row they have locked; that needs exactly this level.
+    # The statements decide by the row that they have locked; that needs exactly this level.
     "default_transaction_isolation": "read committed",
     # A process that hangs between BEGIN and COMMIT must not hold its locks for ever.
     "idle_in_transaction_session_timeout": "60000",
-    # What waits for a lock is given up by the server. A commit that waits for a standby is not: this ends before it.
+    # The server cancels a statement that waits for a lock, but not a commit that waits for a standby.
     "statement_timeout": str(round(STATEMENT_SECONDS * 1000)),
-    # A plan is kept for a while. One made while a table was empty must not read all of it when it has grown.
+    # Plans are kept for a while. A plan made for an empty table must not scan the whole table when it has grown.
     "enable_seqscan": "off",
     "jit": "off",
-    # A host that lost its power is noticed by the server, which then lets go of its workers' locks.
+    # The server notices a host that lost its power, and releases the locks of its workers.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
 
 SET_UP: Final = "".join(f"SET {name} = '{value}';" for name, value in _SETTINGS.items()) + (
-    # An intent must be durable before its effect starts, whatever the server's default is.
+    # An intent must be durable before its effect starts, even if the server's default is off.
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""Said in the session and not with the login: poolers refuse logins that ask for settings they do not know."""
+"""Set in the session and not at the login: poolers refuse logins with settings that they do not know."""
 
 
 def driver() -> Any:
@@ -65,20 +65,20 @@ def driver() -> Any:
 
 @cache
 def session_class() -> Any:
-    """The driver's connection, with what is known of it."""
+    """The driver's connection class, with further facts about each session."""
 
     class Session(driver().Connection):  # type: ignore[misc]  # the driver has no types
         host: Any = None
-        """Which of the URL's hosts it leads to."""
+        """The host of the URL that it is connected to."""
 
         lineage: Any = None
-        """Of which line of primaries its server is, see ``primary``."""
+        """The lineage of its server, see ``primary``."""
 
         confirmed = False
-        """Whether all that it can read is with the standbys, see ``doubt``."""
+        """Whether the standbys have everything that it can read, see ``doubt``."""
 
         warned = False
-        """Whether the server told that it did not wait for a standby, see ``doubt``."""
+        """Whether the server warned that it did not wait for a standby, see ``doubt``."""
 
         since = 0.0
         """When its present use began, or its last one ended."""
@@ -87,7 +87,8 @@ def session_class() -> Any:
 
 
 async def connect_to(url: str, seconds: float, **options: Any) -> Any:
-    """One session within so many seconds, set up. Raises what the driver raises, and ValueError for no URL."""
+    """One session within so many seconds, with its settings. Raises the driver's errors, and ValueError for a bad
+    URL."""
     session = await driver().connect(
         url,
         timeout=seconds,
@@ -109,20 +110,20 @@ async def connect_to(url: str, seconds: float, **options: Any) -> Any:
 def shown(url: str) -> str:
     """The URL as messages show it: host, port and database, without user and password."""
     parts = urlsplit(url)
-    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # a password that is not quoted: parts of it are anywhere
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":  # an unquoted password: parts of it may be anywhere
         return f"{parts.scheme}://…"
     _, _, place = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{place}{parts.path}"
 
 
 def failures() -> tuple[type[BaseException], ...]:
-    """What the driver raises, for ``except``."""
+    """The driver's errors, for ``except``."""
     asyncpg = driver()
     return (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
 def translate(error: BaseException, url: str) -> HoldfastError:
-    """What a driver error means to the one who must act."""
+    """A driver's error as the error for the person who must act."""
     place = shown(url)
     state = getattr(error, "sqlstate", None)
     if state is None:
@@ -133,7 +134,7 @@ def translate(error: BaseException, url: str) -> HoldfastError:
         why = str(error) or type(error).__name__
         return StoreUnavailable(f"{place} does not answer: {why}. Check that the server runs and can be reached.")
     if state == "53100":
-        return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine goes on by itself.")
+        return StoreFull(f"no space is left for {place}: free some. Nothing is lost; the engine continues by itself.")
     if state == READ_ONLY:
         return StoreReadOnly(
             f"{place} cannot be written to ({error}): name the primary server, or let it accept writes."
@@ -159,7 +160,7 @@ def translate(error: BaseException, url: str) -> HoldfastError:
 
 
 async def close(connection: Any) -> None:
-    """Let go of a connection, politely if the server still answers."""
+    """Close a connection, in an orderly way if the server still answers."""
     try:
         async with asyncio.timeout(2):
             await connection.close()

@@ -1,17 +1,17 @@
-"""Doubt: what the primary has committed, and a synchronous standby may not have. Nothing is acknowledged in doubt.
+"""Doubt: commits of the primary that a synchronous standby may lack. Nothing is acknowledged while in doubt.
 
-A commit that waits for its standby is seen by nobody, until the standby has it or the wait is broken off. After that
-everybody sees it, though the loss of the primary would still undo it. So:
+A commit that waits for its standby is visible to nobody until the standby has it or the wait is interrupted. After an
+interruption it is visible to everybody, though a loss of the primary would still undo it. So:
 
-- A wait is never broken off from here. A command that takes too long, or whose caller has gone, is not cancelled: its
-  connection is dropped, and the commit goes on waiting at the server, unseen.
-- A wait that someone else broke off is told by the server with a warning. Such a commit counts as not answered.
-- A restart of the server breaks off all waits. So a session is confirmed before it is used: by a commit of its own,
-  which the standbys have only with everything before it.
-- After a use whose outcome is unknown all sessions of the handle are confirmed anew: whatever repeats it, and finds
-  that it was done, writes before it answers.
+- A wait is never interrupted from here. A command that takes too long, or whose caller has gone, is not cancelled: its
+  connection is dropped, and the commit keeps waiting at the server, invisible.
+- The server reports a wait that someone else interrupted with a warning. Such a commit counts as not answered.
+- A restart of the server interrupts all waits. So a session is confirmed before it is used, by a separate commit:
+  when the standbys have that one, they have everything before it.
+- After a use whose outcome is unknown, all sessions of the handle are confirmed again. So a repetition that finds its
+  change already made is not answered before the standbys have it.
 
-Without synchronous standbys there is nothing to wait for, and confirming costs one question per session.
+Without synchronous standbys there is nothing to wait for, and confirming costs one query per session.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from holdfast.store.postgres.sql import SQL
 
 CONFIRM_SECONDS: Final = 5.0
 _WAIT: Final = "SyncRepWaitForLSN"
-"""The server's function that waits for standbys. Its words are translated into the server's language; this is not."""
+"""The server's function that waits for standbys. Messages are in the server's language; this name is not translated."""
 
 _ENDED: Final = "57P"
 """Errors with which the server ends a session, perhaps in the middle of a commit."""
 
 
-def hear_warnings(session: Any) -> None:
-    """Have the session note when the server did not wait for a standby to the end."""
+def note_warnings(session: Any) -> None:
+    """Make the session note a warning that the server did not wait for a standby to the end."""
 
-    def hear(session: Any, message: Any) -> None:
+    def note(session: Any, message: Any) -> None:
         if getattr(message, "server_source_function", None) == _WAIT:
             session.warned = True
 
-    session.add_log_listener(hear)
+    session.add_log_listener(note)
 
 
 async def confirm(session: Any, url: str) -> None:
     """Wait until the standbys have all that the session can read. Raises StoreUnavailable, with the session closed.
 
-    This wait may be broken off, and then leaves nothing behind at the server: nobody reads what it commits.
+    This wait may be interrupted and then leaves nothing in doubt: nobody reads the data that it commits.
     """
     try:
         await session.fetchval(SQL["confirm"], timeout=CONFIRM_SECONDS)
@@ -67,7 +67,7 @@ def check_warnings(session: Any, url: str) -> None:
 
 
 def is_doubtful(error: BaseException) -> bool:
-    """Whether it is unknown what became of the use that ended so: no answer came, or nobody waited for it."""
+    """Whether the outcome of a use that ended with this error is unknown: no answer came, or nobody waited for it."""
     if not isinstance(error, Exception):
         return True
     if isinstance(error, ValueError):

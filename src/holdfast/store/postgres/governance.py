@@ -1,4 +1,4 @@
-"""What the gate keeps beside the audit: receipts, tasks, artefacts."""
+"""The gate's data besides the audit: receipts, tasks, files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from holdfast.store import protocol as p
+from holdfast.store import sql_rows
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.audit import PostgresAudit
 from holdfast.store.postgres.sql import SQL
@@ -29,7 +30,7 @@ class PostgresGovernance(PostgresAudit):
             if row["is_receipt"]:
                 governed.receipts.append(rows.receipt(row))
             else:
-                governed.tasks.append(rows.task(row["body"]))
+                governed.tasks.append(rows.task(row))
         return found
 
     async def receipt(self, tenant: str, id: str) -> p.ReceiptRow | None:
@@ -48,23 +49,23 @@ class PostgresGovernance(PostgresAudit):
         self, query: p.ReceiptQuery, limit: int, after: p.ReceiptRow | p.Cursor | None = None
     ) -> list[p.ReceiptRow]:
         clauses = rows.receipt_clauses(query, after)
-        # With the tenant fixed, naming it in the order would hide that there is an index of just that order.
+        # With the tenant fixed, an order by tenant would keep the planner from using the index for that order.
         order = "opened_at, id" if query.tenant is not None else "opened_at, tenant, id"
         found = await self._page("SELECT body, reversed_by FROM receipts", clauses, order, limit)
         return [rows.receipt(row) for row in found]
 
     async def task(self, tenant: str, id: str) -> p.TaskRow | None:
         found = await self._read("task", tenant, id)
-        return rows.task(found[0]["body"]) if found else None
+        return rows.task(found[0]) if found else None
 
     async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, p.TaskRow]:
-        found = [rows.task(row["body"]) for row in await self._read("tasks_by_id", tenant, list(ids))]
+        found = [rows.task(row) for row in await self._read("tasks_by_id", tenant, list(ids))]
         return {task.id: task for task in found}
 
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         clauses = rows.task_clauses(query, after)
         order = "created_at, id" if query.tenant is not None else "created_at, tenant, id"
-        return [rows.task(row["body"]) for row in await self._page("SELECT body FROM tasks", clauses, order, limit)]
+        return [rows.task(row) for row in await self._page("SELECT body, reference FROM tasks", clauses, order, limit)]
 
     async def _page(self, select: str, clauses: rows.Clauses, order: str, limit: int) -> list[Any]:
         statement = f"{select} WHERE {clauses} ORDER BY {order} LIMIT {int(limit)}"
@@ -72,7 +73,7 @@ class PostgresGovernance(PostgresAudit):
             found: list[Any] = await session.fetch(statement, *clauses.values)
             return found
 
-    # -- artefacts
+    # -- files
 
     async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
         if not files:
@@ -99,7 +100,7 @@ class PostgresGovernance(PostgresAudit):
         return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
-        return [rows.run(row) for row in await self._read("evidence_due", limit)]
+        return [sql_rows.run(row) for row in await self._read("evidence_due", limit)]
 
     async def misfiled(self, tenant: str) -> str | None:
         last = ""
@@ -116,7 +117,7 @@ class PostgresGovernance(PostgresAudit):
 
 
 def _is_filed(row: Any) -> bool:
-    """Whether a receipt's columns are what its body says."""
+    """Whether a receipt's columns match its body."""
     try:
         receipt = rows.receipt(row)
     except (ValueError, RecursionError):
@@ -125,6 +126,6 @@ def _is_filed(row: Any) -> bool:
 
 
 def _kept(file: p.File) -> tuple[Any, ...]:
-    """The parameters of what keeps a file."""
-    key, *told = astuple(file.about)
-    return (*key, *told, file.data, file.about.name == p.EVIDENCE, file.through)
+    """The parameters of the statement that keeps a file."""
+    key, *fields = astuple(file.about)
+    return (*key, *fields, file.data, file.about.name == p.EVIDENCE, file.through)

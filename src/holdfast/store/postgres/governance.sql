@@ -1,8 +1,8 @@
--- The statements of what the gate keeps: receipts, tasks, the audit, keys, artefacts; and of admission within limits.
+-- The statements of the gate: receipts, tasks, the audit, keys, files; and of admission within limits.
 -- As in ``statements.sql``, sets come as one array per column, sorted by key.
 
 -- name: lock_governed
--- As lock_runs, for batches that touch several receipts or tasks: runs first, then receipts, then tasks, each by key.
+-- Like lock_runs, for batches that touch several receipts or tasks: runs first, then receipts, then tasks, each by key.
 WITH locked_runs AS (
     SELECT FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
     ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs
@@ -24,8 +24,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
 ORDER BY ordinal;
 
 -- name: note_once
--- The same where some have an id: of an id that its tenant has already, nothing is written. A statement of its own,
--- because looking for conflicts costs every row another record in the log, also those that cannot have one.
+-- The same for entries with ids: an id that its tenant has already is not written again. This is a separate statement,
+-- because the check for conflicts costs another log record for every row, even for rows without an id.
 INSERT INTO audit (tenant, run, kind, at, body, id)
 SELECT tenant, run, kind, at, body, id
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[])
@@ -34,8 +34,8 @@ ORDER BY ordinal
 ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
 
 -- name: open_receipt
--- Gives the keys that are reserved now. A receipt that does not give way stays locked, to be looked at by receipts_at.
--- Whoever meets a transaction that is opening the same key waits for it, and then judges what that one has left.
+-- Gives the keys that are reserved now. A receipt that is not replaced stays locked, to be read by receipts_at. While
+-- another transaction opens the same key, this statement waits for it and then judges its result.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::text[], $9::bigint[],
@@ -68,7 +68,7 @@ LEFT JOIN write_counts ON write_counts.tenant = line.tenant AND write_counts.run
 ORDER BY runs.tenant, line.below, level;
 
 -- name: count_writes
--- So many more for runs and for those above each. All of them are locked.
+-- Adds to the counts of runs and of those above each. All of them are locked.
 INSERT INTO write_counts AS there (tenant, run, writes)
 WITH RECURSIVE line (tenant, id, writes) AS (
     SELECT tenant, id COLLATE "C", writes
@@ -88,7 +88,7 @@ SELECT receipts.tenant, receipts.key, token, state, body, reversed_by
 FROM unnest($1::text[], $2::text[]) AS given (tenant, key) JOIN receipts USING (tenant, key);
 
 -- name: close_receipt
--- Gives the keys whose receipts are closed by this very statement, not those that had been closed so before.
+-- Gives the keys whose receipts this statement closed, not those that were closed before.
 WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
     AS given (tenant, key, token, state, body, id, reverses)
@@ -109,12 +109,12 @@ WITH given AS (
 SELECT tenant, key FROM closed;
 
 -- name: put_task
--- Gives the tasks made or changed by this very statement.
-INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
-SELECT tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at
+-- Gives the tasks that this statement made or changed. A task that is there keeps its reference.
+INSERT INTO tasks AS there (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at, reference)
+SELECT tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at, reference
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[],
-            $9::text[], $10::text[], $11::bigint[])
-     AS given (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
+            $9::text[], $10::text[], $11::bigint[], $12::text[])
+     AS given (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at, reference)
 WHERE version = 1 OR EXISTS (SELECT FROM tasks WHERE tasks.tenant = given.tenant AND tasks.id = given.id)
 ORDER BY tenant, id
 ON CONFLICT (tenant, id) DO UPDATE
@@ -125,23 +125,23 @@ WHERE there.version = excluded.version - 1
 RETURNING there.tenant, there.id;
 
 -- name: lock_tasks
--- As tasks_at. They stay as they are until the transaction ends.
-SELECT tasks.tenant, tasks.id, body
+-- Like tasks_at, but locked until the transaction ends.
+SELECT tasks.tenant, tasks.id, body, reference
 FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id)
 ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 
 -- name: tasks_at
-SELECT tasks.tenant, tasks.id, body FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
+SELECT tasks.tenant, tasks.id, body, reference FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
 
 -- name: governed
 -- Receipts that have not succeeded, and live tasks of the present generation.
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 )
-SELECT tenant, run, true AS is_receipt, body, reversed_by, opened_at AS since, receipts.id
+SELECT tenant, run, true AS is_receipt, body, reversed_by, NULL AS reference, opened_at AS since, receipts.id
 FROM given JOIN receipts USING (tenant, run) WHERE state <> 'succeeded'
 UNION ALL
-SELECT given.tenant, given.run, false, body, NULL, tasks.created_at, tasks.id
+SELECT given.tenant, given.run, false, body, NULL, tasks.reference, tasks.created_at, tasks.id
 FROM given
 JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation
@@ -158,14 +158,14 @@ SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = $2;
 SELECT body, reversed_by FROM receipts WHERE tenant = $1 AND id = ANY ($2::text[]);
 
 -- name: task
-SELECT body FROM tasks WHERE tenant = $1 AND id = $2;
+SELECT body, reference FROM tasks WHERE tenant = $1 AND id = $2;
 
 -- name: tasks_by_id
-SELECT body FROM tasks WHERE tenant = $1 AND id = ANY ($2::text[]);
+SELECT body, reference FROM tasks WHERE tenant = $1 AND id = ANY ($2::text[]);
 
 -- name: entries
--- Sealed entries by their position, then the others by their sequence, each from an index of its own. The entry $7 from
--- which the page goes on may have been sealed since it was read: what counts is where it stands now.
+-- Sealed entries by their position, then the others by their sequence, each from a separate index. The entry $7 after
+-- which the page begins may have been sealed since it was read: its present place counts.
 WITH after AS (
     SELECT sequence, position FROM audit WHERE sequence = $7
 ), sealed AS (
@@ -189,7 +189,7 @@ SELECT * FROM sealed UNION ALL SELECT * FROM others ORDER BY position NULLS LAST
 SELECT sequence, tenant, run, kind, at, body, position FROM audit WHERE position IS NULL ORDER BY sequence LIMIT $1;
 
 -- name: blocks
--- From number $2 on; where that is negative, of the last blocks, so many.
+-- From number $2 on; where that is negative, the last -$2 blocks.
 SELECT tenant, number, first, count, previous, head, digests, sealed_at, signer, signature, form FROM blocks
 WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
     SELECT min(number) FROM (
@@ -199,8 +199,8 @@ WHERE tenant = $1 AND number >= CASE WHEN $2::bigint >= 0 THEN $2 ELSE (
 ORDER BY number LIMIT $3;
 
 -- name: entries_in
--- The entries of runs, each with the times between which they are wanted. Run by run from the index, whatever the planner
--- thinks of reading the whole audit in the order of its sequences.
+-- The entries of runs, each between two times. They are read run by run from the index: the planner must not choose to
+-- read the whole audit in the order of its sequences.
 SELECT found.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
     AS given (tenant, run, since, until, kind)
 CROSS JOIN LATERAL (
@@ -237,16 +237,16 @@ SELECT found.* FROM near CROSS JOIN LATERAL (
 ORDER BY tenant, number;
 
 -- name: lock_chains
--- Who seals, who adds a key and who keeps evidence come one after the other: none would see the other's work before it is
--- committed. One lock for the chains of all tenants, for a lock of each would not fit into the server's table of locks.
+-- Sealing, adding a key and keeping evidence are done one after the other: none would see the other's uncommitted work.
+-- One lock for the chains of all tenants: a lock for each would not fit into the server's lock table.
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast chains ' || current_schema(), 0));
 
 -- name: share_chains
--- Any number may keep evidence at the same time.
+-- Shared: several processes may keep evidence at the same time.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('holdfast chains ' || current_schema(), 0));
 
 -- name: ends
--- Where the chains of these tenants end.
+-- The ends of the chains of these tenants.
 SELECT last.* FROM unnest($1::text[]) AS given (tenant) CROSS JOIN LATERAL (
     SELECT tenant, number, first + count AS following
     FROM blocks WHERE blocks.tenant = given.tenant ORDER BY number DESC LIMIT 1
@@ -268,7 +268,7 @@ ON CONFLICT DO NOTHING
 RETURNING number;
 
 -- name: seal
--- The entries take these positions. Gives the runs that they name.
+-- Gives the entries these positions, and returns the runs that they name.
 WITH sealed AS (
     UPDATE audit SET position = given.position
     FROM unnest($1::bigint[], $2::bigint[]) AS given (position, sequence)
@@ -289,7 +289,7 @@ UPDATE runs SET evidence = NULL FROM proved WHERE runs.tenant = proved.tenant AN
 SELECT number, id, public, private, created_at, endorsement, chains, heads, retirement FROM signing_keys ORDER BY number;
 
 -- name: gone_on
--- A chain that has a block behind the number given for its tenant.
+-- A chain that has a block after the number given for its tenant.
 SELECT tenant FROM (SELECT tenant, max(number) AS number FROM blocks GROUP BY tenant) AS last
 LEFT JOIN unnest($1::text[], $2::bigint[]) AS given (tenant, reached) USING (tenant)
 WHERE number > coalesce(reached, 0) LIMIT 1;
@@ -313,9 +313,9 @@ SELECT $1, tenant, number, head FROM unnest($2::text[], $3::bigint[], $4::bytea[
 SELECT tenant, number, head FROM chain_ends WHERE key_number = $1 ORDER BY tenant;
 
 -- name: keep_artefacts
--- $9: it is the evidence of its generation, of the entries up to $10, and shows in the run's row while that generation is the
--- present one. Nothing happens to one where an entry of the run was sealed behind. Rows of runs are locked in the order that
--- all share.
+-- $9: it is the evidence of its generation, with the entries up to $10, and shows in the run's row while that generation is
+-- the present one. Evidence is not kept where a later entry of the run was sealed. Rows of runs are locked in the order
+-- that all batches share.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[],
@@ -359,7 +359,7 @@ ORDER BY tenant, run, generation;
 SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL ORDER BY ended_at, tenant, id LIMIT $1;
 
 -- name: filed
--- A page of receipts, by key, with the columns by which they are looked for.
+-- A page of receipts, by key, with the columns by which they are found.
 SELECT tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body FROM receipts
 WHERE tenant = $1 AND key > $2 ORDER BY key LIMIT $3;
 
@@ -370,7 +370,7 @@ SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NO
 SELECT pg_advisory_xact_lock(hashtextextended('holdfast admission ' || current_schema(), 0));
 
 -- name: claim_begun
--- As claim, without the root runs that have not begun.
+-- Like claim, without the root runs that have not begun.
 WITH ready AS (
     SELECT tenant, id, ready_at FROM runs
     WHERE (begun_at IS NOT NULL OR parent IS NOT NULL)
@@ -394,30 +394,32 @@ FROM (SELECT) AS always LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
 
 -- name: candidates
--- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workspace and program:
--- one that is at its cap must not hide the others behind it, nor a full workspace another. Lines are found by leaps
--- through the index, whatever their length.
+-- The first few of every line of root runs that have not begun. A line is a tenant's runs of one workspace, program and
+-- template: a program at its cap must not hide the others after it, nor a full workspace another. Lines are found by jumps
+-- through the index, so their length costs nothing.
 WITH RECURSIVE lines AS (
     (
-        SELECT tenant, workspace, workflow, program_kind FROM runs
+        SELECT tenant, workspace, workflow, program_kind, coalesce(attributes ->> 'template', '') COLLATE "C" AS template FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
           AND ended_at IS NULL
-        ORDER BY tenant, workspace, workflow, program_kind LIMIT 1
+        ORDER BY tenant, workspace, workflow, program_kind, coalesce(attributes ->> 'template', '') COLLATE "C" LIMIT 1
     )
     UNION ALL
     SELECT following.* FROM lines CROSS JOIN LATERAL (
-        SELECT tenant, workspace, workflow, program_kind FROM runs
+        SELECT tenant, workspace, workflow, program_kind, coalesce(attributes ->> 'template', '') COLLATE "C" AS template FROM runs
         WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
-          AND ended_at IS NULL AND (tenant, workspace, workflow, program_kind)
-              > (lines.tenant, lines.workspace, lines.workflow, lines.program_kind)
-        ORDER BY tenant, workspace, workflow, program_kind LIMIT 1
+          AND ended_at IS NULL AND (tenant, workspace, workflow, program_kind, coalesce(attributes ->> 'template', '') COLLATE "C")
+              > (lines.tenant, lines.workspace, lines.workflow, lines.program_kind, lines.template)
+        ORDER BY tenant, workspace, workflow, program_kind, coalesce(attributes ->> 'template', '') COLLATE "C" LIMIT 1
     ) AS following
 )
-SELECT waiting.tenant, waiting.id, lines.workflow, lines.workspace, waiting.priority FROM lines CROSS JOIN LATERAL (
+SELECT waiting.tenant, waiting.id, lines.workflow, lines.workspace, waiting.priority, lines.template
+FROM lines CROSS JOIN LATERAL (
     SELECT tenant, id, priority, ready_at FROM runs
     WHERE begun_at IS NULL AND parent IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL
       AND ended_at IS NULL AND tenant = lines.tenant AND workspace = lines.workspace
       AND workflow = lines.workflow AND program_kind = lines.program_kind
+      AND coalesce(attributes ->> 'template', '') COLLATE "C" = lines.template
     ORDER BY priority DESC, ready_at, id LIMIT $2
 ) AS waiting
 WHERE CASE lines.program_kind WHEN 'function' THEN lines.workflow = ANY ($1::text[])
@@ -425,17 +427,32 @@ WHERE CASE lines.program_kind WHEN 'function' THEN lines.workflow = ANY ($1::tex
 ORDER BY waiting.tenant, waiting.priority DESC, waiting.ready_at, waiting.id;
 
 -- name: loads
--- What the tenants $1 have under way, and when the runs of tenants $2, who have a rate, began after $3.
-SELECT tenant, workflow, workspace, count(*) AS under_way, '{}'::bigint[] AS begun FROM runs
+-- The runs of tenants $1 that are under way, and the starts after $3 of the runs of tenants $2, which have a rate.
+SELECT tenant, workflow, workspace, '' AS template, count(*) AS under_way, '{}'::bigint[] AS begun FROM runs
 WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
 GROUP BY tenant, workflow, workspace
 UNION ALL
-SELECT tenant, workflow, '', 0, array_agg(begun_at) FROM runs
+SELECT tenant, workflow, workspace, '', 0, array_agg(begun_at) FROM runs
 WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
-GROUP BY tenant, workflow;
+GROUP BY tenant, workflow, workspace;
+
+-- name: loads_of_templates
+-- The same by template, which no index alone can tell: only where a tenant has caps for templates.
+SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C" AS template, count(*) AS under_way,
+       '{}'::bigint[] AS begun
+FROM runs
+WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
+GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C"
+UNION ALL
+SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C", 0, array_agg(begun_at) FROM runs
+WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
+GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C";
+
+-- name: set_caps
+SELECT tenant, id, body FROM items WHERE kind = 'cap' AND status = 'set';
 
 -- name: claim_admitted
--- In the order given. One that is locked at this moment is about to change, and is looked at next time.
+-- In the given order. A run that is locked now is about to change, and is left to the next claim.
 WITH locked AS (
     SELECT runs.tenant, runs.id, ordinal,
            begun_at IS NULL AND ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AS free

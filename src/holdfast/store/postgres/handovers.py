@@ -16,7 +16,7 @@ _UNDECLINED: Final = """NOT EXISTS (
 
 
 def _undeclined(statement: str) -> str:
-    """A claim that leaves out what this worker has declined. The usual one does not look."""
+    """A claim that leaves out the runs that this worker has declined. The usual claim does not look that up."""
     return statement.replace(_CLAIMED, f"{_CLAIMED} AND {_UNDECLINED}", 1)
 
 
@@ -26,7 +26,7 @@ CLAIM_BEGUN: Final = {False: SQL["claim_begun"], True: _undeclined(SQL["claim_be
 
 
 async def decline(connection: Any, key: p.Key, epoch: int, declined: p.Declined) -> bool:
-    """Hand the run to others, inside a transaction. False, and nothing done, where nobody else may fit."""
+    """Release the run for others, inside a transaction. False, and nothing done, where no other worker may fit."""
     lease = await connection.fetchrow(SQL["lease"], *key, declined.worker, epoch)
     if lease is None:
         return True

@@ -1,8 +1,8 @@
-"""Which changes of a batch can be made as one set, so that the outcome is as if all were made in order.
+"""Which changes of a batch can be made as one set, with the result of making all of them in order.
 
-Changes of different runs, receipts and tasks do not see each other, so only the order of those that touch the same one
-matters. A batch is laid out in layers: within one, every run, receipt and task is touched by one change, or by several
-that one statement handles in order. Entries of the audit are put in order by themselves, see ``gating``.
+Changes of different runs, receipts and tasks are independent, so only the order of changes to the same one matters. A
+batch is split into layers. Within a layer every run, receipt and task is touched by one change, or by several that one
+statement handles in order. Entries of the audit are ordered separately, see ``gate_changes``.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal, assert_never
 
 from holdfast.store import protocol as p
+from holdfast.store.items import item_key
 
-Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks"]
+Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks", "items", "definitions"]
 
 
 Touched = tuple[Table, str, str]
 """A row that a change touches: its table, its tenant and its id. A receipt is touched by its key, and by its id where
-another one reverses it. Counts are those of a run's writes: they are put in order by themselves."""
+another one reverses it. Counts are those of a run's writes: they are ordered separately."""
 
 CHILD_MARK: Final = "~"
-"""Stands in a child's id between its parent's and the rest."""
+"""Separates the parent's id from the rest in a child's id."""
 
 
 def rows_of(change: p.Change) -> Iterator[Touched]:
-    """The rows that a change touches, its own first, then those of what comes also."""
+    """The rows that a change touches: its own first, then those of the attached changes."""
     match change:
         case p.Advance() | p.Start():
             yield "runs", *change.key
-            for also in change.also:
-                yield from rows_of(also)
-        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat():
+            for each in change.attached:
+                yield from rows_of(each)
+        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference():
             yield "runs", *change.key
         case p.Enqueue(work=work):
             yield "runs", *work.key
@@ -43,21 +44,34 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
                 yield "receipt ids", receipt.tenant, receipt.reverses
         case p.PutTask(task=task):
             yield "tasks", task.tenant, task.id
-            for also in change.also:
-                yield from rows_of(also)
+            for each in change.attached:
+                yield from rows_of(each)
         case p.CancelTask(tenant=tenant, id=id_):
             yield "tasks", tenant, id_
         case p.Operate():
-            for each in change.changes:
-                yield "runs", *each.key
+            for act in change.changes:
+                yield from _rows_of_act(act)
         case p.Note() | p.KeepCode():
             return
         case _ as never:
             assert_never(never)
 
 
+def _rows_of_act(act: p.Act) -> Iterator[Touched]:
+    match act:
+        case p.Publish(tenant=tenant, version=version, code=code):
+            yield "definitions", tenant, f"{code.name} {version}"
+        case p.PutItem() | p.ExpectItem():
+            tenant, kind, id_ = item_key(act)
+            yield "items", tenant, f"{kind} {id_}"
+        case p.Pause() | p.Unpause():
+            yield "runs", *act.key
+        case _:
+            yield from rows_of(act)
+
+
 def _counts_of(receipt: p.ReceiptRow) -> Iterator[Touched]:
-    """The counts of a run and of all that may stand above it, told by its id."""
+    """The counts of a run and of all runs above it, by its id."""
     run, mark = receipt.run, CHILD_MARK
     while mark:
         yield "counts", receipt.tenant, run
@@ -74,7 +88,7 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
     for index, change in enumerate(changes):
         family = _FAMILIES.get(type(change))
         if (work := _work_of(change)) is not None:
-            # The same work offered or finished twice in one batch: the second must find what the first did.
+            # The same work offered or finished twice in one batch: the second must see the result of the first.
             family = None if work in taken else family
             taken.add(work)
         level = 0
@@ -92,17 +106,18 @@ def layers(changes: Sequence[p.Change]) -> list[list[int]]:
 
 
 def _are_apart(changes: Sequence[p.Change]) -> bool:
-    """Whether these are turns of as many different runs, and nothing else: nearly every batch of a busy engine."""
+    """Whether these are only turns, each of another run, as in nearly every batch of a busy engine."""
     keys = set()
     for change in changes:
-        if type(change) is not p.Advance or change.also:
+        if type(change) is not p.Advance or change.attached:
             return False
         keys.add(change.key)
     return len(keys) == len(changes)
 
 
 def place_of(change: p.Change) -> tuple[str, ...]:
-    """The row that a change touches first: statements over sets take them in this order, which all batches share."""
+    """The row that a change touches first. Statements over sets are sorted by it, so that all batches lock in the same
+    order."""
     if type(change) is p.Advance:
         return ("runs", *change.key)
     return next((row for row in rows_of(change) if row[0] != "counts"), ())
@@ -128,39 +143,12 @@ def is_plain(change: p.Change) -> bool:
     """Whether one statement makes the whole change."""
     match change:
         case p.Advance():
-            return not change.also and not change.blobs and change.renewal is None and change.checkpoint is None
+            return not change.attached and not change.blobs and change.renewal is None and change.checkpoint is None
         case p.Start():
-            return not change.also and not change.blobs
+            return not change.attached and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
-        case p.Operate():
-            return False
-        case _:
-            return True
-
-
-SOON_MICROSECONDS: Final = 6_000_000
-"""Workers look by themselves every five seconds: only of a nearer time must they be told."""
-
-
-def _wakes_soon(change: p.Advance) -> bool:
-    """Whether the turn hands the run back with a time that others, who sleep, would learn of too late."""
-    wake_at, segment = change.projection.wake_at, change.segment
-    if not change.release or wake_at is None or segment is None:
-        return False
-    return wake_at - segment.at < SOON_MICROSECONDS
-
-
-def concerns_others(change: p.Change) -> bool:
-    """Whether another process may wait for this: it is hinted at with the commit."""
-    match change:
-        case p.Advance():
-            if change.projection.standing in p.ENDED or _wakes_soon(change):
-                return True
-            return any(concerns_others(also) for also in change.also)
-        case p.Start():
-            return change.owner is None or any(concerns_others(also) for also in change.also)
-        case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note() | p.KeepCode():
+        case p.Operate() | p.SetReference():
             return False
         case _:
             return True

@@ -1,29 +1,112 @@
-"""What a person does to runs, with its note: judged first, under the locks of its runs, then made whole."""
+"""People's acts on runs, tasks, definitions and items, with their notes: judged under locks, then made completely.
+
+The acts of a set touch different runs, tasks and items, so they are judged and made together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
 from holdfast.store import protocol as p
-from holdfast.store.postgres.writer import Writer
+from holdfast.store.changes import published_before
+from holdfast.store.items import item_fits, item_key
+from holdfast.store.postgres import code
+from holdfast.store.postgres.writer import Place, Writer
+from holdfast.store.sql_rows import item_columns
+
+Versions = Mapping[p.ItemKey, int]
 
 
-async def refusal(writer: Writer, change: p.Operate) -> p.Answer | None:
-    """Why nothing of it may be made, if so. Its runs stay locked: what was judged holds until the commit."""
-    keys = sorted({each.key for each in change.changes})
-    await writer.fetch_columns("lock_runs", keys, width=2)
-    name = change.note.tenant, change.note.id
-    noted_here = any((entry.tenant, entry.id) == name for _, entry in writer.noted)  # earlier in this batch
-    if noted_here or await writer.fetch("is_noted", *name):
-        return p.Repeated()
+Make = Callable[[Writer, Sequence[p.Change], Sequence[Place]], Awaitable[list[p.Answer]]]
+
+
+async def operate(writer: Writer, changes: Sequence[p.Operate], places: Sequence[Place], make: Make) -> list[p.Answer]:
+    """Make the acts that are not refused."""
+    answers = await _refusals(writer, changes)
+    await _make_leading(writer, changes, places, answers, make)
+    agreed = [index for index, answer in enumerate(answers) if answer is None]
+    await _make_rows(writer, [changes[index] for index in agreed])
+    rest: list[p.Change] = []
+    below: list[Place] = []
+    for index in agreed:
+        others = [each for each in changes[index].changes if isinstance(each, p.Deliver | p.Renew)]
+        rest += [*others, changes[index].note]
+        below += [(*places[index], number + 1) for number in range(len(others) + 1)]
+    await make(writer, rest, below)
+    return [answer or p.OperatedOn() for answer in answers]
+
+
+async def _make_leading(
+    writer: Writer, changes: Sequence[p.Operate], places: Sequence[Place], answers: list[p.Answer | None], make: Make
+) -> None:
+    """Make the starts and the tasks of the acts that are not refused yet: a refused one makes nothing, and its answer
+    is that of its act."""
+    leading = [
+        (index, each)
+        for index, change in enumerate(changes)
+        if answers[index] is None
+        for each in change.changes
+        if isinstance(each, p.Start | p.PutTask)
+    ]
+    made = await make(writer, [each for _, each in leading], [(*places[index], 0) for index, _ in leading])
+    for (index, _), answer in zip(leading, made, strict=True):
+        if not isinstance(answer, p.Started | p.Tasked):
+            answers[index] = answer
+
+
+async def _refusals(writer: Writer, changes: Sequence[p.Operate]) -> list[p.Answer | None]:
+    """The reason why each may not be made, or None. Its rows stay locked, so the judgement holds until the commit.
+
+    A ``Start`` or a ``PutTask`` is not judged here: it answers for itself when it is made.
+    """
+    acts = [act for change in changes for act in change.changes]
+    keys = sorted({act.key for act in acts if isinstance(act, p.Deliver | p.Pause | p.Unpause | p.Renew)})
+    if keys:
+        await writer.fetch_columns("lock_runs", keys, width=2)
+    if any(isinstance(act, p.Publish) for act in acts):
+        await writer.fetch("lock_definitions")
+    noted = await _noted(writer, changes)
+    versions = await _versions(writer, acts)
+    found: list[p.Answer | None] = []
+    for change in changes:
+        if (change.note.tenant, change.note.id) in noted:
+            found.append(p.Repeated())
+            continue
+        noted.add((change.note.tenant, change.note.id))  # the same act a second time in this set
+        found.append(await _first_refusal(writer, change, versions))
+    return found
+
+
+async def _noted(writer: Writer, changes: Sequence[p.Operate]) -> set[tuple[str, str | None]]:
+    """The notes among these that are there already, in the store or earlier in this batch."""
+    names = sorted({(change.note.tenant, change.note.id or "") for change in changes})
+    there = {(row[0], row[1]) for row in await writer.fetch_columns("are_noted", names, width=2)}
+    return there | {(entry.tenant, entry.id) for _, entry in writer.noted if entry.id is not None}
+
+
+async def _versions(writer: Writer, acts: Sequence[p.Act]) -> Versions:
+    keys = sorted({item_key(act) for act in acts if isinstance(act, p.PutItem | p.ExpectItem)})
+    rows = await writer.fetch_columns("versions_of_items", keys, width=3) if keys else []
+    return {p.ItemKey(*row[:3]): row[3] for row in rows}
+
+
+async def _first_refusal(writer: Writer, change: p.Operate, versions: Versions) -> p.Answer | None:
     for each in change.changes:
-        found = await writer.fetch("generation_of", *each.key)
-        if (answer := await _refusal(writer, each, tuple(found[0]) if found else None)) is not None:
+        if (answer := await _refusal(writer, each, versions)) is not None:
             return answer
     return None
 
 
-async def _refusal(
-    writer: Writer, change: p.Deliver | p.Pause | p.Unpause | p.Renew, found: tuple[int, bool] | None
-) -> p.Answer | None:
+async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answer | None:
+    if isinstance(change, p.Start | p.PutTask):
+        return None
+    if isinstance(change, p.PutItem | p.ExpectItem):
+        return None if item_fits(change, versions.get(item_key(change))) else p.Fenced()
+    if isinstance(change, p.Publish):
+        present = await writer.fetch("definition", *change.row[:3])
+        return published_before(change, p.DefinitionRow(*present[0]) if present else None)
+    generation = await writer.fetch("generation_of", *change.key)
+    found = tuple(generation[0]) if generation else None
     if isinstance(change, p.Renew):
         return None if found == (change.generation, True) else p.Fenced()
     if found is None:
@@ -39,10 +122,17 @@ async def _is_delivered(writer: Writer, change: p.Deliver) -> bool:
     return bool(await writer.fetch("is_delivered", *change.key, change.message.id))
 
 
-async def set_pauses(writer: Writer, change: p.Operate) -> None:
-    """Pause what is to be paused, and let go on what is to go on."""
-    for each in change.changes:
-        if isinstance(each, p.Pause):
-            await writer.fetch("pause", *each.key, each.reason, each.at)
-        elif isinstance(each, p.Unpause):
-            await writer.fetch_hint("unpause", *each.key, each.at)
+async def _make_rows(writer: Writer, changes: Sequence[p.Operate]) -> None:
+    """Publish, put items, pause and resume, as these acts say."""
+    acts = [act for change in changes for act in change.changes]
+    items = sorted((act.item for act in acts if isinstance(act, p.PutItem)), key=lambda item: item.key)
+    if items:
+        await writer.fetch_columns("put_item", map(item_columns, items), width=8)
+    for act in acts:
+        if isinstance(act, p.Pause):
+            await writer.fetch("pause", *act.key, act.reason, act.at)
+        elif isinstance(act, p.Unpause):
+            await writer.fetch_hint("unpause", *act.key, act.at)
+        elif isinstance(act, p.Publish):
+            await code.keep(writer, [p.KeepCode(act.tenant, act.code)])
+            await writer.fetch("publish", *act.row)

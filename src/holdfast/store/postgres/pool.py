@@ -1,4 +1,4 @@
-"""The sessions of one handle: used one at a time, kept for the next use, made when there are too few."""
+"""The sessions of one handle: each for one use at a time, kept for the next use, made when there are too few."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from holdfast.store.postgres import connection
 from holdfast.store.postgres.connection import close
-from holdfast.store.postgres.doubt import hear_warnings
+from holdfast.store.postgres.doubt import note_warnings
 from holdfast.store.postgres.primary import Host, Primary
 
 IDLE_SECONDS: Final = 300.0
-"""A session that nobody needed for so long is closed."""
+"""A session that was unused for so long is closed."""
 
 
 class Pool:
@@ -41,7 +41,7 @@ class Pool:
         return session
 
     def release(self, session: Any) -> None:
-        """End a use. A session that was terminated meanwhile is forgotten."""
+        """End a use. A session that was terminated during the use is forgotten."""
         self._used.discard(session)
         if not session.is_closed():
             session.since = time.monotonic()
@@ -60,12 +60,12 @@ class Pool:
         self._free.clear()
 
     def waiting(self, seconds: float) -> set[Host]:
-        """The hosts of which something was asked so long ago, or longer."""
+        """The hosts that have not answered a request for that long."""
         now = time.monotonic()
         return {session.host for session in self._used if now - session.since >= seconds}
 
     async def retire(self) -> None:
-        """End sessions that lead to a primary of the past, also in use, and those that nobody has needed for long."""
+        """End sessions with a replaced primary, even in use, and those that were unused for long."""
         for session in (*self._free, *self._used):
             if self._primary.is_outdated(session):
                 session.terminate()
@@ -89,5 +89,5 @@ class Pool:
 
     async def _made(self) -> Any:
         session = await self._primary.connect()
-        hear_warnings(session)
+        note_warnings(session)
         return session

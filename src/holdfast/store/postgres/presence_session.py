@@ -1,7 +1,7 @@
-"""The one long-lived session of a store handle: it holds the locks that show workers present, and hears of changes.
+"""The one long-lived session of a store handle: it holds the locks of living workers, and listens for changes.
 
-It is made when it is first needed, and again by itself whenever it is lost. The locks come before anything else then:
-while nobody holds a worker's lock, others may take it for dead.
+It is made when it is first needed, and made again whenever it is lost. The locks are taken before anything else: while
+nobody holds a worker's lock, others may consider the worker dead.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from holdfast.store.postgres.sql import SQL
 SHORTEST_PAUSE_SECONDS: Final = 0.05
 LONGEST_PAUSE_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 5.0
-"""Nothing that is asked here waits for anyone: a server that takes longer is not there."""
+"""No statement here waits for another process: a server that takes longer is considered lost."""
 
 
 class PresenceSession:
-    """Attends workers and listens, for as long as it is not closed."""
+    """Holds the locks of workers and listens, until it is closed."""
 
     def __init__(self, primary: Primary, channel: str, instance: str) -> None:
         self._primary = primary
@@ -44,7 +44,7 @@ class PresenceSession:
         self._keep()
 
     async def leave(self, worker: str) -> None:
-        """Let go of the worker's lock. It does not matter whether the server hears of it: the worker is forgotten."""
+        """Release the worker's lock. It does not matter whether that reaches the server: the worker is forgotten."""
         self._workers.discard(worker)
         async with self._turn:
             if worker in self._attended:
@@ -67,12 +67,12 @@ class PresenceSession:
         return stop
 
     def drop(self) -> None:
-        """End the session at once; it is made again, where it is needed."""
+        """End the session at once; it is made again if needed."""
         if self._connection is not None:
             self._connection.terminate()
 
     def retire(self) -> None:
-        """End the session where it leads to a primary of the past."""
+        """End the session if its primary was replaced."""
         if self._connection is not None and self._primary.is_outdated(self._connection):
             self.drop()
 
@@ -90,7 +90,7 @@ class PresenceSession:
     # -- the session ---------------------------------------------------------------------------------------------
 
     async def _stand(self) -> bool:
-        """See to it that the session is there with all it should have. Gives whether it began to listen just now."""
+        """Ensure that the session exists with its locks and its listener. Gives whether it began to listen just now."""
         async with self._turn:
             self.retire()
             if self._connection is None or self._connection.is_closed():
@@ -115,7 +115,7 @@ class PresenceSession:
             await self._connection.fetchval(SQL["attend"], worker)
             self._attended.add(worker)
         if self._hints and not self._listening:
-            await self._connection.add_listener(self._channel, self._heard)
+            await self._connection.add_listener(self._channel, self._notified)
             self._listening = True
             return True
         return False
@@ -131,7 +131,7 @@ class PresenceSession:
             try:
                 began = await self._stand()
             except HoldfastError:
-                # The operations of the store tell their callers; here there is nobody to tell.
+                # The operations of the store raise to their callers; here there is no caller.
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
                 continue
@@ -143,7 +143,7 @@ class PresenceSession:
     def _lost(self, _connection: object) -> None:
         self._wanted.set()
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         if payload != self._instance:
             self._hint_all()
 

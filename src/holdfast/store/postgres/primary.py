@@ -1,9 +1,9 @@
-"""Finding the primary: among the hosts that a URL names, the one server that takes writes.
+"""Finds the primary: among the hosts that a URL names, the one server that takes writes.
 
-Hosts are tried one by one, with a short time for each; who did not answer in time is tried last from then on. Where
-there are several, a server that takes no writes is not accepted, unless the URL asks for a standby by
-``target_session_attrs``. A primary that is older than the newest one met is never accepted: a standby has taken its
-place, and it does not know yet.
+Hosts are tried one by one, with a short time for each; a host that did not answer in time is tried last from then on.
+Where there are several, a server that takes no writes is not accepted, unless the URL asks for a standby by
+``target_session_attrs``. A primary that is older than the newest one seen is never accepted: a standby was promoted in
+its place, and it does not know yet.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HOST_SECONDS: Final = 1.0
 
 ONLY_HOST_SECONDS: Final = 3.0
 LONGEST_SECONDS: Final = 10.0
-"""While no host at all answers in time, each is given twice as long, up to this: the network may be slow."""
+"""While no host answers in time, the time for each is doubled, up to this: the network may be slow."""
 
 
 class Host(NamedTuple):
-    """Where a server is. Nothing is said of what the URL leaves to the driver."""
+    """The address of a server. Empty parts are left to the driver."""
 
     name: str | None = None
     port: int | None = None
@@ -45,11 +45,11 @@ class Lineage(NamedTuple):
 
 
 class Replaced(OSError):
-    """A primary whose place another one has taken."""
+    """The primary was replaced by another one."""
 
 
 def hosts_of(url: str) -> list[Host]:
-    """The hosts that a URL names, in its order; one without a name where it leaves that to the driver."""
+    """The hosts that a URL names, in its order; one without a name where the URL leaves it to the driver."""
     parts = urlsplit(url)
     asked = parse_qs(parts.query)
     named = unquote(parts.netloc.rpartition("@")[2]) or ",".join(asked.get("host", []))
@@ -64,15 +64,15 @@ def hosts_of(url: str) -> list[Host]:
 
 def _host(name: str, port: str) -> Host:
     if not name.startswith("/"):
-        before, colon, behind = name.rpartition(":")
-        if colon and not behind.endswith("]"):
-            name, port = before, behind
+        address, colon, number = name.rpartition(":")
+        if colon and not number.endswith("]"):
+            name, port = address, number
         name = name.strip("[]")
     return Host(name, int(port) if port.isdigit() else None)
 
 
 class Primary:
-    """The search of one process: its handles share what they have learnt, also across threads."""
+    """The search for the primary in one process. All its handles share the results, also across threads."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -84,7 +84,7 @@ class Primary:
 
     @property
     def several(self) -> bool:
-        """Whether there is another host to go to."""
+        """Whether the URL names more than one host."""
         return self._several
 
     @property
@@ -92,7 +92,7 @@ class Primary:
         return HOST_SECONDS if self._several else ONLY_HOST_SECONDS
 
     def is_outdated(self, session: Any) -> bool:
-        """Whether the session leads to a primary whose place another one has taken."""
+        """Whether the session's primary was replaced by another one."""
         return self.newest is not session.lineage and self.newest is not None and self.newest.replaces(session.lineage)
 
     async def connect(self) -> Any:
@@ -117,18 +117,18 @@ class Primary:
         raise self._complaint(troubles) from troubles[0][1]
 
     async def answers(self, host: Host) -> bool:
-        """Whether that host is there and still what is looked for."""
+        """Whether that host answers and is still acceptable."""
         try:
             await close(await self._reach(host))
         except driver().PostgresError:
-            return True  # it has an answer, if no good one
+            return True  # an error is an answer, too
         except failures():
             self._hosts = _last([host], self._hosts)
             return False
         return True
 
     async def look_elsewhere(self) -> None:
-        """See whether another host has become the primary, though the present one may not know it yet."""
+        """Check whether another host has become the primary, though the present one may not know it yet."""
         for host in self._hosts[1:]:
             with suppress(*failures(), ValueError):
                 await close(await self._reach(host))
@@ -160,16 +160,16 @@ class Primary:
         if not self._several or all(isinstance(error, OperatorError) for error in translated):
             return translated[0]
         each = "; ".join(f"{host}: {_reason(error)}" for host, error in troubles)
-        return StoreUnavailable(f"{shown(self.url)} has no primary ({each}). It is looked for again.")
+        return StoreUnavailable(f"{shown(self.url)} has no primary ({each}). It is searched for again.")
 
 
 async def connect(url: str) -> Any:
-    """One session with the primary, of no handle."""
+    """One session with the primary that belongs to no handle."""
     return await Primary(url).connect()
 
 
 async def _lineage(session: Any, seconds: float) -> Lineage | None:
-    """Of a standby, and of a service that does not tell, there is none."""
+    """The lineage of a session's server; None for a standby, and for a service that does not reveal it."""
     try:
         found = await session.fetchrow(SQL["lineage"], timeout=seconds)
     except driver().PostgresError:

@@ -1,12 +1,12 @@
-"""The monitor: it sees to it that nothing hangs on a server that is gone, frozen, or no longer the primary.
+"""The monitor: it ensures that nothing hangs on a server that is gone, frozen, or no longer the primary.
 
-A server that was stopped, or that the network has lost, ends no connection: whoever waits for it waits until it wakes.
-So when an answer is a second late, the server is asked for a new connection. One that is alive gives it, however long
-its statements take. One that does not has all of its sessions dropped, and the primary is looked for elsewhere. Where a
-newer primary answers under the same name, the sessions with the old one are dropped.
+A frozen server, or one that the network has lost, closes no connection: a caller would wait until it wakes. So when an
+answer is a second late, the monitor asks the server for a new connection. A living server gives it, even if its
+statements take long. Otherwise all sessions with the server are dropped, and the primary is searched for elsewhere.
+Where a newer primary answers under the same name, the sessions with the old one are dropped.
 
-A primary that nobody has stopped does not notice that a standby was promoted, and would take writes that are lost with
-it. So the other hosts of the URL are looked at from time to time, too.
+A primary that keeps running does not notice that a standby was promoted, and would accept writes that are lost with it.
+So the other hosts of the URL are checked from time to time, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ELSEWHERE_SECONDS: Final = 2.0
 
 
 class PrimaryMonitor:
-    """Looks twice a second, for as long as it is not stopped."""
+    """Looks twice a second, until it is stopped."""
 
     def __init__(self, primary: Primary, pool: Pool, presence: PresenceSession, drop: Callable[[], None]) -> None:
         self._primary = primary
@@ -51,7 +51,7 @@ class PrimaryMonitor:
             try:
                 await look()
             except Exception:
-                log.exception("the monitor failed; it goes on")
+                log.exception("the monitor failed; it continues")
 
     async def _look(self) -> None:
         for host in self._pool.waiting(LATE_SECONDS):
@@ -63,7 +63,7 @@ class PrimaryMonitor:
         await self._pool.retire()
 
     async def _look_elsewhere(self) -> None:
-        """Once for all handles of the process: what one learns, all know."""
+        """Once for all handles of the process: they share the result."""
         if time.monotonic() - self._primary.looked_at >= ELSEWHERE_SECONDS:
             self._primary.looked_at = time.monotonic()
             await self._primary.look_elsewhere()

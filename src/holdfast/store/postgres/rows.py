@@ -1,4 +1,4 @@
-"""Rows as the store's own structs."""
+"""Rows of PostgreSQL as the protocol's structs, and the conditions of lists."""
 
 from __future__ import annotations
 
@@ -12,85 +12,25 @@ from holdfast.store.protocol import (
     ASKS,
     PAUSED,
     Cursor,
-    Key,
+    ItemKey,
     Message,
     Query,
     ReceiptQuery,
     ReceiptRow,
     Received,
     Run,
-    Segment,
     TaskQuery,
     TaskRow,
-    Work,
     WorkerRow,
 )
 
-_json = msgspec.json.Decoder(dict[str, str])
 _receipt = msgspec.json.Decoder(ReceiptRow)
 _task = msgspec.json.Decoder(TaskRow)
-
-
-def run(row: Sequence[Any]) -> Run:
-    """A row of ``runs``, in the order of its columns; what comes behind them is not looked at."""
-    (tenant, id_, workflow, root, generation, version, head, standing, cancelling, pause, priority, attributes) = row[
-        :12
-    ]
-    (parent, parent_position, fingerprint, owner, epoch, crashes, ready_at, wake_at, waiting, arrived) = row[12:22]
-    (consumed, error, created_at, updated_at, ended_at, workspace, actor, trigger_type, trigger_ref) = row[22:31]
-    (begun_at, governed, writes, evidence, program_kind, code_digest) = row[31:37]
-    return Run(
-        key=Key(tenant, id_),
-        workflow=workflow,
-        root=root,
-        generation=generation,
-        version=version,
-        head=head,
-        standing=standing,
-        cancelling=cancelling,
-        pause=pause,
-        priority=priority,
-        attributes=_json.decode(attributes),
-        parent=parent,
-        parent_position=parent_position,
-        fingerprint=fingerprint,
-        owner=owner,
-        epoch=epoch,
-        crashes=crashes,
-        ready_at=ready_at,
-        wake_at=wake_at,
-        waiting=waiting,
-        arrived=arrived,
-        consumed=consumed,
-        error=error,
-        created_at=created_at,
-        updated_at=updated_at,
-        ended_at=ended_at,
-        workspace=workspace,
-        actor=actor,
-        trigger_type=trigger_type,
-        trigger_ref=trigger_ref,
-        begun_at=begun_at,
-        governed=governed,
-        writes=writes,
-        evidence=evidence,
-        program_kind=program_kind,
-        code_digest=code_digest,
-    )
-
-
-def segment(row: Sequence[Any]) -> Segment:
-    return Segment(*row)
 
 
 def received(row: Sequence[Any]) -> Received:
     position, kind, body, at = row
     return Received(position, Message(kind, body, at))
-
-
-def work(row: Sequence[Any]) -> Work:
-    tenant, run_id, *rest = row
-    return Work(Key(tenant, run_id), *rest)
 
 
 def worker(row: Sequence[Any]) -> WorkerRow:
@@ -99,13 +39,15 @@ def worker(row: Sequence[Any]) -> WorkerRow:
 
 
 def receipt(row: Mapping[str, Any]) -> ReceiptRow:
-    """Of a row's body, and of who has reversed it since."""
+    """A receipt from its body and the later ``reversed_by``."""
     found = _receipt.decode(row["body"])
     return found if row["reversed_by"] is None else replace(found, reversed_by=row["reversed_by"])
 
 
-def task(body: str) -> TaskRow:
-    return _task.decode(body)
+def task(row: Mapping[str, Any]) -> TaskRow:
+    """A task from its body and its reference, which is that of its run."""
+    found = _task.decode(row["body"])
+    return found if row["reference"] is None else replace(found, reference=row["reference"])
 
 
 class Clauses:
@@ -116,12 +58,12 @@ class Clauses:
         self.values: list[Any] = []
 
     def add(self, clause: str, *values: Any) -> None:
-        """A clause with a pair of braces for each value."""
+        """Add a clause with a pair of braces for each value."""
         self._clauses.append(clause.format(*(f"${len(self.values) + place}" for place in range(1, len(values) + 1))))
         self.values.extend(values)
 
     def equal(self, **columns: Any) -> None:
-        """Columns that must have these values; None is no condition."""
+        """Add conditions that columns have these values; None is no condition."""
         for column, value in columns.items():
             if value is not None:
                 self.add(f"{column} = {{}}", value)
@@ -133,7 +75,7 @@ class Clauses:
 def run_clauses(query: Query, after: Run | Cursor | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(tenant=query.tenant, workflow=query.workflow, parent=query.parent)
-    clauses.equal(workspace=query.workspace, actor=query.actor)
+    clauses.equal(workspace=query.workspace, actor=query.actor, reference=query.reference)
     _add_more(query, clauses)
     if query.created_after is not None:
         clauses.add("created_at >= {}", query.created_after)
@@ -148,11 +90,19 @@ def run_clauses(query: Query, after: Run | Cursor | None) -> Clauses:
     elif query.status is not None:
         clauses.add("standing = {} AND pause IS NULL AND NOT cancelling", query.status)
     if query.attributes:
-        # Runs without attributes are not in the index; saying so lets the planner use it.
+        # Runs without attributes are not in the index; this clause lets the planner use it.
         clauses.add("attributes <> '{{}}'")
         clauses.add("attributes @> {}::jsonb", msgspec.json.encode(query.attributes).decode())
     if after is not None:
         clauses.add("(created_at, tenant, id) < ({}, {}, {})", *after.cursor)
+    return clauses
+
+
+def item_clauses(kind: str, tenant: str | None, id: str | None, status: str | None, after: ItemKey | None) -> Clauses:
+    clauses = Clauses()
+    clauses.equal(kind=kind, tenant=tenant, id=id, status=status)
+    if after is not None:
+        clauses.add("(tenant, id) > ({}, {})", after.tenant, after.id)
     return clauses
 
 
@@ -169,6 +119,9 @@ def _add_more(query: Query, clauses: Clauses) -> None:
     if query.asks is not None:
         asks = "strpos(coalesce(waiting, ''), {}) > 0"
         clauses.add(asks if query.asks else f"NOT ({asks})", ASKS)
+    if query.cancelled is not None:
+        cancelled = "(cancelling OR standing = 'cancelled')"
+        clauses.add(cancelled if query.cancelled else f"NOT {cancelled}")
 
 
 def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | Cursor | None) -> Clauses:
@@ -183,9 +136,9 @@ def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | Cursor | None) -> C
 
 def task_clauses(query: TaskQuery, after: TaskRow | Cursor | None) -> Clauses:
     clauses = Clauses()
-    clauses.equal(tenant=query.tenant, run=query.run, kind=query.kind, owner=query.owner)
+    clauses.equal(tenant=query.tenant, run=query.run, kind=query.kind, owner=query.owner, reference=query.reference)
     if query.status == "requested":
-        # Only said in so many words does it lead to the index of those.
+        # The planner uses the partial index only if the clause repeats its condition.
         clauses.add("status = 'requested'")
     else:
         clauses.equal(status=query.status)

@@ -1,4 +1,4 @@
-"""Looking at the server when a store is opened: its version, its schema, and whether a pooler stands before it."""
+"""The checks of a server when a store is opened: its version, its schema, and a pooler before it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.store.statements import load_migrations
 
 OLDEST_SERVER: Final = 13
 MIGRATION_SECONDS: Final = 3600.0
-"""A large table takes its time, and whoever else opens the store waits for it."""
+"""Migrating a large table takes long, and other processes that open the store wait for it."""
 
 
 class Surroundings(NamedTuple):
-    """What was found at the server: the schema that unqualified names live in."""
+    """The facts about the server: the schema of unqualified names."""
 
     schema: str
 
     @property
     def channel(self) -> str:
-        """Where changes are announced. Two schemas of one database do not wake each other."""
+        """The channel for announcing changes. Two schemas of one database do not wake each other."""
         name = f"holdfast_{self.schema}"
         if len(name.encode()) < 64:  # the longest name that the server takes
             return name
@@ -55,10 +55,10 @@ async def prepare(primary: Primary, *, wanted: bool) -> Surroundings:
 
 
 async def _check_pooler(session: Any, primary: Primary) -> None:
-    """A session must be one with the server: locks, LISTEN, settings and prepared statements live in it.
+    """Check that a session stays with one server process: its locks, LISTEN, settings and prepared statements need it.
 
-    A pooler by transaction gives each transaction any server process that is free. So one session meets several, or
-    two sessions meet the same. Neither happens without one, or with one that pools by session.
+    A pooler by transaction gives each transaction any free server process. So one session meets several processes, or
+    two sessions meet the same. Neither happens without a pooler, or with one that pools by session.
     """
     try:
         met = {await session.fetchval(SQL["process"]) for _ in range(2)}
@@ -77,7 +77,7 @@ async def _check_pooler(session: Any, primary: Primary) -> None:
 
 
 _SIGNS_OF_A_POOLER: Final = ("26000", "42P05", "08P01")
-"""Its prepared statements were another's, or are gone; it allows no transactions of several statements."""
+"""The errors of such poolers: a prepared statement is unknown or another's, or several statements are refused."""
 
 _POOLED: Final = (
     "a pooler that pools by transaction stands before {}, and locks, LISTEN and prepared statements need a session: "
@@ -96,7 +96,7 @@ def _check_server(found: Mapping[str, Any], url: str) -> None:
             f"{shown(url)} is encoded in {found['encoding']}: create the database with ENCODING 'UTF8'."
         )
     if found["schema"] is None:
-        raise UnsupportedStore(f"{shown(url)}: the schema in search_path does not exist: create it, or mend the path.")
+        raise UnsupportedStore(f"{shown(url)}: the schema in search_path does not exist: create it, or set another.")
 
 
 def _check_schema(present: int, url: str) -> None:
@@ -119,17 +119,20 @@ def _check_current(present: int, url: str) -> None:
 
 
 async def _migrate(connection: Any, url: str) -> None:
-    """Apply what is missing in one transaction, under a lock that only migrations take."""
+    """Apply the missing migrations in one transaction, under a lock that only migrations take."""
     async with connection.transaction():
         await connection.execute("SET LOCAL statement_timeout = 0")
         await connection.execute(SQL["lock_schema"], timeout=MIGRATION_SECONDS)
-        # Looked for again under the lock. Only a database without the table is changed at all, so that a user who may
-        # not create tables can open one that is up to date.
+        # Checked again under the lock. The table is created only where it is missing, so that a user without the right
+        # to create tables can open a database that is up to date.
         prepared = (await connection.fetchrow(SQL["surroundings"]))["prepared"]
         present = await connection.fetchval(SQL["schema_number"]) if prepared else 0
         _check_schema(present, url)
         if not prepared:
             await connection.execute(SQL["make_schema"])
-        for migration in load_migrations("holdfast.store.postgres")[present:]:
+        missing = load_migrations("holdfast.store.postgres")[present:]
+        for migration in missing:
             await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
             await connection.execute(SQL["note_migration"], migration.number, migration.name)
+        if missing:  # after all of them: a new table has its policies from the start
+            await connection.execute(SQL["secure_rows"], timeout=MIGRATION_SECONDS)

@@ -1,4 +1,4 @@
-"""A store's pool of connections, and its transactions: what they raise, and when they are simply done again."""
+"""A store's pool of connections, and its transactions: their errors, and when they are repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.store.postgres.sql import SQL
 POOL_SIZE: Final = 6
 TRIES: Final = 5
 TROUBLE_SECONDS: Final = 3.0
-"""So long after this handle itself lost the server, nobody is taken for dead for having lost it too."""
+"""For so long after this handle lost the server, no worker is considered dead because it lost the server, too."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Sessions:
             await pool.close()
 
     def _drop(self) -> None:
-        """End every session of this handle at once. What was under way is tried again, on new ones."""
+        """End every session of this handle at once. Operations under way are tried again on new ones."""
         self._trouble_at = time.monotonic()
         if self._pool is not None:
             self._pool.drop()
@@ -77,7 +77,7 @@ class Sessions:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        """A session, confirmed; outside a transaction each statement is one. Errors come out translated."""
+        """A confirmed session. Without a transaction each statement is one by itself. Errors are translated."""
         async with self._glance() as session:
             if not session.confirmed:
                 await confirm(session, self.url)
@@ -87,7 +87,7 @@ class Sessions:
 
     @asynccontextmanager
     async def _glance(self) -> AsyncIterator[Any]:
-        """A session that may see what a synchronous standby lacks: for questions on whose answers nobody relies."""
+        """A session that may see data that a synchronous standby lacks: for queries on whose results nothing relies."""
         pool = self._pool
         if pool is None:
             raise StoreUnavailable(f"{shown(self.url)} is not open")
@@ -103,13 +103,13 @@ class Sessions:
         except failures() as error:
             translated = translate(error, self.url)
             if isinstance(translated, StoreReadOnly) and self._primary.several:
-                translated = StoreUnavailable(f"{translated} The primary is looked for again.")
+                translated = StoreUnavailable(f"{translated} The primary is searched for again.")
             if isinstance(translated, StoreUnavailable):
                 self._trouble_at = time.monotonic()
             raise translated from error
 
     def _end(self, pool: Pool, session: Any, error: BaseException) -> None:
-        """After a use that failed: drop the session, unless the server has just told why, and it can go on."""
+        """End a failed use: drop the session, unless the server reported the error and the session still works."""
         doubtful = session.warned or session.is_closed() or is_doubtful(error)
         if doubtful or getattr(error, "sqlstate", None) == READ_ONLY:
             session.terminate()
@@ -123,7 +123,7 @@ class Sessions:
             try:
                 yield session
             except BaseException as error:
-                # The driver would cancel what is under way before it rolls back, and nothing may cancel a commit.
+                # The driver would cancel the running statement before it rolls back, and nothing may cancel a commit.
                 if is_doubtful(error):
                     session.terminate()
                 else:
@@ -132,7 +132,7 @@ class Sessions:
             await session.execute("COMMIT")
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What was rolled back because of another transaction is simply done again."""
+        """Repeat an attempt that was rolled back because of another transaction."""
         for number in range(1, TRIES + 1):
             try:
                 return await attempt()

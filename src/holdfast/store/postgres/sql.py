@@ -7,4 +7,5 @@ from holdfast.store.statements import load_statements
 SQL: Final = {
     **load_statements("holdfast.store.postgres", "statements.sql"),
     **load_statements("holdfast.store.postgres", "governance.sql"),
+    **load_statements("holdfast.store.postgres", "security.sql"),
 }

@@ -1,12 +1,12 @@
 -- The statements of the PostgreSQL store. Each works on a whole set, given as one array per column and sorted by key.
--- What decides on a row that others may change meanwhile is read from that very row, under its lock: a statement's view
--- of other tables may be older than the lock it has just won.
--- A condition that is that of a partial index never stands beside a join with what was given. Where the statistics say
--- that such an index is empty, because all runs of yesterday have ended, the planner would read today's whole index for
--- every row given. It is asked of what was locked by key instead: that is the same row, and cannot change any more.
+-- A decision about a row that others may change at the same time reads that row itself, under its lock: a statement's
+-- view of other tables may be older than its lock.
+-- The condition of a partial index is never used together with a join with the parameters. Where the statistics show such
+-- an index as empty, because all runs of yesterday have ended, the planner would read the whole index of today for every
+-- parameter row. The condition is checked on the rows that were locked by key instead: they cannot change any more.
 
 -- name: lock_runs
--- Batches lock the runs that they touch in the order of the keys, before anything else: none can wait for another in a circle.
+-- Batches lock the runs that they touch in the order of the keys, before anything else, so that no deadlock is possible.
 SELECT FROM runs JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id)
 ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs;
 
@@ -14,8 +14,9 @@ ORDER BY runs.tenant, runs.id FOR NO KEY UPDATE OF runs;
 SELECT pg_notify($1, $2);
 
 -- name: start
--- Nothing happens where the id is taken, or evidence is kept under it or under a child's, whose id is its parent's, a ~ and
--- more; chr(127) is what follows the ~. That is asked for each by key: as NOT EXISTS it would be a join, and as above.
+-- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
+-- a ~ and more; chr(127) is the character after the ~. This is checked for each row by key: as NOT EXISTS it would be a
+-- join, with the problem named at the top.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
@@ -55,9 +56,9 @@ WITH given AS (
 SELECT tenant, id, (SELECT pg_notify($34, $35) WHERE $35::text IS NOT NULL) FROM started;
 
 -- name: exists
--- With ``same`` where the same start is committed again: recognised by its hash and its lease. One without a workflow is
--- there no more, and evidence is kept under its id. This is the one answer to a change that neither writes nor locks. So
--- it waits for the synchronous standbys by a message, as confirm does: whoever is told that a run exists relies on it.
+-- ``same`` is true where the same start is committed again: recognised by its hash and its lease. A row without a workflow
+-- is a deleted run under whose id evidence is kept. This is the only answer to a change that neither writes nor locks. So
+-- it waits for the synchronous standbys by a message, as confirm does: callers rely on the answer that a run exists.
 SELECT given.tenant, given.id, runs.workflow, runs.fingerprint,
        coalesce(runs.owner = given.owner AND epoch = 1 AND generation = 0 AND runs.head = given.head, false) AS same,
        (SELECT pg_logical_emit_message(true, 'holdfast', '') WHERE current_setting('synchronous_standby_names') <> '')
@@ -73,9 +74,9 @@ WHERE runs.id IS NOT NULL OR EXISTS (
 );
 
 -- name: advance
--- A lease that was given up advances nothing, nor does an ended run: nobody leases it.
+-- A run without a lease is not advanced, nor is an ended run, which has none.
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
--- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
+-- A turn without events keeps the count of crashes: a worker that takes over makes one before it begins a step.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[], $8::text[],
@@ -120,7 +121,7 @@ WITH given AS (
 SELECT tenant, id, arrived, pause, owner, (SELECT pg_notify($23, $24) WHERE $24::text IS NOT NULL) FROM moved;
 
 -- name: advanced_before
--- The same advance committed again: recognised by the hash that only it can have.
+-- The same advance committed again: recognised by its head hash, which no other advance has.
 SELECT runs.tenant, runs.id, runs.arrived, runs.pause, runs.owner
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])
      AS given (tenant, id, epoch, generation, version, head)
@@ -177,8 +178,8 @@ WHERE runs.tenant = given.tenant AND runs.id = given.id AND runs.generation = gi
 RETURNING runs.tenant, runs.id, runs.generation;
 
 -- name: deliver
--- Messages take the next positions of their inbox in the order given. A leased run's holder learns of them with its next
--- advance or hint; a run that nobody leases becomes ready. Answers every message whose run exists.
+-- Messages take the next positions of their inbox in the given order. The holder of a leased run gets them with its next
+-- advance or hint; a run without a lease becomes ready. Answers every message whose run exists.
 WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     WITH ORDINALITY AS given (tenant, run, kind, body, at, message, ordinal)
@@ -221,7 +222,7 @@ SELECT ordinal, gone, before + place AS position, (SELECT pg_notify($7, $8) WHER
 FROM placed LEFT JOIN arrived USING (tenant, run);
 
 -- name: enqueue
--- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
+-- Offering the same attempt again changes nothing, even when it is done; a later attempt replaces it.
 WITH added AS (
     INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at, epoch)
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bytea[], $8::bigint[],
@@ -235,13 +236,18 @@ WITH added AS (
 SELECT pg_notify($11, $12) WHERE $12::text IS NOT NULL;
 
 -- name: withdraw
+-- Answers the work that stays: that which is leased or done, where only work that was not begun is withdrawn.
 WITH locked AS (
-    SELECT work.tenant, work.run, work.position
-    FROM work JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, run, position) USING (tenant, run, position)
+    SELECT work.tenant, work.run, work.position, unbegun AND (work.owner IS NOT NULL OR work.done) AS stays
+    FROM work JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[]) AS given (tenant, run, position, unbegun)
+    USING (tenant, run, position)
     ORDER BY work.tenant, work.run, work.position FOR UPDATE OF work
+), gone AS (
+    DELETE FROM work USING locked
+    WHERE NOT locked.stays
+      AND work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position
 )
-DELETE FROM work USING locked
-WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position;
+SELECT tenant, run, position FROM locked WHERE stays;
 
 -- name: finish_work
 WITH locked AS (
@@ -262,7 +268,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigi
 ON CONFLICT (tenant, run, position) DO UPDATE SET details = excluded.details, at = excluded.at;
 
 -- name: add_blob
--- A blob that is there already is locked, so that a prune which would delete it sees this use first.
+-- A blob that exists already is locked, so that a prune that would delete it sees this use first.
 INSERT INTO blobs (tenant, digest, data)
 SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[])
 ON CONFLICT (tenant, digest) DO UPDATE SET digest = excluded.digest;
@@ -279,6 +285,66 @@ ON CONFLICT DO NOTHING;
 
 -- name: code
 SELECT digest, kind, name, data FROM code WHERE tenant = $1 AND digest = ANY ($2::bytea[]);
+
+-- name: lock_definitions
+-- One transaction at a time publishes: what it has judged must hold until its commit, also for versions that are not there.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast definitions ' || current_schema(), 0));
+
+-- name: publish
+INSERT INTO definitions (tenant, name, version, digest, at) VALUES ($1, $2, $3, $4, $5);
+
+-- name: definition
+SELECT tenant, name, version, digest, at FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3;
+
+-- name: lock_items
+-- Acts lock the items that they judge by, in the order of the keys, also those that are not there yet.
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast item ' || current_schema() || ' ' || name, 0))
+FROM (SELECT unnest($1::text[]) AS name ORDER BY name) AS given;
+
+-- name: put_item
+INSERT INTO items (tenant, kind, id, version, body, status, due_at, changed_at)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[]
+)
+ON CONFLICT (tenant, kind, id) DO UPDATE SET
+    version = excluded.version, body = excluded.body, status = excluded.status, due_at = excluded.due_at,
+    changed_at = excluded.changed_at;
+
+-- name: versions_of_items
+SELECT tenant, kind, id, version FROM items
+JOIN unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, kind, id) USING (tenant, kind, id);
+
+-- name: item
+SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items
+WHERE tenant = $1 AND kind = $2 AND id = $3;
+
+-- name: due_items
+SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items
+WHERE kind = $1 AND due_at <= $2 ORDER BY due_at, tenant, id LIMIT $3;
+
+-- name: next_due_item
+SELECT min(due_at) FROM items WHERE kind = $1 AND due_at IS NOT NULL;
+
+-- name: definitions
+SELECT tenant, name, version, digest, at FROM definitions
+WHERE tenant = $1 AND ($2::text IS NULL OR name = $2) AND ($3::text IS NULL OR (name, version) > ($3, $4::bigint))
+ORDER BY name, version LIMIT $5;
+
+-- name: set_reference
+UPDATE runs SET reference = given.reference
+FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, id, reference)
+WHERE runs.tenant = given.tenant AND runs.id = given.id;
+
+-- name: set_reference_of_tasks
+-- Locked in the order of the keys, as all batches lock tasks.
+WITH locked AS (
+    SELECT tasks.tenant, tasks.id, given.reference
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, run, reference) JOIN tasks USING (tenant, run)
+    WHERE tasks.status = 'requested'
+    ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks
+)
+UPDATE tasks SET reference = locked.reference
+FROM locked WHERE tasks.tenant = locked.tenant AND tasks.id = locked.id;
 
 -- name: register
 INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, beat_at, kinds)
@@ -303,9 +369,9 @@ SELECT pg_try_advisory_lock_shared(hashtextextended(current_schema() || '/' || $
 SELECT pg_advisory_unlock_shared(hashtextextended(current_schema() || '/' || $1, 0));
 
 -- name: gone
--- Workers that have expired; and, where $1, those that nobody attends although they had a second for it since their last
--- beat. Who has not beaten since the server came up, or was promoted, has lost the lock with everyone else, and may be
--- about to return: on a standby that was promoted, all that was replayed is from before.
+-- Workers that have expired; and, where $1 is true, those whose lock nobody holds although they had a second to take it
+-- since their last beat. A worker without a beat since the server's start or promotion has lost its lock like all others,
+-- and may be about to return: on a promoted standby every replayed beat is from before.
 SELECT id FROM workers, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE expires_at < clock.now OR (
     $1 AND beat_at < clock.now - 1000000
@@ -348,7 +414,7 @@ JOIN runs ON runs.tenant = declined.tenant AND runs.id = declined.run AND runs.g
 WHERE declined.tenant = $1 AND declined.run = $2 ORDER BY declined.at, declined.worker;
 
 -- name: forget_forsaken
--- Runs that every living worker has declined are offered to all of them once more: the last of them parks it.
+-- Runs that every living worker has declined are offered to all of them once more: the last of them parks the run.
 DELETE FROM declined USING runs, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
 WHERE runs.tenant = declined.tenant AND runs.id = declined.run AND NOT EXISTS (
     SELECT FROM workers
@@ -376,13 +442,13 @@ UPDATE work SET owner = NULL, epoch = epoch + 1
 FROM locked WHERE work.tenant = locked.tenant AND work.run = locked.run AND work.position = locked.position;
 
 -- name: strays
--- Owners of leases who are not registered: one may have claimed after it was forgotten.
+-- Owners of leases that are not registered: a worker may have claimed after it was forgotten.
 SELECT owner FROM runs WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
 UNION
 SELECT owner FROM work WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers);
 
 -- name: wake
--- Runs whose timer is due become ready. One that is locked at this moment is about to change, and is looked at next time.
+-- Runs whose timer is due become ready. A run that is locked now is about to change, and is left to the next time.
 WITH due AS (
     SELECT tenant, id FROM runs WHERE wake_at <= $1 AND owner IS NULL AND ended_at IS NULL FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -390,7 +456,7 @@ UPDATE runs SET ready_at = coalesce(ready_at, wake_at), wake_at = NULL
 FROM due WHERE runs.tenant = due.tenant AND runs.id = due.id;
 
 -- name: claim
--- The first row always comes, for the sake of its next timer; it has no run where nothing was ready.
+-- There is always a first row, because it has the time of the next timer; it has no run where nothing was ready.
 WITH ready AS (
     SELECT tenant, id, ready_at FROM runs
     WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND (
@@ -413,7 +479,7 @@ FROM (SELECT) AS always LEFT JOIN claimed ON true
 ORDER BY claimed.priority DESC, since, claimed.tenant, claimed.id;
 
 -- name: claim_work
--- The first row always comes, as in claim, for the sake of when the next work becomes available.
+-- There is always a first row, as in claim, because it has the time when the next work becomes available.
 WITH free AS (
     SELECT work.*, wanted.ordinal
     FROM unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS wanted (queue, most, ordinal)
@@ -453,7 +519,7 @@ FROM work WHERE owner = $1;
 SELECT * FROM runs WHERE owner = $1 AND (arrived > consumed OR pause IS NOT NULL);
 
 -- name: get
--- Whoever is told that a run has ended relies on it, so this waits for the synchronous standbys, as exists does.
+-- Callers rely on the answer that a run has ended, so this waits for the synchronous standbys, as exists does.
 SELECT runs.*, (
     SELECT pg_logical_emit_message(true, 'holdfast', '')
     WHERE runs.ended_at IS NOT NULL AND current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery()
@@ -490,16 +556,6 @@ SELECT first, count, events, head, at FROM segments
 WHERE tenant = $1 AND run = $2 AND generation = $3 AND first + count > $4
 ORDER BY first LIMIT $5;
 
--- name: digests_of
--- The names of the runs' blobs alone.
-SELECT blob_uses.tenant, blob_uses.holder, blob_uses.digest
-FROM unnest($1::text[], $2::text[]) AS given (tenant, holder) JOIN blob_uses USING (tenant, holder)
-WHERE blob_uses.kind = 'run';
-
--- name: blobs_named
-SELECT blobs.tenant, blobs.digest, blobs.data
-FROM unnest($1::text[], $2::bytea[]) AS given (tenant, digest) JOIN blobs USING (tenant, digest);
-
 -- name: messages
 SELECT inbox.tenant, inbox.run, position, kind, body, at
 FROM unnest($1::text[], $2::text[]) AS given (tenant, run) JOIN inbox USING (tenant, run)
@@ -518,8 +574,8 @@ WHERE tenant = $1 AND run = $2 AND NOT done ORDER BY position;
 -- name: progress_of
 SELECT position, details, at FROM progress WHERE tenant = $1 AND run = $2 ORDER BY position;
 
--- name: is_noted
-SELECT FROM audit WHERE tenant = $1 AND id = $2;
+-- name: are_noted
+SELECT tenant, id FROM audit JOIN unnest($1::text[], $2::text[]) AS given (tenant, id) USING (tenant, id);
 
 -- name: is_delivered
 SELECT FROM deliveries WHERE tenant = $1 AND run = $2 AND message = $3;
@@ -531,16 +587,27 @@ SELECT generation, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND id = $2;
 UPDATE runs SET pause = $3, updated_at = $4 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL RETURNING id;
 
 -- name: unpause
--- Whoever has declined the run may try again: a person has done something about it.
+-- Workers that have declined the run may try again: a person may have corrected the cause.
 WITH forgotten AS (DELETE FROM declined WHERE tenant = $1 AND run = $2)
 UPDATE runs SET pause = NULL, crashes = 0, updated_at = $3, ready_at = CASE WHEN owner IS NULL THEN $3::bigint END
 WHERE tenant = $1 AND id = $2 AND ended_at IS NULL AND pause IS NOT NULL
 RETURNING id, pg_notify($4, $5);
 
 -- name: prunable
--- The condition is that of its index: those that wait for their evidence are not even looked at.
+-- The condition repeats that of the index, so that runs without evidence are not even read.
 SELECT tenant, id FROM runs WHERE ended_at < $1 AND (NOT governed OR evidence IS NOT NULL)
+  AND (attributes ->> 'template' IS NULL OR EXISTS (
+      SELECT FROM audit
+      WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id))
 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED;
+
+-- name: untold
+-- Instances of templates that have ended, and whose story the audit has not.
+SELECT * FROM runs
+WHERE ended_at < $1 AND ended_at IS NOT NULL AND attributes ->> 'template' IS NOT NULL AND NOT EXISTS (
+    SELECT FROM audit
+    WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id)
+ORDER BY ended_at LIMIT $2;
 
 -- name: prune_blob_uses
 DELETE FROM blob_uses USING unnest($1::text[], $2::text[]) AS given (tenant, run)
@@ -548,19 +615,19 @@ WHERE blob_uses.tenant = given.tenant AND blob_uses.kind = 'run' AND blob_uses.h
 RETURNING blob_uses.tenant, digest;
 
 -- name: lock_blobs
--- Whoever begins to use one of these now waits until it is known whether it is deleted.
+-- A transaction that begins to use one of these now waits until it is clear whether it is deleted.
 SELECT FROM blobs JOIN unnest($1::text[], $2::bytea[]) AS given (tenant, digest) USING (tenant, digest)
 ORDER BY blobs.tenant, blobs.digest FOR UPDATE OF blobs;
 
 -- name: prune_blobs
--- Those that nobody uses any more.
+-- Blobs without a user.
 DELETE FROM blobs USING unnest($1::text[], $2::bytea[]) AS given (tenant, digest)
 WHERE blobs.tenant = given.tenant AND blobs.digest = given.digest AND NOT EXISTS (
     SELECT FROM blob_uses WHERE blob_uses.tenant = blobs.tenant AND blob_uses.digest = blobs.digest
 );
 
 -- name: prune_run
--- With all that belongs to it.
+-- Deletes runs with all that belongs to them.
 WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 ), segments_gone AS (
@@ -589,7 +656,8 @@ WHERE deliveries.tenant = old.tenant AND deliveries.run = old.run AND deliveries
 RETURNING 1;
 
 -- name: counts
--- By standing, from an index alone; those that pausing and cancelling are shown over are few, and have an index, too.
+-- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
+-- index, too.
 SELECT tenant, standing AS status, count(*) FROM runs
 WHERE $1::text IS NULL OR tenant = $1 GROUP BY tenant, standing
 UNION ALL
@@ -609,7 +677,8 @@ SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),
        (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
            'runs', 'segments', 'checkpoints', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
-           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts', 'code'
+           'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts', 'code', 'definitions',
+           'items'
        ]) AS name)::bigint;
 
 -- name: surroundings
@@ -638,18 +707,23 @@ INSERT INTO holdfast_schema (number, name) VALUES ($1, $2);
 -- name: process
 SELECT pg_backend_pid();
 
+-- name: identity
+-- The database and the schema within their cluster. A standby that is promoted has the same.
+SELECT (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database,
+       (SELECT oid::bigint FROM pg_namespace WHERE nspname = current_schema()) AS schema;
+
 -- name: lineage
--- Of the server that takes writes: its cluster, and its timeline, which every promotion raises.
+-- The cluster of the server that takes writes, and its timeline, which every promotion raises.
 SELECT system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint AS timeline
 FROM pg_control_system() WHERE NOT pg_is_in_recovery();
 
 -- name: confirm
--- A commit that waits for the synchronous standbys, where there are any: then they have all that was committed before.
+-- A commit that waits for the synchronous standbys, if there are any: after it they have all earlier commits.
 SELECT pg_logical_emit_message(true, 'holdfast', '')
 WHERE current_setting('synchronous_standby_names') <> '' AND NOT pg_is_in_recovery();
 
 -- name: lacking_segments
--- Of segments that were committed: those that are not there, and whether their run is.
+-- The committed segments that are missing, and whether their run exists.
 SELECT given.tenant, given.run, runs.id IS NOT NULL AS there
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS given (tenant, run, generation, first, head)
 LEFT JOIN segments USING (tenant, run, generation, first)

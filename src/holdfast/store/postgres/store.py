@@ -1,9 +1,10 @@
 """The PostgreSQL store.
 
-A commit of plain changes of one kind is one statement and one round trip; see ``changes``. The life of workers is
-judged by the server's clock, and sooner by a lock that the server drops with the worker's session; see ``presence``.
-A connection pooler between store and server must pool by session: locks, LISTEN and prepared statements live in one.
-Which server is the primary is found by ``primary``; what may be acknowledged when a standby is away, says ``doubt``.
+A commit of plain changes of one kind is one statement and one round trip; see ``changes``. A worker is dead when its
+time by the server's clock is over, or earlier, when the server drops its lock with its session; see
+``presence_session``. A connection pooler between store and server must pool by session: locks, LISTEN and prepared
+statements belong to a session. ``primary`` finds the primary server; ``doubt`` decides what may be acknowledged while a
+standby is away.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import Any
 
 from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
+from holdfast.store import sql_rows
+from holdfast.store.concerns import concerns_others
 from holdfast.store.postgres import handovers, rows
-from holdfast.store.postgres.admission import claim_within
+from holdfast.store.postgres.admission import claim_within, limits_in
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.governance import PostgresGovernance
-from holdfast.store.postgres.layers import Touched, concerns_others, rows_of
+from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
@@ -63,7 +66,7 @@ class PostgresStore(PostgresGovernance):
     # -- leases --------------------------------------------------------------------------------------------------
 
     async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
-        # The lock comes first: a row without it looks like a worker that died.
+        # The lock comes first: a row without a lock looks like a dead worker.
         await self._attend(worker.id)
         await self._read(
             "register",
@@ -78,12 +81,12 @@ class PostgresStore(PostgresGovernance):
         )
 
     async def beat(self, worker: str, ttl_seconds: float) -> bool:
-        known = bool(await self._read("beat", worker, round(ttl_seconds * 1e6)))
-        if known:
+        is_registered = bool(await self._read("beat", worker, round(ttl_seconds * 1e6)))
+        if is_registered:
             await self._attend(worker)
         elif self._presence is not None:
             await self._presence.leave(worker)
-        return known
+        return is_registered
 
     async def _attend(self, worker: str) -> None:
         if self._presence is None:
@@ -112,7 +115,7 @@ class PostgresStore(PostgresGovernance):
         return await self._retried(attempt)
 
     async def _take_back(self, connection: Any, workers: Sequence[str], now: int, *, died: bool) -> None:
-        # The row goes first and stays locked: while it is there, a beat waits and then learns the truth.
+        # The row is deleted first and stays locked: a beat waits for it and then sees that it is gone.
         await connection.execute(SQL["forget_worker"], workers)
         await connection.execute(SQL["take_back_runs"], workers, now, int(died))
         await connection.execute(SQL["take_back_work"], workers)
@@ -127,16 +130,16 @@ class PostgresStore(PostgresGovernance):
         limits: p.Limits | None = None,
         has_declined: bool = False,
     ) -> p.ClaimedRuns:
-        if limits is not None:
-            async with self._transaction() as connection:
-                begun = handovers.CLAIM_BEGUN[has_declined]
-                return await claim_within(connection, begun, worker, serves, limit, now, limits)
         async with self._connection() as connection:
-            await connection.execute(SQL["wake"], now)
-            given = (worker, serves.functions, limit, now, serves.kinds)
-            found = await connection.fetch(handovers.CLAIM[has_declined], *given)
-        claimed = [rows.run(row) for row in found if row["tenant"] is not None]
-        return p.ClaimedRuns(claimed, found[0]["next_wake_at"])
+            if await limits_in(connection, limits) is None:
+                await connection.execute(SQL["wake"], now)
+                values = (worker, serves.functions, limit, now, serves.kinds)
+                found = await connection.fetch(handovers.CLAIM[has_declined], *values)
+                claimed = [sql_rows.run(row) for row in found if row["tenant"] is not None]
+                return p.ClaimedRuns(claimed, found[0]["next_wake_at"])
+        async with self._transaction() as connection:
+            begun = handovers.CLAIM_BEGUN[has_declined]
+            return await claim_within(connection, begun, worker, serves, limit, now, limits)
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         async def attempt() -> bool:
@@ -155,20 +158,20 @@ class PostgresStore(PostgresGovernance):
     ) -> p.ClaimedWork:
         names = None if steps is None else list(steps)
         found = await self._read("claim_work", worker, list(wanted), list(wanted.values()), now, names)
-        work = [rows.work(row[:-1]) for row in found if row["tenant"] is not None]
+        work = [sql_rows.work(row[:-1]) for row in found if row["tenant"] is not None]
         return p.ClaimedWork(work, found[0]["next_available_at"])
 
     async def leased(self, worker: str) -> p.Leased:
-        runs = [rows.run(row) for row in await self._read("leased_runs", worker)]
-        return p.Leased(runs, [rows.work(row) for row in await self._read("leased_work", worker)])
+        runs = [sql_rows.run(row) for row in await self._read("leased_runs", worker)]
+        return p.Leased(runs, [sql_rows.work(row) for row in await self._read("leased_work", worker)])
 
     async def arrivals(self, worker: str) -> list[p.Run]:
-        return [rows.run(row) for row in await self._read("arrivals", worker)]
+        return [sql_rows.run(row) for row in await self._read("arrivals", worker)]
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
-        return [rows.run(row) for row in await self._read("get", *columns(keys, 2))]
+        return [sql_rows.run(row) for row in await self._read("get", *columns(keys, 2))]
 
     async def load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:
         asked = columns(dict.fromkeys(keys), 2)
@@ -180,11 +183,10 @@ class PostgresStore(PostgresGovernance):
             rest = columns([key for key in dict.fromkeys(keys) if key not in loaded], 2)
             journals = await connection.fetch(SQL["journals"], *rest)
             if kept:
-                behind = [(tenant, run, version) for tenant, run, version, *_ in kept]
-                journals += await connection.fetch(SQL["tails"], *columns(behind, 3))
+                versions = [(tenant, run, version) for tenant, run, version, *_ in kept]
+                journals += await connection.fetch(SQL["tails"], *columns(versions, 3))
             for tenant, run, *segment in journals:
-                loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(rows.segment(segment))
-            await _add_blobs(connection, rest, loaded)
+                loaded.setdefault(p.Key(tenant, run), p.Loaded([], {}, [])).segments.append(sql_rows.segment(segment))
             inboxes = await connection.fetch(SQL["messages"], *asked)
         for tenant, run, *message in inboxes:
             loaded[p.Key(tenant, run)].messages.append(rows.received(message))
@@ -193,7 +195,7 @@ class PostgresStore(PostgresGovernance):
     async def journals(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Segment]]:
         found: dict[p.Key, list[p.Segment]] = {}
         for tenant, run, *segment in await self._read("journals", *columns(dict.fromkeys(keys), 2)):
-            found.setdefault(p.Key(tenant, run), []).append(rows.segment(segment))
+            found.setdefault(p.Key(tenant, run), []).append(sql_rows.segment(segment))
         return found
 
     async def messages(self, keys: Sequence[p.Key]) -> dict[p.Key, list[p.Received]]:
@@ -204,7 +206,7 @@ class PostgresStore(PostgresGovernance):
 
     async def segments(self, key: p.Key, generation: int, first: int, limit: int) -> list[p.Segment]:
         most = None if limit < 0 else limit
-        return [rows.segment(row) for row in await self._read("segments", *key, generation, first, most)]
+        return [sql_rows.segment(row) for row in await self._read("segments", *key, generation, first, most)]
 
     async def blob(self, tenant: str, digest: bytes) -> bytes | None:
         found = await self._read("blob", tenant, digest)
@@ -216,11 +218,43 @@ class PostgresStore(PostgresGovernance):
     async def code(self, tenant: str, digests: Sequence[bytes]) -> dict[bytes, p.Code]:
         return {row["digest"]: p.Code(*row) for row in await self._read("code", tenant, list(digests))}
 
+    async def definitions(
+        self, tenant: str, limit: int, after: p.DefinitionRow | None = None, *, name: str | None = None
+    ) -> list[p.DefinitionRow]:
+        place = (None, None) if after is None else after[1:3]
+        return [p.DefinitionRow(*row) for row in await self._read("definitions", tenant, name, *place, limit)]
+
+    async def item(self, key: p.ItemKey) -> p.ItemRow | None:
+        found = await self._read("item", *key)
+        return p.ItemRow(*found[0]) if found else None
+
+    async def items(
+        self,
+        kind: str,
+        limit: int,
+        *,
+        tenant: str | None = None,
+        id: str | None = None,
+        status: str | None = None,
+        after: p.ItemKey | None = None,
+    ) -> list[p.ItemRow]:
+        clauses = rows.item_clauses(kind, tenant, id, status, after)
+        select = "SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items"
+        return [p.ItemRow(*row) for row in await self._page(select, clauses, "tenant, id", limit)]
+
+    async def due_items(self, kind: str, now: int, limit: int) -> list[p.ItemRow]:
+        return [p.ItemRow(*row) for row in await self._look("due_items", kind, now, limit)]
+
+    async def next_due_item(self, kind: str) -> int | None:
+        (row,) = await self._look("next_due_item", kind)
+        found: int | None = row[0]
+        return found
+
     async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
         clauses = rows.run_clauses(query, after)
-        # A tenant's newest are an index of their own; with the tenant fixed, naming it in the order would hide that.
+        # With the tenant fixed, an order by tenant would keep the planner from using the index of its newest runs.
         order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
-        return [rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
+        return [sql_rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
 
     async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
         found: Counter[tuple[str, p.Status]] = Counter()
@@ -229,7 +263,7 @@ class PostgresStore(PostgresGovernance):
         return [p.RunCount(*place, found[place]) for place in sorted(found) if found[place]]
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
-        return [(rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
+        return [(sql_rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
 
     async def progress_of(self, key: p.Key) -> list[p.Progress]:
         return [p.Progress(*row) for row in await self._look("progress_of", *key)]
@@ -263,8 +297,17 @@ class PostgresStore(PostgresGovernance):
 
         return await self._retried(attempt)
 
+    async def untold(self, ended_before: int, limit: int) -> list[p.Run]:
+        return [sql_rows.run(row) for row in await self._read("untold", ended_before, limit)]
+
     async def forget_deliveries(self, before: int, limit: int) -> int:
         return len(await self._read("forget_deliveries", before, limit))
+
+    async def identity(self) -> str:
+        async with self._glance() as session:
+            found = await session.fetchrow(SQL["identity"])
+            cluster = "" if session.lineage is None else session.lineage.system
+        return f"postgres {cluster} {found['database']} {found['schema']}"
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         if self._presence is None:
@@ -272,27 +315,14 @@ class PostgresStore(PostgresGovernance):
         return self._presence.watch(hint)
 
 
-async def _add_blobs(connection: Any, asked: Sequence[Any], loaded: Mapping[p.Key, p.Loaded]) -> None:
-    """Read the blobs that the loaded journals name, and no others."""
-    used: dict[p.Key, list[bytes]] = {}
-    for tenant, run, digest in await connection.fetch(SQL["digests_of"], *asked):
-        used.setdefault(p.Key(tenant, run), []).append(digest)
-    named = {key: p.named_in(loaded[key].segments, digests) for key, digests in used.items() if key in loaded}
-    wanted = {(key.tenant, digest) for key, digests in named.items() for digest in digests}
-    if not wanted:
-        return
-    found = await connection.fetch(SQL["blobs_named"], *columns(wanted, 2))
-    data = {(tenant, digest): data for tenant, digest, data in found}
-    for key, digests in named.items():
-        loaded[key].blobs.update({each: data[key.tenant, each] for each in digests if (key.tenant, each) in data})
-
-
 async def _lock(writer: Writer, touched: set[Touched]) -> None:
-    """Lock what a batch touches before anything else, in an order that all batches share. A single row needs none."""
+    """Lock the rows of a batch before anything else, in an order that all batches share. A single row needs no lock."""
     runs, receipts, tasks = (
         sorted({(tenant, id) for kind, tenant, id in touched if kind in tables})
-        for tables in (("runs", "counts"), ("receipts",), ("tasks",))  # a run's lock keeps its count, too
+        for tables in (("runs", "counts"), ("receipts",), ("tasks",))  # a run's lock also protects its count
     )
+    if items := [f"{tenant} {id}" for kind, tenant, id in touched if kind == "items"]:
+        await writer.fetch("lock_items", items)
     if len(receipts) + len(tasks) > 1:
         await writer.fetch("lock_governed", *columns(runs, 2), *columns(receipts, 2), *columns(tasks, 2))
     elif len(runs) > 1:

@@ -1,4 +1,4 @@
-"""One connection's statements over sets, and what goes out with the last of them: the hint and the audit's entries."""
+"""One connection's statements over sets, with the hint and the audit's entries that are sent with them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from holdfast.store import protocol as p
 from holdfast.store.postgres.sql import SQL
 
 Place = tuple[int, ...]
-"""Where a change stands in its batch: its index, then its index among what comes also, and so on. Places sort as the
-changes would be made one by one."""
+"""The place of a change in its batch: its index, then its index among the attached changes, and so on. The order of
+places is that of making the changes one by one."""
 
 SET_SIZE: Final = 256
-"""More than this in one statement is no faster, and the joins between what it was given and what it found grow slow."""
+"""The most rows of one statement. More are no faster, and the joins between parameters and tables become slow."""
 
 
 class Writer:
     """One connection's statements, and the hint that goes out with the first one that can carry it.
 
-    ``noted`` are the entries of the audit that the changes made so far bring with them, each with its place.
+    ``noted`` are the entries of the audit that are attached to the changes made so far, each with its place.
     """
 
     def __init__(self, connection: Any, channel: str, instance: str) -> None:
@@ -34,11 +34,11 @@ class Writer:
         return found
 
     async def fetch_columns(self, name: str, rows: Iterable[tuple[Any, ...]], *, width: int) -> list[Any]:
-        """A statement over a set: its rows become one array per column."""
+        """Run a statement over a set: its rows become one array per column."""
         return await self.fetch(name, *columns(rows, width))
 
     async def fetch_hinting(self, name: str, rows: Iterable[tuple[Any, ...]], *, width: int) -> list[Any]:
-        """The same for a statement that can carry the hint. It does so where it changes anything."""
+        """The same for a statement that can carry the hint. It sends it where it changes anything."""
         hint = self._instance if self.hinting else None
         return await self.fetch(name, *columns(rows, width), self._channel, hint)
 
@@ -50,7 +50,7 @@ class Writer:
         await self.fetch("notify", self._channel, self._instance)
 
     async def add_blobs(self, given: Sequence[tuple[p.Key, Mapping[bytes, bytes]]], kind: str = "run") -> None:
-        """Keep blobs under their digests for as long as those who are named, runs or receipts, use them."""
+        """Keep blobs under their digests while the named runs, receipts or tasks use them."""
         uses = sorted({(key.tenant, digest, kind, key.run) for key, blobs in given for digest in blobs})
         if uses:
             data = {(key.tenant, digest): data for key, blobs in given for digest, data in blobs.items()}
@@ -59,5 +59,5 @@ class Writer:
 
 
 def columns(rows: Iterable[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
-    """Rows turned into columns, of which there are ``width`` even where there is no row."""
+    """Rows turned into ``width`` columns, even where there is no row."""
     return list(zip(*rows, strict=True)) or [()] * width

@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.store import protocol as p
 from holdfast.store.governance import holding
-from holdfast.store.sqlite.gating import note
+from holdfast.store.sqlite.gate_changes import note
 from holdfast.store.sqlite.sql import GATE
 
-# SQLite keeps whatever type it was given. Read as what it must be, what somebody altered is named and breaks nothing.
+# SQLite stores values of any type in a column. The casts let an altered value be reported instead of breaking a read.
 _ENTRY_COLUMNS: Final = """
 SELECT audit.sequence, CAST(audit.tenant AS TEXT), CAST(audit.run AS TEXT), CAST(audit.kind AS TEXT),
        CAST(audit.at AS INTEGER), CAST(audit.body AS BLOB), CAST(audit.position AS INTEGER) AS position
@@ -35,7 +35,7 @@ OTHERS_BEHIND: Final = """
 position IS NULL
 AND sequence > CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL THEN ? ELSE 0 END
 """
-# Sealed entries of a run are in an index; the others are few, and are all looked at.
+# Sealed entries of a run are in an index; the unsealed ones are few, and are all read.
 ENTRIES_IN: Final = f"""
 WITH spans AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS tenant, json_extract(value, '$[1]') AS run,
@@ -72,8 +72,8 @@ class SqliteAudit(ABC):
             if bound is not None:
                 where += f" AND {clause}"
                 values.append(bound)
-        # One statement, so that none is missed that is sealed meanwhile. ``after`` may have been sealed since it was
-        # read: what counts is where it stands now.
+        # One statement, so that no entry is missed that is sealed at the same time. ``after`` may have been sealed
+        # since it was read: its present place counts.
         sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEHIND} ORDER BY audit.position LIMIT ?"
         others = f"{ENTRY} WHERE {where} AND {OTHERS_BEHIND} ORDER BY sequence LIMIT ?"
         sequence, else_behind = (0, -1) if after is None else (after.sequence, LAST)
@@ -81,7 +81,7 @@ class SqliteAudit(ABC):
             f"SELECT * FROM ({sealed}) UNION ALL SELECT * FROM ({others})",  # noqa: S608  # values are bound
             (*values, sequence, else_behind, limit, *values, sequence, sequence, limit),
         )
-        # Each half comes in its order. What an altered position reads as is no place to sort it to.
+        # Each half is in its order already. Sorting again would use altered positions.
         return sorted((p.AuditEntry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
 
     async def entries_in(
@@ -131,7 +131,7 @@ class SqliteAudit(ABC):
         return [p.SigningKey(*row) for row in self._read(GATE["signing_keys"])]
 
     async def add_signing_key(
-        self, key: p.SigningKey, also: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
+        self, key: p.SigningKey, attached: p.Note | None = None, ends: Sequence[p.ChainEnd] = ()
     ) -> bool:
         async with self._transaction() as connection:
             reached = _json({end.tenant: end.number for end in ends})
@@ -140,8 +140,8 @@ class SqliteAudit(ABC):
             added = connection.execute(GATE["add_signing_key"], msgspec.structs.astuple(key)).rowcount == 1
             if added:
                 connection.executemany(GATE["add_chain_end"], [(key.number, *msgspec.structs.astuple(e)) for e in ends])
-            if added and also is not None:
-                note(connection.cursor(), also)
+            if added and attached is not None:
+                note(connection.cursor(), attached)
         return added
 
     async def chain_ends(self, number: int) -> list[p.ChainEnd]:
@@ -164,9 +164,9 @@ def _seal(connection: sqlite3.Connection, sealing: p.Sealing) -> bool:
 
 
 def where_equal(**conditions: str | None) -> tuple[str, list[Any]]:
-    """The clause of the conditions that are given, by column, and its parameters."""
-    given = {column: value for column, value in conditions.items() if value is not None}
-    return " AND ".join(["1", *(f"{column} = ?" for column in given)]), list(given.values())
+    """A clause of the conditions that are not None, by column, and its parameters."""
+    values = {column: value for column, value in conditions.items() if value is not None}
+    return " AND ".join(["1", *(f"{column} = ?" for column in values)]), list(values.values())
 
 
 def _json(value: object) -> str:

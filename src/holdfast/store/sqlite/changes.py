@@ -9,28 +9,32 @@ from typing import assert_never
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import gating, operations
+from holdfast.store.changes import known_answer
+from holdfast.store.sqlite import gate_changes, operations
+from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
 
 _Row = tuple[int, str | None, bool]
-"""What an advance gives back: how far the inbox reaches, why the run must pause, whether its lease was given up."""
+"""The values of ``Advanced``: the inbox's last position, the reason of a pause, whether the lease was released."""
 
 
 def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
     """Make one change, or none of it, and answer."""
     match change:
-        case p.Advance():  # these first: they are nearly all
+        case p.Advance():  # first, because nearly all changes are advances
             return _advance(cursor, change)
         case p.Note():
-            return gating.note(cursor, change)
+            return gate_changes.note(cursor, change)
         case p.OpenReceipt():
-            return gating.open_receipt(cursor, change)
+            return gate_changes.open_receipt(cursor, change)
         case p.CloseReceipt():
             return _gate(cursor, change)
         case p.Start():
             return _start(cursor, change)
         case p.Deliver():
-            return _deliver(cursor, change.key, change.message)
+            return (
+                _deliver_unpausing(cursor, change) if change.unpauses else _deliver(cursor, change.key, change.message)
+            )
         case p.Enqueue(work=work):
             cursor.execute(
                 SQL["enqueue"],
@@ -47,9 +51,8 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
                 ),
             )
             return p.Enqueued()
-        case p.Withdraw(key=key, position=position):
-            cursor.execute(SQL["withdraw"], (*key, position))
-            return p.Withdrawn()
+        case p.Withdraw():
+            return _withdraw(cursor, change)
         case p.FinishWork():
             if cursor.execute(SQL["finish_work"], (*change.key, change.position, change.epoch)).fetchone() is None:
                 return p.Fenced()
@@ -60,8 +63,10 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
                 return p.CodeMisfit()
-            cursor.execute(SQL["keep_code"], (tenant, code.digest, code.kind, code.name, code.data))
+            keep_code(cursor, tenant, code)
             return p.Kept()
+        case p.SetReference():
+            return gate_changes.set_reference(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
         case p.PutTask() | p.CancelTask():
@@ -74,17 +79,19 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
 
 def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
     if isinstance(change, p.CloseReceipt):
-        answer, fresh = gating.close_receipt(cursor, change.receipt)
+        answer, fresh = gate_changes.close_receipt(cursor, change.receipt)
         if fresh:
-            # The receipt's own use: pruning the run does not delete them.
+            # They belong to the receipt: pruning the run does not delete them.
             _add_blobs(cursor, change.receipt.tenant, "receipt", change.receipt.id, change.blobs)
     elif isinstance(change, p.CancelTask):
-        answer, fresh = gating.cancel_task(cursor, change)
+        answer, fresh = gate_changes.cancel_task(cursor, change)
     else:
-        answer, fresh = gating.put_task(cursor, change.task)
+        answer, fresh = gate_changes.put_task(cursor, change.task)
+        if fresh:
+            _add_blobs(cursor, change.task.tenant, "task", change.task.id, change.blobs)
     if fresh:
-        for also in change.also:
-            apply(cursor, also)
+        for each in change.attached:
+            apply(cursor, each)
     return answer
 
 
@@ -130,12 +137,12 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
     )
     if cursor.rowcount != 1:
         if cursor.execute(SQL["started_before"], (*change.key, change.owner, segment.head)).fetchone() is not None:
-            return p.Started(1, tuple(_again(cursor, also) for also in change.also))
-        taken = cursor.execute(SQL["exists"], change.key).fetchone()
-        return p.Retired() if taken is None else p.Exists(*taken)
+            return p.Started(1, tuple(_again(cursor, each) for each in change.attached))
+        existing = cursor.execute(SQL["exists"], change.key).fetchone()
+        return p.Retired() if existing is None else p.Exists(*existing)
     _add_segment(cursor, change.key, 0, segment)
     _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
-    return p.Started(1, tuple(apply(cursor, also) for also in change.also))
+    return p.Started(1, tuple(apply(cursor, each) for each in change.attached))
 
 
 def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
@@ -164,8 +171,8 @@ def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
         cursor.execute(SQL["drop_checkpoint"], change.key)
         _add_segment(cursor, change.key, change.generation + 1, fresh)
         _add_blobs(cursor, change.key.tenant, "run", change.key.run, renewal.blobs)
-    also = tuple(apply(cursor, also) for also in change.also)
-    return p.Advanced(*row, also)
+    answers = tuple(apply(cursor, each) for each in change.attached)
+    return p.Advanced(*row, answers)
 
 
 def _keep_checkpoint(cursor: sqlite3.Cursor, change: p.Advance) -> None:
@@ -178,7 +185,7 @@ def _keep_checkpoint(cursor: sqlite3.Cursor, change: p.Advance) -> None:
 
 
 def _goes_on(change: p.Advance) -> bool:
-    """Whether it is the usual turn of a run that has begun: a few events more, and nothing else."""
+    """Whether it is the usual turn of a run that has begun: a few more events, and nothing else."""
     if change.release or change.segment is None or change.renewal is not None:
         return False
     projection = change.projection
@@ -193,7 +200,7 @@ def _goes_on(change: p.Advance) -> bool:
 
 
 def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> bool:
-    """Make the usual turn; False where something about the run was different before, or its lease is lost."""
+    """Make the usual turn; False where other columns of the run must change, too, or its lease is lost."""
     segment, projection = change.segment, change.projection
     assert segment is not None
     cursor.execute(
@@ -256,7 +263,7 @@ def _row(found: tuple[int, str | None, str | None] | None) -> _Row | None:
 
 
 def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
-    """An advance whose first commit came through although its answer was lost."""
+    """The answer to an advance that may have been committed before, with its answer lost."""
     if change.segment is None:
         return p.Fenced()
     generation, segment = change.generation, change.segment
@@ -267,20 +274,12 @@ def _advanced_before(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     row = _row(cursor.execute(SQL["advanced_before"], values).fetchone())
     if row is None:
         return p.Fenced()
-    return p.Advanced(*row, tuple(_again(cursor, also) for also in change.also))
+    return p.Advanced(*row, tuple(_again(cursor, each) for each in change.attached))
 
 
-def _again(cursor: sqlite3.Cursor, change: p.Also) -> p.Answer:
-    """The answer to what was applied before. What has no name of its own to be recognised by is not made twice."""
-    match change:
-        case p.Enqueue():
-            return p.Enqueued()
-        case p.Deliver(message=p.Message(id=None)):
-            return p.Repeated()
-        case p.Note():
-            return p.Noted()
-        case _:
-            return apply(cursor, change)
+def _again(cursor: sqlite3.Cursor, change: p.Attachable) -> p.Answer:
+    """The answer to an attached change whose carrier was applied before. A change without an id is not made twice."""
+    return known_answer(change) or apply(cursor, change)
 
 
 def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:
@@ -304,6 +303,22 @@ def _renew(cursor: sqlite3.Cursor, change: p.Renew) -> p.Answer:
     _add_segment(cursor, change.key, found[0], segment)
     _add_blobs(cursor, change.key.tenant, "run", change.key.run, renewal.blobs)
     return p.Renewed(found[0])
+
+
+def _withdraw(cursor: sqlite3.Cursor, change: p.Withdraw) -> p.Answer:
+    place = (*change.key, change.position)
+    if not change.unbegun:
+        cursor.execute(SQL["withdraw"], place)
+        return p.Withdrawn()
+    cursor.execute(SQL["withdraw_unbegun"], place)
+    return p.Withdrawn(left=cursor.execute(SQL["has_work"], place).fetchone() is not None)
+
+
+def _deliver_unpausing(cursor: sqlite3.Cursor, change: p.Deliver) -> p.Answer:
+    answer = _deliver(cursor, change.key, change.message)
+    if isinstance(answer, p.Delivered):
+        operations.set_pause(cursor, p.Unpause(change.key, change.message.at))
+    return answer
 
 
 def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer:

@@ -1,4 +1,4 @@
-"""Connections to the database file: how they are opened, what their errors mean, how the schema is kept up to date."""
+"""Connections to the database file: how they are opened, the meaning of their errors, and the schema's migrations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ APPLICATION_ID: Final = 0x486F6C64  # "Hold"
 PATIENCE_SECONDS: Final = 10
 
 _CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_NO_TEXT: Final = "Could not decode to UTF-8"  # what the driver says of a text column, without a code of its own
+_NO_TEXT: Final = "Could not decode to UTF-8"  # the driver's error for a text column; it has no code
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -43,17 +43,17 @@ def _primary(error: sqlite3.Error) -> int | None:
 
 
 def translate(error: sqlite3.Error, path: str) -> HoldfastError:
-    """What a driver error means to the one who must act."""
+    """A driver's error as the error for the person who must act."""
     code = _primary(error)
     if code in _BUSY:
         return StoreUnavailable(f"{path} is locked by another process: {error}. Find out which, and why so long.")
     if code == sqlite3.SQLITE_FULL:
-        return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine goes on by itself.")
+        return StoreFull(f"no space is left for {path}: free some. Nothing is lost; the engine continues by itself.")
     if code == sqlite3.SQLITE_READONLY:
-        return StoreReadOnly(f"{path} cannot be written to: mend the permissions of the file and of its folder.")
+        return StoreReadOnly(f"{path} cannot be written to: correct the permissions of the file and of its folder.")
     if code in _CORRUPT or str(error).startswith(_NO_TEXT):
         return StoreCorrupt(
-            f"{path} is damaged or is no Holdfast database ({error}): restore it, or name another file."
+            f"{path} is damaged or is not a Holdfast database ({error}): restore it, or name another file."
         )
     if code == sqlite3.SQLITE_CANTOPEN:
         return UnsupportedStore(f"{path} cannot be opened: its folder must exist and be writable.")
@@ -85,7 +85,7 @@ def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: what is written often is copied back seldom
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: often written pages are rarely copied
         except BaseException:
             connection.close()
             raise
@@ -93,7 +93,7 @@ def connect(path: str, *, readonly: bool = False) -> sqlite3.Connection:
 
 
 def prepare(path: str, *, wanted: bool) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """A writer and a reader of a file whose schema is up to date. Later on they wait for no lock: the store does."""
+    """A writer and a reader of a file whose schema is up to date. They wait for no lock later: the store does that."""
     writer = connect(path)
     try:
         if wanted:
@@ -115,7 +115,7 @@ def _quoted(path: str) -> str:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Several reads of one state: between two of them another process may have made the database."""
+    """Several reads of one state: another process may be creating the database."""
     if connection.in_transaction:
         yield
         return
@@ -129,7 +129,7 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def schema_of(connection: sqlite3.Connection, path: str) -> int:
     """The schema's number; 0 for an empty file.
 
-    Raises StoreCorrupt where the file is someone else's, or is marked as ours and has lost its log with all tables.
+    Raises StoreCorrupt where the file is another program's, or is marked as ours and has lost its log with all tables.
     """
     with translated(path), _snapshot(connection):
         (number,) = connection.execute("PRAGMA user_version").fetchone()
@@ -153,9 +153,9 @@ def _has_log(path: str) -> bool:
 
 
 def _mark(connection: sqlite3.Connection, path: str) -> None:
-    """Mark a new file as ours, in the file itself and not in its log alone: so a copy without the log is known by it.
+    """Mark a new file as ours, in the file itself and not only in its log: so a copy without the log is recognised.
 
-    Not where someone reads it meanwhile: then the mark stays in the log, and such a copy looks like a new file.
+    While another process reads the file, the mark stays in the log, and such a copy looks like a new file.
     """
     if connection.execute("PRAGMA application_id").fetchone() == (0,) and schema_of(connection, path) == 0:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -187,7 +187,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch the file to WAL. SQLite does not wait by itself where two do so at once, whatever its busy timeout."""
+    """Switch the file to WAL. Where two processes do so at once, SQLite does not wait, even with a busy timeout."""
     patience = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -209,7 +209,7 @@ def check_schema(present: int, path: str) -> None:
 
 
 def check_current(present: int, path: str) -> None:
-    """Raises SchemaTooNew, or UnsupportedStore where the schema is still to be brought up to date."""
+    """Raises SchemaTooNew, or UnsupportedStore where the schema must still be migrated."""
     check_schema(present, path)
     newest = len(load_migrations("holdfast.store.sqlite"))
     if present < newest:
@@ -229,7 +229,7 @@ def _split(script: str) -> Iterator[str]:
 
 
 async def uninterrupted(future: asyncio.Future[T]) -> T:
-    """Await to the end even when cancelled meanwhile; the cancellation follows."""
+    """Await to the end even when cancelled; the cancellation follows."""
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -1,5 +1,5 @@
--- What the gate writes and reads. Opening and closing a receipt and noting an entry are one statement each: every
--- action makes them.
+-- The statements of the gate. Opening a receipt, closing it and noting an entry are one statement each: every action
+-- makes them.
 
 -- name: note
 INSERT INTO audit (tenant, run, kind, at, body) VALUES (?, ?, ?, ?, ?);
@@ -10,7 +10,7 @@ INSERT INTO audit (tenant, run, kind, at, body, id) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
 
 -- name: open_receipt
--- Nothing happens where the key is taken. ?11 is the token of the receipt that this one is to take over.
+-- Nothing happens where the key is taken. ?11 is the token of the receipt that this one replaces.
 INSERT INTO receipts (tenant, key, id, run, state, token, connector, opened_at, reversed_by, body)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (tenant, key) DO UPDATE
@@ -42,7 +42,7 @@ SELECT ?1, id, 1 FROM line WHERE true
 ON CONFLICT (tenant, run) DO UPDATE SET writes = writes + 1;
 
 -- name: close_receipt
--- An unknown outcome told again as it was is not closed anew.
+-- A repeated closing with the same unknown outcome changes nothing.
 UPDATE receipts SET state = ?4, body = ?5
 WHERE tenant = ?1 AND key = ?2 AND token = ?3 AND state IN ('pending', 'unknown') AND body <> ?5;
 
@@ -60,7 +60,7 @@ SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id = ?;
 SELECT body, reversed_by FROM receipts WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: misfiled
--- One whose columns are not what its body says.
+-- A receipt whose columns differ from its body.
 SELECT id FROM receipts
 WHERE tenant = ? AND CASE WHEN json_valid(body) THEN
     (tenant, key, id, run, state, token, connector, opened_at) IS NOT (
@@ -75,8 +75,8 @@ SELECT body, reversed_by FROM receipts INDEXED BY receipts_of_run
 WHERE tenant = ? AND run = ? AND state <> 'succeeded' ORDER BY opened_at, id;
 
 -- name: make_task
-INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tasks (tenant, id, run, generation, status, version, created_at, body, kind, owner, due_at, reference)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
 -- name: change_task
@@ -84,16 +84,19 @@ UPDATE tasks SET run = ?3, generation = ?4, status = ?5, version = ?6, created_a
     kind = ?9, owner = ?10, due_at = ?11
 WHERE tenant = ?1 AND id = ?2 AND version = ?6 - 1;
 
+-- name: set_reference_of_tasks
+UPDATE tasks SET reference = ?3 WHERE tenant = ?1 AND run = ?2 AND status = 'requested';
+
 -- name: task
-SELECT body FROM tasks WHERE tenant = ? AND id = ?;
+SELECT body, reference FROM tasks WHERE tenant = ? AND id = ?;
 
 -- name: tasks_by_id
 -- Ids come as a JSON array.
-SELECT body FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
+SELECT body, reference FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: live_tasks
 -- Of the run's present generation.
-SELECT tasks.body FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
+SELECT tasks.body, tasks.reference FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
 WHERE runs.tenant = ? AND runs.id = ? AND tasks.generation = runs.generation
   AND tasks.status <> 'cancelled'
 ORDER BY tasks.created_at, tasks.id;
@@ -137,7 +140,7 @@ WHERE tenant = ?1 AND evidence IS NOT NULL
 SELECT number, id, public, private, created_at, endorsement, chains, heads, retirement FROM signing_keys ORDER BY number;
 
 -- name: gone_on
--- A chain that has a block behind the number given for its tenant, in a JSON object.
+-- A chain that has a block after the number given for its tenant, in a JSON object.
 SELECT tenant FROM blocks GROUP BY tenant
 HAVING max(number) > coalesce((SELECT value FROM json_each(?1) WHERE key = tenant), 0) LIMIT 1;
 
@@ -182,7 +185,7 @@ SELECT * FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL 
 SELECT count(*) FROM runs WHERE governed AND evidence IS NULL AND ended_at IS NOT NULL AND ended_at < ?;
 
 -- name: claim_going
--- What needs no place: runs that have begun, and children. Functions and other kinds come as JSON arrays.
+-- Runs that need no place: those that have begun, and children. Functions and other kinds come as JSON arrays.
 UPDATE runs SET owner = ?1, epoch = epoch + 1, ready_at = NULL, begun_at = coalesce(begun_at, ?4)
 WHERE (tenant, id) IN (
     SELECT tenant, id FROM runs
@@ -196,27 +199,50 @@ WHERE (tenant, id) IN (
 RETURNING *;
 
 -- name: next_line
--- The tenant, workspace, workflow and kind of program behind these of which runs are queued: a step through the index
--- to the next.
+-- The next tenant, workspace, workflow and kind of program after these that has queued runs: one step through the
+-- index.
 SELECT tenant, workspace, workflow, program_kind FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
   AND parent IS NULL AND begun_at IS NULL AND (tenant, workspace, workflow, program_kind) > (?, ?, ?, ?)
 ORDER BY tenant, workspace, workflow, program_kind LIMIT 1;
 
+-- name: next_template
+-- The next template after this one that has queued runs in a line; '' is the name of none. A number is before all.
+SELECT coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '') FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+  AND parent IS NULL AND begun_at IS NULL AND tenant = ?1 AND workspace = ?2 AND workflow = ?3 AND program_kind = ?4
+  AND coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '') > ?5
+ORDER BY coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '')
+LIMIT 1;
+
 -- name: line
 SELECT priority, ready_at, id FROM runs
 WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
   AND parent IS NULL AND begun_at IS NULL AND tenant = ? AND workspace = ? AND workflow = ? AND program_kind = ?
+  AND coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '') = ?
 ORDER BY priority DESC, ready_at LIMIT ?;
 
 -- name: under_way
-SELECT workflow, workspace, count(*) FROM runs
+SELECT workflow, workspace, '', count(*) FROM runs
 WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ?
 GROUP BY workflow, workspace;
 
+-- name: under_way_of_templates
+-- The same by template, which no index alone can tell: only for tenants that have caps for templates.
+SELECT workflow, workspace,
+       coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '') AS template, count(*)
+FROM runs
+WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ?
+GROUP BY workflow, workspace, template;
+
 -- name: begun_since
-SELECT workflow, begun_at FROM runs
+SELECT workflow, workspace,
+       coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, ''), begun_at
+FROM runs
 WHERE parent IS NULL AND begun_at IS NOT NULL AND tenant = ? AND begun_at > ? ORDER BY begun_at;
+
+-- name: set_caps
+SELECT tenant, id, body FROM items WHERE kind = 'cap' AND status = 'set';
 
 -- name: begin
 UPDATE runs SET owner = ?3, epoch = epoch + 1, ready_at = NULL, begun_at = ?4 WHERE tenant = ?1 AND id = ?2

@@ -1,4 +1,4 @@
-"""What the gate keeps beside the audit: receipts, tasks, artefacts."""
+"""The gate's data besides the audit: receipts, tasks, files."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.store import protocol as p
-from holdfast.store.sqlite import rows
+from holdfast.store import sql_rows
 from holdfast.store.sqlite.audit import SqliteAudit, where_equal
-from holdfast.store.sqlite.gating import read_receipt, read_task
+from holdfast.store.sqlite.gate_changes import read_receipt, read_task
 from holdfast.store.sqlite.sql import GATE
 
 
@@ -59,12 +59,18 @@ class SqliteGovernance(SqliteAudit):
 
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         where, values = where_equal(
-            tenant=query.tenant, status=query.status, run=query.run, kind=query.kind, owner=query.owner
+            tenant=query.tenant,
+            status=query.status,
+            run=query.run,
+            kind=query.kind,
+            owner=query.owner,
+            reference=query.reference,
         )
         if after is not None:
             where += " AND (created_at, tenant, id) > (?, ?, ?)"
             values += after.cursor
-        sql = f"SELECT body FROM tasks WHERE {where} ORDER BY created_at, tenant, id LIMIT ?"  # noqa: S608  # bound
+        order = "ORDER BY created_at, tenant, id LIMIT ?"
+        sql = f"SELECT body, reference FROM tasks WHERE {where} {order}"  # noqa: S608  # values are bound
         return [read_task(*row) for row in self._read(sql, (*values, limit))]
 
     async def keep_files(self, files: Sequence[p.File]) -> list[bool]:
@@ -83,7 +89,7 @@ class SqliteGovernance(SqliteAudit):
         return [p.File(p.KeptFile(p.Key(*row[:2]), *row[2:7]), row[7]) for row in found]
 
     async def evidence_due(self, limit: int) -> list[p.Run]:
-        return [rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]
+        return [sql_rows.run(row) for row in self._read(GATE["evidence_due"], (limit,))]
 
     async def misfiled(self, tenant: str) -> str | None:
         found = self._read(GATE["misfiled"], (tenant,))
@@ -100,8 +106,8 @@ def _keep(connection: sqlite3.Connection, file: p.File) -> bool:
     is_evidence = about.name == p.EVIDENCE
     if is_evidence and connection.execute(GATE["sealed_behind"], (*about.key, file.through)).fetchone():
         return False
-    kept = (*place, about.name, about.sha256, about.size, about.at, file.data)
-    connection.execute(GATE["keep_artefact"], kept)
+    row = (*place, about.name, about.sha256, about.size, about.at, file.data)
+    connection.execute(GATE["keep_artefact"], row)
     if is_evidence:
         connection.execute(GATE["show_evidence"], (*place, about.sha256))
     return True

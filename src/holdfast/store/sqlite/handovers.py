@@ -18,7 +18,7 @@ _UNDECLINED: Final = """NOT EXISTS (
 
 
 def _undeclined(statement: str) -> str:
-    """A claim that leaves out what this worker has declined. The usual one does not look."""
+    """A claim that leaves out the runs that this worker has declined. The usual claim does not look that up."""
     return statement.replace(_CLAIMED, f"{_CLAIMED} AND {_UNDECLINED}", 1)
 
 
@@ -30,7 +30,7 @@ CLAIM_GOING: Final = {False: GATE["claim_going"], True: _undeclined(GATE["claim_
 def decline(
     connection: sqlite3.Connection, path: str, key: p.Key, epoch: int, declined: p.Declined, alive_after: int
 ) -> bool:
-    """Hand the run to others. False, and nothing done, where nobody else may fit."""
+    """Release the run for others. False, and nothing done, where no other worker may fit."""
     lease = connection.execute(SQL["lease"], (*key, declined.worker, epoch)).fetchone()
     if lease is None:
         return True

@@ -1,14 +1,15 @@
 """Whether the file that is open is still the file at its path.
 
-SQLite goes on writing into a file that was deleted or replaced, and says nothing: what is acknowledged then is gone
-with the last process that has it open. So the file is looked at during every commit, before its answer, while the disk
-is waited for; and by the watch, for those who only read. A change that is acknowledged is in the file that had its name
+SQLite keeps writing into a file that was deleted or replaced, without an error. Changes that are acknowledged then are
+lost with the last process that has the file open. So every commit checks the file before its answer, during the wait
+for the disk; the watch checks it for processes that only read. An acknowledged change is in the file that had this path
 when it was committed.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 from holdfast.errors import StoreLost
@@ -21,18 +22,29 @@ class FileIdentity:
         self._path = str(Path(path).absolute())  # the process may change its folder
         self._log = f"{self._path}-wal"
         self._file = _identity(self._path)
-        self._log_file: tuple[int, int] | None = None  # made by the first write of anyone
+        self._log_file: tuple[int, int] | None = None  # created by the first write of any process
         self.lost = False
 
     def look(self) -> None:
-        """Note whether another file, or none, has the name now. A file that is put back is itself again."""
+        """Note whether another file, or none, has the path now. A file that is put back is accepted again."""
         self.lost = _identity(self._path) != self._file or self._log_is_lost()
 
     def check(self) -> None:
-        """Look, and raise StoreLost where the file is not there."""
+        """Look, and raise StoreLost where the file is missing or replaced."""
         self.look()
         if self.lost:
             raise self.error()
+
+    def name(self) -> str:
+        """The file by its place on this machine, whatever path leads to it: only its processes can share the file.
+
+        Containers of a machine have names of their own, but one kernel.
+        """
+        try:
+            machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        except OSError:
+            machine = platform.node()
+        return f"sqlite {machine} {self._file}"
 
     def error(self) -> StoreLost:
         return StoreLost(

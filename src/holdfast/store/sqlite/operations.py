@@ -1,4 +1,4 @@
-"""What a person does to runs, with its note: judged first, then made whole."""
+"""A person's acts on runs, tasks, definitions and items, with their notes: each is judged, then made completely."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sqlite3
 from collections.abc import Callable
 
 from holdfast.store import protocol as p
+from holdfast.store.changes import published_before
+from holdfast.store.items import item_fits, item_key
+from holdfast.store.sql_rows import item_columns
 from holdfast.store.sqlite.sql import SQL
 
 Apply = Callable[[sqlite3.Cursor, p.Change], p.Answer]
@@ -17,16 +20,39 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
     for each in change.changes:
         if (refusal := _refusal(cursor, each)) is not None:
             return refusal
+    for each in change.changes:  # it answers for itself, and makes nothing where it is refused
+        if isinstance(each, p.Start | p.PutTask):
+            answer = apply(cursor, each)
+            if not isinstance(answer, p.Started | p.Tasked):
+                return answer
     for each in change.changes:
         if isinstance(each, p.Pause | p.Unpause):
             set_pause(cursor, each)
-        else:
+        elif isinstance(each, p.PutItem):
+            cursor.execute(SQL["put_item"], item_columns(each.item))
+        elif isinstance(each, p.Publish):
+            keep_code(cursor, each.tenant, each.code)
+            cursor.execute(SQL["publish"], each.row)
+        elif isinstance(each, p.Deliver | p.Renew):
             apply(cursor, each)
     apply(cursor, change.note)
     return p.OperatedOn()
 
 
-def _refusal(cursor: sqlite3.Cursor, change: p.Deliver | p.Pause | p.Unpause | p.Renew) -> p.Answer | None:
+def keep_code(cursor: sqlite3.Cursor, tenant: str, code: p.Code) -> None:
+    """Keep code whose digest fits it."""
+    cursor.execute(SQL["keep_code"], (tenant, code.digest, code.kind, code.name, code.data))
+
+
+def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
+    if isinstance(change, p.Start | p.PutTask):
+        return None
+    if isinstance(change, p.PutItem | p.ExpectItem):
+        version = cursor.execute(SQL["version_of_item"], item_key(change)).fetchone()
+        return None if item_fits(change, None if version is None else version[0]) else p.Fenced()
+    if isinstance(change, p.Publish):
+        present = cursor.execute(SQL["definition"], change.row[:3]).fetchone()
+        return published_before(change, None if present is None else p.DefinitionRow(*present))
     found = cursor.execute(SQL["generation_of"], change.key).fetchone()
     if isinstance(change, p.Renew):
         return None if found == (change.generation, True) else p.Fenced()
@@ -44,9 +70,9 @@ def _is_delivered(cursor: sqlite3.Cursor, change: p.Deliver) -> bool:
 
 
 def set_pause(cursor: sqlite3.Cursor, change: p.Pause | p.Unpause) -> bool:
-    """Pause a run, or let it go on; False where it has ended, is not there, or is not paused."""
+    """Pause a run, or resume it; False where it has ended, does not exist, or is not paused."""
     if isinstance(change, p.Pause):
         return cursor.execute(SQL["pause"], (*change.key, change.reason, change.at)).rowcount == 1
-    # Whoever has declined the run may try again: a person has done something about it.
+    # Workers that have declined the run may try again: a person may have corrected the cause.
     cursor.execute(SQL["forget_declined"], change.key)
     return cursor.execute(SQL["unpause"], (*change.key, change.at)).rowcount == 1

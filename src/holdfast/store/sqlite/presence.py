@@ -1,4 +1,4 @@
-"""Knowing at once that a worker on this host is dead: while it lives it holds a lock on a file beside the database."""
+"""Detects at once that a worker on this host is dead: a living worker holds a lock on a file beside the database."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ except ImportError:  # not a POSIX system: leases end by expiry there
     HAS_LOCKS = False
 
 STALE_SECONDS: Final = 60.0
-"""Younger files may belong to a worker that is about to lock and register: they are left alone."""
+"""Younger files are left alone: their workers may be about to lock them and register."""
 
 _held: dict[Path, int] = {}
 
 
 def _let_go_after_fork() -> None:
-    # A lock is shared with a forked child, which may outlive this worker and must not keep it looking alive.
+    # A forked child shares the lock. It may outlive this worker, which must not look alive then.
     for descriptor in _held.values():
         os.close(descriptor)
     _held.clear()
@@ -47,7 +47,7 @@ def announce(database: str, worker: str) -> None:
 
 
 def withdraw(database: str, worker: str) -> None:
-    """Let go of the lock and remove its file."""
+    """Release the lock and remove its file."""
     path = _file(database, worker)
     descriptor = _held.pop(path, None)
     path.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ def withdraw(database: str, worker: str) -> None:
 
 
 def is_dead(database: str, worker: str) -> bool:
-    """Whether the worker is known to be dead: its file is there and nobody holds the lock on it."""
+    """Whether the worker is known to be dead: its file exists and no process holds the lock on it."""
     path = _file(database, worker)
     if not HAS_LOCKS or path in _held:
         return False
@@ -74,7 +74,7 @@ def is_dead(database: str, worker: str) -> bool:
 
 
 def sweep(database: str, registered: Collection[str]) -> None:
-    """Remove the files of workers that died between announcing themselves and being registered: nobody else would."""
+    """Remove the files of workers that died after their announcement and before their registration."""
     place = Path(database)
     mark = f"{place.name}-"
     oldest = time.time() - STALE_SECONDS

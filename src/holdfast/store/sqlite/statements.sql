@@ -1,8 +1,8 @@
 -- The statements of the SQLite store. Each changes one row or reads a few; a batch is many of them in one transaction.
 
 -- name: start
--- Nothing happens where the id is taken, or evidence is kept under it or under a child's, whose id is its parent's, a ~ and
--- more; char(127) is what follows the ~.
+-- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
+-- a ~ and more; char(127) is the character after the ~.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
                   ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest)
@@ -21,8 +21,8 @@ SELECT 1 FROM runs WHERE tenant = ? AND id = ? AND owner = ? AND epoch = 1 AND g
 
 -- name: advance
 -- The lease is kept where messages have arrived that this turn did not consume, unless the run is paused or has ended.
--- A lease that was given up advances nothing: else a late release would hide that a message has made the run ready.
--- A turn that adds nothing to the journal keeps the count of crashes: who takes over makes one before it begins a step.
+-- A run without a lease is not advanced: else a late release would hide that a message has made the run ready.
+-- A turn without events keeps the count of crashes: a worker that takes over makes one before it begins a step.
 UPDATE runs
 SET version = ?1, head = coalesce(?2, head), standing = ?3, cancelling = ?4, wake_at = ?5, waiting = ?6, error = ?7,
     consumed = ?8, updated_at = coalesce(?9, updated_at), ended_at = ?10,
@@ -33,15 +33,15 @@ WHERE tenant = ?12 AND id = ?13 AND epoch = ?14 AND version = ?15 AND generation
 RETURNING arrived, pause, owner;
 
 -- name: go_on
--- The usual turn: the run goes on under its lease, nothing has arrived, and nothing changes that an index knows of. SQLite
--- would write each of those anew for a column that is set to what it was, and keep a table for what is returned.
+-- The usual turn: the run keeps its lease, no message has arrived, and no indexed column changes. SQLite would write an
+-- index again even for a column that is set to its old value, and would keep a table for the returned rows.
 UPDATE runs SET version = ?1, head = ?2, consumed = ?3, updated_at = ?4, writes = ?5
 WHERE tenant = ?6 AND id = ?7 AND epoch = ?8 AND version = ?9 AND generation = ?10 AND owner IS NOT NULL
   AND standing = 'running' AND NOT cancelling AND wake_at IS NULL AND waiting IS NULL AND error IS NULL
   AND crashes = 0 AND ready_at IS NULL AND governed = ?11 AND arrived = ?3 AND pause IS NULL;
 
 -- name: advanced_before
--- The same advance committed again: recognised by the hash that only it can have.
+-- The same advance committed again: recognised by its head hash, which no other advance has.
 SELECT arrived, pause, owner FROM runs
 WHERE tenant = ? AND id = ? AND epoch = ? AND generation = ? AND version = ? AND head = ?;
 
@@ -72,7 +72,7 @@ WHERE tenant = ?1 AND id = ?2 AND generation = ?3 AND ended_at IS NOT NULL
 RETURNING generation;
 
 -- name: arrive
--- A leased run's holder learns of the message with its next advance or hint; one that nobody leases becomes ready.
+-- The holder of a leased run gets the message with its next advance or hint; a run without a lease becomes ready.
 UPDATE runs
 SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(ready_at, ?3) END
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
@@ -100,7 +100,7 @@ DELETE FROM work WHERE tenant = ? AND run = ?;
 DELETE FROM progress WHERE tenant = ? AND run = ?;
 
 -- name: enqueue
--- Offering the same attempt again changes nothing, even when it is done; a later attempt takes its place.
+-- Offering the same attempt again changes nothing, even when it is done; a later attempt replaces it.
 INSERT INTO work (tenant, run, position, queue, name, attempt, body, priority, available_at, epoch)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, run, position) DO UPDATE
@@ -111,6 +111,12 @@ WHERE excluded.attempt > work.attempt;
 
 -- name: withdraw
 DELETE FROM work WHERE tenant = ? AND run = ? AND position = ?;
+
+-- name: withdraw_unbegun
+DELETE FROM work WHERE tenant = ? AND run = ? AND position = ? AND owner IS NULL AND NOT done;
+
+-- name: has_work
+SELECT 1 FROM work WHERE tenant = ? AND run = ? AND position = ?;
 
 -- name: finish_work
 UPDATE work SET owner = NULL, done = 1
@@ -131,6 +137,39 @@ INSERT INTO code (tenant, digest, kind, name, data) VALUES (?, ?, ?, ?, ?) ON CO
 
 -- name: code
 SELECT digest, kind, name, data FROM code WHERE tenant = ? AND digest = ?;
+
+-- name: publish
+INSERT INTO definitions (tenant, name, version, digest, at) VALUES (?, ?, ?, ?, ?);
+
+-- name: definition
+SELECT tenant, name, version, digest, at FROM definitions WHERE tenant = ? AND name = ? AND version = ?;
+
+-- name: put_item
+INSERT INTO items (tenant, kind, id, version, body, status, due_at, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, kind, id) DO UPDATE SET
+    version = excluded.version, body = excluded.body, status = excluded.status, due_at = excluded.due_at,
+    changed_at = excluded.changed_at;
+
+-- name: version_of_item
+SELECT version FROM items WHERE tenant = ? AND kind = ? AND id = ?;
+
+-- name: item
+SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items WHERE tenant = ? AND kind = ? AND id = ?;
+
+-- name: due_items
+SELECT tenant, kind, id, version, body, status, due_at, changed_at FROM items
+WHERE kind = ?1 AND due_at <= ?2 ORDER BY due_at, tenant, id LIMIT ?3;
+
+-- name: next_due_item
+SELECT min(due_at) FROM items WHERE kind = ? AND due_at IS NOT NULL;
+
+-- name: definitions
+SELECT tenant, name, version, digest, at FROM definitions
+WHERE tenant = ?1 AND (?2 IS NULL OR name = ?2) AND (?3 IS NULL OR (name, version) > (?3, ?4))
+ORDER BY name, version LIMIT ?5;
+
+-- name: set_reference
+UPDATE runs SET reference = ?3 WHERE tenant = ?1 AND id = ?2;
 
 -- name: register
 INSERT INTO workers (id, host, pid, workflows, queues, started_at, expires_at, kinds) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -195,7 +234,7 @@ UPDATE runs SET owner = NULL, epoch = epoch + 1, ready_at = ?2, crashes = crashe
 UPDATE work SET owner = NULL, epoch = epoch + 1 WHERE owner = ?1;
 
 -- name: strays
--- Owners of leases who are not registered: one may have claimed after it was forgotten.
+-- Owners of leases that are not registered: a worker may have claimed after it was forgotten.
 SELECT owner FROM runs WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers)
 UNION
 SELECT owner FROM work WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM workers);
@@ -255,10 +294,6 @@ SELECT first, count, events, head, at FROM segments
 WHERE tenant = ? AND run = ? AND generation = ? AND first + count > ?
 ORDER BY first LIMIT ?;
 
--- name: digests_of
--- The names of a run's blobs alone.
-SELECT digest FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
-
 -- name: messages
 SELECT position, kind, body, at FROM inbox WHERE tenant = ? AND run = ? ORDER BY position;
 
@@ -289,9 +324,22 @@ UPDATE runs SET pause = NULL, crashes = 0, updated_at = ?3, ready_at = CASE WHEN
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL AND pause IS NOT NULL;
 
 -- name: prunable
--- The condition is that of its index, word for word: those that wait for their evidence are not even looked at.
+-- The condition repeats that of the index exactly, so that runs without evidence are not even read.
 SELECT tenant, id FROM runs
-WHERE ended_at < ? AND ended_at IS NOT NULL AND (NOT governed OR evidence IS NOT NULL) ORDER BY ended_at LIMIT ?;
+WHERE ended_at < ? AND ended_at IS NOT NULL AND (NOT governed OR evidence IS NOT NULL)
+  AND (CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END IS NULL OR EXISTS (
+      SELECT 1 FROM audit
+      WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id))
+ORDER BY ended_at LIMIT ?;
+
+-- name: untold
+-- Instances of templates that have ended, and whose story the audit has not.
+SELECT * FROM runs
+WHERE ended_at < ? AND ended_at IS NOT NULL
+  AND CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM audit
+    WHERE audit.tenant = runs.tenant AND audit.id = 'story:' || created_at || ':' || generation || ':' || runs.id)
+ORDER BY ended_at LIMIT ?;
 
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
@@ -323,7 +371,8 @@ DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
 DELETE FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
 
 -- name: counts
--- By standing, from an index alone; those that pausing and cancelling are shown over are few, and have an index, too.
+-- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
+-- index, too.
 SELECT tenant, status, sum(counted) AS total FROM (
     SELECT tenant, standing AS status, count(*) AS counted FROM runs
     WHERE ?1 IS NULL OR tenant = ?1 GROUP BY tenant, standing

@@ -1,8 +1,8 @@
 """The SQLite store.
 
 Statements run on the event loop's own thread, because they only touch memory: in WAL mode nothing is written to disk
-before COMMIT. COMMIT, which waits for the disk, runs in a thread of its own, so the loop goes on meanwhile. Running the
-statements there too would be slower by far: each one would have to win the interpreter's lock back from a busy loop.
+before COMMIT. COMMIT waits for the disk and runs in a separate thread, so the loop is not blocked. Statements would be
+far slower there: each would have to get the interpreter's lock back from a busy loop.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import msgspec
 
 from holdfast.errors import StoreLost, StoreUnavailable, UnsupportedStore
 from holdfast.store import protocol as p
+from holdfast.store import sql_rows
 from holdfast.store.sqlite import admission as admitting
-from holdfast.store.sqlite import handovers, presence, rows
+from holdfast.store.sqlite import handovers, presence
 from holdfast.store.sqlite.changes import apply
 from holdfast.store.sqlite.connection import is_busy, prepare, translate, translated, uninterrupted
 from holdfast.store.sqlite.identity import FileIdentity
 from holdfast.store.sqlite.operations import set_pause
-from holdfast.store.sqlite.reading import SqliteReading
+from holdfast.store.sqlite.queries import SqliteQueries
 from holdfast.store.sqlite.sql import SQL
 
 LOCK_PATIENCE_SECONDS: Final = 10.0
@@ -46,7 +47,7 @@ PRUNED: Final = (
 )
 
 
-class SqliteStore(SqliteReading):
+class SqliteStore(SqliteQueries):
     """Runs in one file."""
 
     def __init__(self, path: str) -> None:
@@ -72,7 +73,7 @@ class SqliteStore(SqliteReading):
             )
         opening = asyncio.get_running_loop().run_in_executor(None, partial(prepare, self.path, wanted=migrate))
         try:
-            # Closing a connection that a thread still uses would end the process: a cancelled caller waits it out.
+            # Closing a connection that a thread still uses would crash the process: a cancelled caller waits for it.
             writer, reader = await uninterrupted(opening)
             self._writer, self._reader = writer, reader
         except asyncio.CancelledError:
@@ -111,14 +112,14 @@ class SqliteStore(SqliteReading):
             try:
                 yield connection
             except BaseException as error:
-                if connection.in_transaction:  # a full disk, for one, makes SQLite roll back by itself
+                if connection.in_transaction:  # SQLite may have rolled back by itself, for example on a full disk
                     connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     raise translate(error, self.path) from error
                 raise
-            # A cancelled caller must not leave the connection to COMMIT and the next BEGIN at once: wait it out.
+            # A cancelled caller waits for COMMIT: the next BEGIN must not use the connection at the same time.
             commit = asyncio.get_running_loop().run_in_executor(self._committer, self._commit, connection)
-            self._identity.look()  # while the disk is waited for: a look is a system call or two
+            self._identity.look()  # during the wait for the disk: it costs a system call or two
             await uninterrupted(commit)
             if self._identity.lost:
                 raise self._identity.error()
@@ -162,7 +163,7 @@ class SqliteStore(SqliteReading):
 
     async def register(self, worker: p.WorkerRow, ttl_seconds: float) -> None:
         encode = msgspec.json.encode
-        # The lock comes first: a worker that is known and whose lock is not held would look dead.
+        # The lock comes first: a registered worker whose lock is not held would look dead.
         presence.announce(self.path, worker.id)
         async with self._transaction() as connection:
             connection.execute(
@@ -223,16 +224,17 @@ class SqliteStore(SqliteReading):
         names, kinds = (msgspec.json.encode(each).decode() for each in (serves.functions, serves.kinds))
         async with self._transaction() as connection:
             connection.execute(SQL["wake"], (now,))
+            limits = admitting.limits_in(connection, limits)
             if limits is None:
-                given = (worker, names, limit, now, kinds)
-                claimed = connection.execute(handovers.CLAIM[has_declined], given).fetchall()
+                values = (worker, names, limit, now, kinds)
+                claimed = connection.execute(handovers.CLAIM[has_declined], values).fetchall()
                 next_start_at = None
             else:
                 going = handovers.CLAIM_GOING[has_declined]
                 claimed, next_start_at = admitting.claim(connection, going, worker, serves, limit, now, limits)
             (next_wake_at,) = connection.execute(SQL["next_wake"]).fetchone()
         moments = [at for at in (next_wake_at, next_start_at) if at is not None]
-        return p.ClaimedRuns([rows.run(row) for row in claimed], min(moments, default=None))
+        return p.ClaimedRuns([sql_rows.run(row) for row in claimed], min(moments, default=None), limits is not None)
 
     async def decline(self, worker: str, key: p.Key, epoch: int, reason: str, now: int) -> bool:
         async with self._transaction() as connection:
@@ -248,7 +250,7 @@ class SqliteStore(SqliteReading):
         names = None if steps is None else msgspec.json.encode(list(steps)).decode()
         async with self._transaction() as connection:
             work = [
-                rows.work(row)
+                sql_rows.work(row)
                 for queue, limit in wanted.items()
                 for row in connection.execute(SQL["claim_work"], (worker, queue, now, limit, names)).fetchall()
             ]
@@ -257,11 +259,11 @@ class SqliteStore(SqliteReading):
         return p.ClaimedWork(work, next_available_at)
 
     async def leased(self, worker: str) -> p.Leased:
-        runs = [rows.run(row) for row in self._read(SQL["leased_runs"], (worker,))]
-        return p.Leased(runs, [rows.work(row) for row in self._read(SQL["leased_work"], (worker,))])
+        runs = [sql_rows.run(row) for row in self._read(SQL["leased_runs"], (worker,))]
+        return p.Leased(runs, [sql_rows.work(row) for row in self._read(SQL["leased_work"], (worker,))])
 
     async def arrivals(self, worker: str) -> list[p.Run]:
-        return [rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
+        return [sql_rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
 
     async def facts(self) -> p.Facts:
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
@@ -282,14 +284,22 @@ class SqliteStore(SqliteReading):
     async def prune(self, ended_before: int, limit: int) -> int:
         async with self._transaction() as connection:
             keys = connection.execute(SQL["prunable"], (ended_before, limit)).fetchall()
-            for key in keys:  # one run after the other: a blob leaves with the last of its users
+            for key in keys:  # one run after the other: a blob is deleted with the last run that uses it
                 for name in PRUNED:
                     connection.execute(SQL[name], key)
         return len(keys)
 
+    async def untold(self, ended_before: int, limit: int) -> list[p.Run]:
+        return [sql_rows.run(row) for row in self._read(SQL["untold"], (ended_before, limit))]
+
     async def forget_deliveries(self, before: int, limit: int) -> int:
         async with self._transaction() as connection:
             return connection.execute(SQL["forget_deliveries"], (before, limit)).rowcount
+
+    async def identity(self) -> str:
+        if self._writer is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        return self._identity.name()
 
     def watch(self, hint: Callable[[], None]) -> Callable[[], None]:
         task = asyncio.get_running_loop().create_task(self._look(hint), name="holdfast-watch")
@@ -302,18 +312,18 @@ class SqliteStore(SqliteReading):
         return stop
 
     async def _look(self, hint: Callable[[], None]) -> None:
-        """SQLite tells nobody, so look: a number in the file changes whenever another connection commits."""
-        seen: int | None = None
+        """SQLite notifies nobody, so poll: a number in the file changes whenever another connection commits."""
+        last: int | None = None
         while True:
             async with self._turn:
                 if self._writer is None:
                     return
-                with suppress(StoreLost):  # whoever reads or writes next is told
+                with suppress(StoreLost):  # the next read or write raises it
                     self._identity.check()
                 (version,) = self._writer.execute("PRAGMA data_version").fetchone()
-            if seen is not None and version != seen:
+            if last is not None and version != last:
                 hint()
-            seen = version
+            last = version
             await asyncio.sleep(WATCH_SECONDS)
 
 
@@ -329,6 +339,6 @@ def _expiry(ttl_seconds: float) -> int:
 
 
 def _size(path: str) -> int | None:
-    """The file's size; None where there is none."""
+    """The file's size; None where it does not exist."""
     file = Path(path)
     return file.stat().st_size if file.exists() else None

@@ -17,7 +17,7 @@ Give it a way to make an empty store, and let pytest find the class::
             finally:
                 await store.close()
 
-Each test takes one store from ``fresh``, inside an event loop of its own, and gives it back. What the store needs
+Each test takes one store from ``fresh``, inside its own event loop, and gives it back. What the store needs
 beyond that (a folder, a server) may come from pytest fixtures that the class sets on itself. For readable failures, put
 ``pytest.register_assert_rewrite("holdfast.testing.stores")`` into ``conftest.py``.
 """

@@ -61,7 +61,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_turn_without_events_changes_only_the_row(self, store: p.Store) -> None:
-        """Version, head and time of change stay as they were."""
+        """Version, head and time of change are unchanged."""
         run = await leased(store)
         await advanced(store, turn(run, WAITING, count=0))
         after = await row(store)
@@ -71,7 +71,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_turn_at_another_version_epoch_or_generation_is_fenced(self, store: p.Store) -> None:
-        """Whoever does not know the run as it is may not change it."""
+        """A worker that does not know the present state of the run may not change it."""
         run = await leased(store)
         for stale in (
             replace(run, version=run.version - 1),
@@ -97,7 +97,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_lease_that_was_given_up_advances_nothing(self, store: p.Store) -> None:
-        """A turn after the release is fenced, so that it cannot hide a message that made the run ready meanwhile."""
+        """A turn after the release is fenced, so that it cannot hide a message that made the run ready since."""
         run = await leased(store)
         await advanced(store, turn(run, WAITING, count=0, release=True))
         await commit(store, deliver())
@@ -107,7 +107,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_an_ended_run_advances_no_more(self, store: p.Store) -> None:
-        """The end is the end, also for its last holder."""
+        """An ended run does not advance, not even for its last holder."""
         run = await ended(store)
         assert await commit(store, turn(run)) == p.Fenced()
         assert await commit(store, turn(run, count=0)) == p.Fenced()
@@ -115,7 +115,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_turn_committed_again_is_recognised(self, store: p.Store) -> None:
-        """After an unknown outcome the same turn is answered as applied, and is there once."""
+        """After an unknown outcome the same turn is answered as applied, and is applied once."""
         run = await leased(store)
         change = turn(run)
         first = await commit(store, change)
@@ -126,7 +126,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_released_turn_committed_again_is_recognised(self, store: p.Store) -> None:
-        """The answer tells as before that the lease was given up; a message that came since still wakes the run."""
+        """The answer shows again that the lease was given up; a message that came since still wakes the run."""
         run = await leased(store)
         change = turn(run, WAITING, release=True)
         assert await commit(store, change) == p.Advanced(0, None, released=True)
@@ -143,14 +143,14 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_another_turn_at_the_same_place_is_not_taken_for_a_repetition(self, store: p.Store) -> None:
-        """The hash tells them apart."""
+        """They differ in their hash."""
         run = await leased(store)
         await advanced(store, turn(run))
         assert await commit(store, turn(run, mark=" other")) == p.Fenced()
 
     @on_fresh_store
     async def test_a_turn_repeated_after_the_lease_was_taken_over_is_fenced(self, store: p.Store) -> None:
-        """Its holder must not go on, although the turn itself is in the journal."""
+        """Its holder must stop, although the turn itself is in the journal."""
         run = await leased(store)
         change = turn(run)
         await advanced(store, change)
@@ -168,7 +168,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_lease_is_kept_where_messages_arrived_meanwhile(self, store: p.Store) -> None:
-        """``release`` is not done while the inbox holds what the turn has not consumed."""
+        """The lease is kept while the inbox holds messages that the turn has not consumed."""
         run = await leased(store)
         await commit(store, deliver())
         assert await commit(store, turn(run, WAITING, release=True)) == p.Advanced(1, None, released=False)
@@ -180,7 +180,7 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_an_ended_run_is_released_and_cleared(self, store: p.Store) -> None:
-        """Without ``release``, and although messages arrived: nobody leases it, inbox, work and progress are gone."""
+        """Even without ``release``, and although messages arrived: it has no lease, inbox, work or progress."""
         run = await leased(store)
         await store.commit([deliver(), p.Enqueue(work()), p.Beat(key(), 1, b"half", NOW)])
         change = turn(run, p.Projection("failed", error="no"), at=NOW + 9)
@@ -205,13 +205,13 @@ class Advances(Topic):
 
     @on_fresh_store
     async def test_a_turn_clears_the_count_of_crashes(self, store: p.Store) -> None:
-        """Crashes are counted in a row: a turn between ends the row."""
+        """Consecutive crashes are counted: a turn between them sets the count to 0."""
         await advanced(store, turn(await _taken_over(store), RUNNING))
         assert (await row(store)).crashes == 0
 
     @on_fresh_store
     async def test_a_turn_that_adds_nothing_keeps_the_count_of_crashes(self, store: p.Store) -> None:
-        """Whoever takes over makes such a turn before it begins the step that killed the last holder."""
+        """A worker that takes over makes such a turn before it begins the step that killed the last holder."""
         await advanced(store, turn(await _taken_over(store), RUNNING, count=0))
         assert (await row(store)).crashes == 1
 

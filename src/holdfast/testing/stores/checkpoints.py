@@ -1,4 +1,4 @@
-"""Checkpoints: kept with the turn that gives them, loaded with the tail behind them, gone with their journal."""
+"""Checkpoints: kept with the turn that gives them, loaded with the segments after them, deleted with their journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checkpointed(run: p.Run, data: bytes = b"state") -> p.Advance:
 
 
 def at(given: p.Advance) -> p.CheckpointRow:
-    """Where the checkpoint of a turn stands."""
+    """The row of a turn's checkpoint."""
     assert given.segment is not None
     return p.CheckpointRow(given.segment.first + given.segment.count, given.segment.head, given.checkpoint or b"")
 
@@ -37,7 +37,7 @@ def at(given: p.Advance) -> p.CheckpointRow:
 class CheckpointTopic(Topic):
     @on_fresh_store
     async def test_a_checkpoint_is_loaded_with_the_segments_behind_it(self, store: p.Store) -> None:
-        """Not with those before it, unless the whole journal is asked for; the inbox is there either way."""
+        """Not with those before it, unless the whole journal is wanted; the inbox is always loaded."""
         given = checkpointed(await leased(store))
         await advanced(store, given)
         after = turn(await row(store))
@@ -53,7 +53,7 @@ class CheckpointTopic(Topic):
 
     @on_fresh_store
     async def test_runs_with_and_without_one_are_loaded_together(self, store: p.Store) -> None:
-        """Each as it is; the blobs of one that has a checkpoint are asked for one by one."""
+        """Each in its own way; blobs are read by their digests."""
         blobs = {b"digest": b"data"}
         given = replace(checkpointed(await leased(store, "one")), blobs=blobs)
         plain = turn(await leased(store, "two"), blobs=blobs)
@@ -61,7 +61,7 @@ class CheckpointTopic(Topic):
         assert [type(answer) for answer in await store.commit([given, plain])] == [p.Advanced, p.Advanced]
         assert await store.load([key("one"), key("two")]) == {
             key("one"): p.Loaded([], {}, [], at(given)),
-            key("two"): p.Loaded([segment(), plain.segment], blobs, []),
+            key("two"): p.Loaded([segment(), plain.segment], {}, []),
         }
 
     @on_fresh_store
@@ -74,7 +74,7 @@ class CheckpointTopic(Topic):
 
     @on_fresh_store
     async def test_a_refused_turn_keeps_no_checkpoint(self, store: p.Store) -> None:
-        """A turn that is committed again after its answer was lost keeps the one it had."""
+        """A turn that is committed again after its answer was lost keeps its checkpoint."""
         run = await leased(store)
         given = checkpointed(run)
         assert await commit(store, replace(given, epoch=run.epoch + 1)) == p.Fenced()
@@ -85,14 +85,14 @@ class CheckpointTopic(Topic):
 
     @on_fresh_store
     async def test_an_empty_checkpoint_deletes_the_last_one(self, store: p.Store) -> None:
-        """As the turn does that ends a run."""
+        """So does the turn that ends a run."""
         await advanced(store, checkpointed(await leased(store)))
         await advanced(store, replace(turn(await row(store), COMPLETED), checkpoint=b""))
         assert (await store.load([key()]))[key()].checkpoint is None
 
     @on_fresh_store
     async def test_a_new_generation_has_no_checkpoint(self, store: p.Store) -> None:
-        """Neither one that a turn begins nor one that follows an end: a checkpoint never outlives its journal."""
+        """Neither a generation that a turn begins nor one after an end: a checkpoint never outlives its journal."""
         await advanced(store, checkpointed(await leased(store)))
         await advanced(store, turn(await row(store), COMPLETED, renewal=renewal()))
         loaded = (await store.load([key()]))[key()]
@@ -106,7 +106,7 @@ class CheckpointTopic(Topic):
 
     @on_fresh_store
     async def test_a_pruned_run_leaves_no_checkpoint(self, store: p.Store) -> None:
-        """A run that is started under its id finds none."""
+        """A new run under the same id has none."""
         await advanced(store, checkpointed(await leased(store)))
         await advanced(store, turn(await row(store), COMPLETED, at=NOW))
         assert await store.prune(NOW + 1, 10) == 1

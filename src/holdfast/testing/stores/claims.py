@@ -1,4 +1,4 @@
-"""Claims: which ready runs a worker is given, and in which order."""
+"""Claims: which ready runs a worker gets, and in which order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 class Claims(Topic):
     @on_fresh_store
     async def test_a_claim_leases_a_ready_run(self, store: p.Store) -> None:
-        """The run is given as its row now is: owned, at a raised epoch, begun, not ready any more."""
+        """The claim gives the run's new row: owned, at a raised epoch, begun, no longer ready."""
         before = await begun(store, start())
         claim = await store.claim("ann", SERVES, 10, NOW + 5)
         expected = replace(before, owner="ann", epoch=before.epoch + 1, ready_at=None, begun_at=NOW + 5)
@@ -45,7 +45,7 @@ class Claims(Topic):
 
     @on_fresh_store
     async def test_higher_priority_is_claimed_first_then_older(self, store: p.Store) -> None:
-        """Priority leads; among equals, whoever has been ready longest."""
+        """Highest priority first; among equals, the longest ready."""
         await store.commit(
             [
                 start("late", at=NOW + 2),
@@ -67,7 +67,7 @@ class Claims(Topic):
 
     @on_fresh_store
     async def test_age_is_counted_from_when_a_run_became_ready(self, store: p.Store) -> None:
-        """A run created long ago that a message has just woken stands behind one that has waited for a worker."""
+        """An old run that a message has just woken comes after one that has waited for a worker."""
         run = await leased(store, "old")
         await advanced(store, turn(run, WAITING, release=True))
         await begun(store, start("new", at=NOW + 5))
@@ -101,7 +101,7 @@ class Claims(Topic):
 
     @on_fresh_store
     async def test_a_waiting_run_is_not_claimed_before_something_arrives(self, store: p.Store) -> None:
-        """It is a row and nothing more; a message makes it ready, and the claim shows that it arrived."""
+        """It only waits; a message makes it ready, and the claim shows that it arrived."""
         await advanced(store, turn(await leased(store), WAITING, release=True))
         assert await claimed(store) == []
         await commit(store, deliver())

@@ -1,4 +1,4 @@
-"""Batches, and the start of runs: each change is answered, and none harms its neighbours."""
+"""Batches, and the start of runs: each change is answered, and a refused one does not affect the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_each_change_of_a_batch_is_answered_in_order(self, store: p.Store) -> None:
-        """The answers stand in the order of the changes, and a change sees those before it."""
+        """The answers are in the order of the changes, and a change sees those before it."""
         answers = await store.commit(
             [
                 start("one"),
@@ -60,12 +60,12 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_a_refused_change_harms_no_neighbour(self, store: p.Store) -> None:
-        """Between a fenced turn, a taken id and an unknown run, the others are applied whole."""
+        """Beside a fenced turn, a taken id and an unknown run, the others are applied completely."""
         one, two = await leased(store, "one"), await leased(store, "two")
         answers = await store.commit(
             [
                 turn(one),
-                replace(turn(two), epoch=two.epoch + 1, also=(start("never"),)),
+                replace(turn(two), epoch=two.epoch + 1, attached=(start("never"),)),
                 start("one"),
                 p.FinishWork(key("one"), 9, 2, deliver().message),
                 deliver("nobody"),
@@ -81,7 +81,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_two_turns_of_one_run_may_share_a_batch(self, store: p.Store) -> None:
-        """The second is judged on what the first left."""
+        """The second is judged by the result of the first."""
         run = await leased(store)
         first = turn(run)
         second = turn(replace(run, version=run.version + 1))
@@ -91,7 +91,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_a_started_run_shows_all_that_was_given(self, store: p.Store) -> None:
-        """A run's row is its start."""
+        """The row has all fields of the start."""
         projection = p.Projection("waiting", NOW + SECOND, "timer", True, None, None)
         change = start(projection=projection, priority=3, attributes={"city": "Ur"}, parent="mother")
         assert await begun(store, change) == p.Run(
@@ -126,7 +126,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_a_queued_run_is_ready_since_its_start(self, store: p.Store) -> None:
-        """Any worker may have it; one that starts in another standing waits for something to happen."""
+        """Any worker may claim it; a run that starts in another standing waits for an event."""
         assert (await begun(store, start("queued"))).ready_at == NOW
         assert (await begun(store, start("waiting", projection=p.Projection("waiting")))).ready_at is None
         claim = await store.claim("ann", SERVES, 10, NOW)
@@ -154,9 +154,9 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_a_taken_id_tells_whose_it_is_and_changes_nothing(self, store: p.Store) -> None:
-        """The caller can tell whether it is the same start; the run that is there stays as it is."""
+        """The caller can see whether it is the same start; the existing run is unchanged."""
         before = await begun(store, start())
-        other = replace(start(workflow="other"), blobs={b"digest": b"data"}, also=(deliver("one"), start("child")))
+        other = replace(start(workflow="other"), blobs={b"digest": b"data"}, attached=(deliver("one"), start("child")))
         assert await commit(store, other) == p.Exists(WORKFLOW, before.fingerprint)
         assert await row(store) == before
         assert await store.get([key("child")]) == []
@@ -175,7 +175,7 @@ class Commits(Topic):
 
     @on_fresh_store
     async def test_progress_keeps_what_was_said_last(self, store: p.Store) -> None:
-        """One saying per step: the last."""
+        """Only the last report of each step is kept."""
         await leased(store)
         await store.commit(
             [p.Beat(key(), 5, b"early", NOW), p.Beat(key(), 2, b"other", NOW), p.Beat(key(), 5, b"late", NOW + 1)]

@@ -1,4 +1,4 @@
-"""Many at once, through several handles: nothing is leased twice, nothing is lost."""
+"""Concurrent operations through several handles: nothing is leased twice, nothing is lost."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_one_of_many_starts_of_an_id_starts_it(self, store: p.Store) -> None:
-        """The others are told that it exists."""
+        """The others get the answer that it exists."""
         async with handles(store) as shared:
             answers = await asyncio.gather(*(commit(shared[at % 3], start()) for at in range(9)))
         assert sorted(type(answer).__name__ for answer in answers) == ["Exists"] * 8 + ["Started"]
@@ -100,7 +100,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_batches_that_touch_the_same_runs_all_come_through(self, store: p.Store) -> None:
-        """Whatever the order in which each batch names them: no deadlock, nothing lost."""
+        """In any order within each batch: no deadlock, and nothing is lost."""
         names = [f"r{at}" for at in range(6)]
         await store.commit([start(name) for name in names])
         async with handles(store) as shared:
@@ -114,7 +114,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_a_task_that_is_passed_on_meanwhile_is_cancelled(self, store: p.Store) -> None:
-        """Whichever comes first: cancelling is not refused, and no version is left out."""
+        """In any order: cancelling is not refused, and no version is skipped."""
         names = [f"t{at}" for at in range(20)]
         await store.commit([p.PutTask(gate_samples.task(name)) for name in names])
         async with handles(store) as shared:
@@ -134,7 +134,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_one_of_many_notes_of_an_id_is_written(self, store: p.Store) -> None:
-        """However many note it at once, and whatever each notes beside it."""
+        """For any number of notes at once, with any other notes beside it."""
         async with handles(store) as shared:
             batches = [[gate_samples.note(f"{at}"), gate_samples.note("once", id="n")] for at in range(12)]
             answers = await asyncio.gather(*(shared[at % 3].commit(batch) for at, batch in enumerate(batches)))
@@ -143,7 +143,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_evidence_kept_while_an_entry_is_sealed_does_not_hide_it(self, store: p.Store) -> None:
-        """Whichever comes first: the evidence is refused, or it is due again."""
+        """In any order: the evidence is refused, or it is due again."""
         names = [f"r{at}" for at in range(20)]
         for name in names:
             await governed_end(store, name)
@@ -158,7 +158,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_rescuing_at_once_counts_one_crash(self, store: p.Store) -> None:
-        """A worker dies once, however many notice."""
+        """A worker's death counts once, even if several rescues notice it."""
         await store.register(worker(), -1)
         run = await leased(store)
         async with handles(store) as shared:
@@ -168,7 +168,7 @@ class Concurrency(Topic):
 
     @on_fresh_store
     async def test_a_cancelled_caller_harms_nobody(self, store: p.Store) -> None:
-        """A commit that was cancelled is there whole or not at all, and the store goes on."""
+        """A cancelled commit is made completely or not at all, and the store still works."""
         await store.commit([start("one"), start("two")])
         for moment in range(4):
             task = asyncio.create_task(store.commit([deliver("one"), deliver("two")]))

@@ -44,7 +44,7 @@ class Generations(Topic):
 
     @on_fresh_store
     async def test_the_next_generation_goes_on_with_the_inbox(self, store: p.Store) -> None:
-        """What was not consumed is still there, and positions go on."""
+        """Messages that were not consumed stay, and positions continue."""
         run = await leased(store)
         await store.commit([deliver(body="a"), deliver(body="b")])
         await advanced(store, turn(run, COMPLETED, consumed=1, renewal=renewal()))
@@ -63,7 +63,7 @@ class Generations(Topic):
 
     @on_fresh_store
     async def test_a_renewing_turn_committed_again_is_recognised(self, store: p.Store) -> None:
-        """By the head of the new journal; nothing is doubled."""
+        """By the head of the new journal; nothing is made twice."""
         run = await leased(store)
         change = turn(run, COMPLETED, renewal=renewal())
         first = await commit(store, change)
@@ -75,7 +75,7 @@ class Generations(Topic):
 
     @on_fresh_store
     async def test_an_ended_run_is_renewed_and_ready(self, store: p.Store) -> None:
-        """It is the same run, free of its end, at a raised epoch, in its next generation."""
+        """It is the same run in its next generation, not ended, at a raised epoch."""
         first = await begun(store, start(owner="ann", attributes={"a": "b"}))
         await advanced(store, turn(first, p.Projection("failed", error="no", cancelling=True)))
         before = await row(store)
@@ -102,7 +102,7 @@ class Generations(Topic):
 
     @on_fresh_store
     async def test_only_an_ended_run_of_that_generation_is_renewed(self, store: p.Store) -> None:
-        """One that goes on, one that is not there and one already renewed are fenced."""
+        """Running, missing and already renewed runs are fenced."""
         change = p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW)
         assert await commit(store, change) == p.Fenced()
         run = await leased(store)
@@ -115,7 +115,7 @@ class Generations(Topic):
 
     @on_fresh_store
     async def test_messages_reach_a_renewed_run(self, store: p.Store) -> None:
-        """Also one whose id was refused while the run had ended; one delivered before is still a repetition."""
+        """Even one whose id was refused after the run had ended; one delivered before is still a repetition."""
         run = await leased(store)
         await commit(store, deliver(id="before"))
         await advanced(store, turn(run, COMPLETED, consumed=1))

@@ -1,4 +1,4 @@
-"""HandoverTopic: runs that a worker gives back because its code does not fit their journal."""
+"""Handovers: runs that a worker gives back because its code does not fit their journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def known(store: p.Store, *workers: str, workflows: tuple[str, ...] = (WOR
 
 
 async def claimed(store: p.Store, worker: str) -> list[p.Run]:
-    """What a worker that has declined something is given."""
+    """The claim of a worker that has declined runs."""
     return (await store.claim(worker, SERVES, 10, NOW, has_declined=True)).runs
 
 
@@ -24,7 +24,7 @@ async def declined(store: p.Store, worker: str, run: p.Run, reason: str = "it di
 class HandoverTopic(Topic):
     @on_fresh_store
     async def test_a_declined_run_is_given_to_another_worker(self, store: p.Store) -> None:
-        """It is ready at once, with all it had, and whoever declined it is not given it again."""
+        """It is ready at once and unchanged, and a worker that declined it does not get it again."""
         await known(store, "ann", "bob")
         run = await leased(store, owner="ann")
         assert await declined(store, "ann", run)
@@ -43,8 +43,8 @@ class HandoverTopic(Topic):
         assert await declined(store, "ann", await leased(store, owner="ann"), "no step is called x")
         (run,) = await claimed(store, "bob")
         assert await declined(store, "bob", run, "it differs")
-        told = [(each.worker, each.reason, each.at) for each in await store.declined(key())]
-        assert told == [("ann", "no step is called x", NOW + SECOND), ("bob", "it differs", NOW + SECOND)]
+        reasons = [(each.worker, each.reason, each.at) for each in await store.declined(key())]
+        assert reasons == [("ann", "no step is called x", NOW + SECOND), ("bob", "it differs", NOW + SECOND)]
         assert await store.declined(key("none")) == []
 
     @on_fresh_store
@@ -70,7 +70,7 @@ class HandoverTopic(Topic):
 
     @on_fresh_store
     async def test_a_lease_that_was_lost_declines_nothing(self, store: p.Store) -> None:
-        """Whoever has the run decides."""
+        """Only the present holder decides."""
         await known(store, "ann", "bob")
         run = await leased(store, owner="ann")
         await store.unregister("ann", NOW)
@@ -81,7 +81,7 @@ class HandoverTopic(Topic):
 
     @on_fresh_store
     async def test_a_run_that_all_who_live_have_declined_is_offered_once_more(self, store: p.Store) -> None:
-        """The one that had not tried died: one of the others must be told that nobody is left."""
+        """The worker that had not tried died: one of the others must get False, because no other worker is left."""
         await known(store, "ann", "bob")
         assert await declined(store, "ann", await leased(store, owner="ann"))
         await store.rescue(NOW)
@@ -93,7 +93,7 @@ class HandoverTopic(Topic):
 
     @on_fresh_store
     async def test_a_resumed_run_is_tried_by_everyone_again(self, store: p.Store) -> None:
-        """A person has done something about it."""
+        """A person may have corrected the cause."""
         await known(store, "ann", "bob")
         assert await declined(store, "ann", await leased(store, owner="ann"))
         await store.pause(key(), "enough", NOW)
@@ -102,7 +102,7 @@ class HandoverTopic(Topic):
 
     @on_fresh_store
     async def test_a_new_generation_is_tried_by_everyone_again(self, store: p.Store) -> None:
-        """Its journal is another."""
+        """Its journal is a new one."""
         await known(store, "ann", "bob")
         assert await declined(store, "ann", await leased(store, owner="ann"))
         (run,) = await claimed(store, "bob")
@@ -113,7 +113,7 @@ class HandoverTopic(Topic):
 
     @on_fresh_store
     async def test_declined_runs_are_left_out_under_caps_too(self, store: p.Store) -> None:
-        """Whichever way a claim goes."""
+        """With every form of claim."""
         await known(store, "ann", "bob", "cat")
         await leased(store, owner="cat")
         await store.unregister("cat", NOW)

@@ -1,4 +1,4 @@
-"""Messages: their places in the inbox, their repetition, their end."""
+"""Messages: their positions in the inbox, their repetition, their deletion."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Inbox(Topic):
 
     @on_fresh_store
     async def test_a_message_to_an_ended_run_is_answered_gone(self, store: p.Store) -> None:
-        """Nothing is kept of it, however often it is sent."""
+        """Nothing of it is kept, even if it is sent several times."""
         before = await ended(store)
         for _ in range(2):
             assert await store.commit([deliver(), deliver(id="m1")]) == [p.Gone(), p.Gone()]
@@ -79,7 +79,7 @@ class Inbox(Topic):
 
     @on_fresh_store
     async def test_consumed_messages_are_deleted_and_later_ones_stay(self, store: p.Store) -> None:
-        """A turn takes what it consumed out of the inbox; positions are never used again."""
+        """A turn deletes the messages that it consumed; positions are never used again."""
         run = await leased(store)
         await store.commit([deliver(body="a"), deliver(body="b"), deliver(body="c")])
         await advanced(store, turn(run, consumed=2))
@@ -91,14 +91,14 @@ class Inbox(Topic):
 
     @on_fresh_store
     async def test_the_answer_to_a_turn_tells_how_far_the_inbox_has_grown(self, store: p.Store) -> None:
-        """Its holder learns so of messages that came meanwhile."""
+        """So its holder learns of messages that came since."""
         run = await leased(store)
         await store.commit([deliver(), deliver()])
         assert (await advanced(store, turn(run))).arrived == 2
 
     @on_fresh_store
     async def test_a_message_to_a_leased_run_leaves_the_lease_alone(self, store: p.Store) -> None:
-        """Epoch and owner stay, and nobody else is called."""
+        """Epoch and owner stay, and no other worker gets it."""
         run = await leased(store)
         await commit(store, deliver())
         after = await row(store)

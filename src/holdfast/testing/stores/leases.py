@@ -56,7 +56,7 @@ class Leases(Topic):
 
     @on_fresh_store
     async def test_a_beat_prolongs_the_life_of_a_worker(self, store: p.Store) -> None:
-        """An expired worker that is heard of before it is rescued keeps its leases."""
+        """An expired worker that beats before it is rescued keeps its leases."""
         await store.register(worker(), PAST)
         run = await leased(store)
         assert await store.beat("ann", LONG) is True
@@ -89,7 +89,7 @@ class Leases(Topic):
         assert await store.rescue(NOW + 7) == ["ann"]
         assert await row(store, "lost") == replace(lost, owner=None, epoch=2, ready_at=NOW + 7, crashes=1)
         assert await row(store, "kept") == kept
-        assert [known.id for known in await store.workers()] == ["bob"]
+        assert [worker.id for worker in await store.workers()] == ["bob"]
         assert await store.rescue(NOW + 8) == []
 
     @on_fresh_store
@@ -104,7 +104,7 @@ class Leases(Topic):
 
     @on_fresh_store
     async def test_crashes_in_a_row_are_counted(self, store: p.Store) -> None:
-        """Each lost lease adds one, so that a run that kills its workers can be told."""
+        """Each lost lease adds one, so that a run that kills its workers is recognised."""
         await leased(store)
         for count in (1, 2, 3):
             await store.register(worker(), PAST)
@@ -129,7 +129,7 @@ class Leases(Topic):
 
     @on_fresh_store
     async def test_leaving_unknown_is_safe(self, store: p.Store) -> None:
-        """A worker may leave twice, or without having come."""
+        """A worker may be unregistered twice, or without having been registered."""
         await store.unregister("ann", NOW)
         await store.register(worker(), LONG)
         await store.unregister("ann", NOW)
@@ -138,7 +138,7 @@ class Leases(Topic):
 
     @on_fresh_store
     async def test_the_leases_of_unknown_owners_are_taken_back(self, store: p.Store) -> None:
-        """One may have claimed after it was forgotten, and died of it: the run would rest for ever."""
+        """A worker may have claimed after it was forgotten, and died: the run would wait for ever."""
         stray = await leased(store, owner="ghost")
         assert await claimed(store, worker="bob") == []
         await store.rescue(NOW + 1)
@@ -148,21 +148,21 @@ class Leases(Topic):
     @on_fresh_store
     async def test_arrivals_are_the_leased_runs_that_have_news(self, store: p.Store) -> None:
         """Runs of this worker with messages not consumed, and those that were paused; nobody else's."""
-        for name in ("quiet", "told", "stopped", "done"):
+        for name in ("quiet", "messaged", "stopped", "done"):
             await leased(store, name)
         await leased(store, "foreign", "bob")
-        await store.commit([deliver("told"), deliver("foreign"), deliver("done")])
+        await store.commit([deliver("messaged"), deliver("foreign"), deliver("done")])
         await advanced(store, turn(await row(store, "done"), COMPLETED))
         await store.pause(key("stopped"), "wait", NOW)
         found = {run.key.run: run for run in await store.arrivals("ann")}
-        assert set(found) == {"told", "stopped"}
-        assert found["told"] == await row(store, "told")
-        await advanced(store, turn(found["told"], consumed=1))
+        assert set(found) == {"messaged", "stopped"}
+        assert found["messaged"] == await row(store, "messaged")
+        await advanced(store, turn(found["messaged"], consumed=1))
         assert [run.key.run for run in await store.arrivals("ann")] == ["stopped"]
 
     @on_fresh_store
     async def test_a_paused_run_of_a_dead_worker_is_taken_back_and_stays_paused(self, store: p.Store) -> None:
-        """A rescue gives nobody leave to go on."""
+        """A rescue does not resume a paused run."""
         await store.register(worker(), PAST)
         run = await leased(store)
         await store.pause(run.key, "wait", NOW)

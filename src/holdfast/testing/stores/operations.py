@@ -1,4 +1,4 @@
-"""What a person does to runs, and its note: both are there, or neither is; and once, however often it is committed."""
+"""A person's acts on runs, with their notes: both are made or neither, and only once, even if committed again."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 Step = p.Deliver | p.Pause | p.Unpause | p.Renew
 
 
-def _act(*changes: Step, id: str = "act 1", said: str = "said") -> p.Operate:
-    return p.Operate(msgspec.structs.replace(note(said), id=id), changes)
+def _act(*changes: Step, id: str = "act 1", body: str = "said") -> p.Operate:
+    return p.Operate(msgspec.structs.replace(note(body), id=id), changes)
 
 
 def _renew(run: str = "one", generation: int = 0) -> p.Renew:
@@ -37,20 +37,20 @@ class Operations(Topic):
     async def test_an_act_and_its_note_are_made_together(self, store: p.Store) -> None:
         """Pausing, resuming, delivering and renewing; each with one entry."""
         await begun(store, start())
-        assert await commit(store, _act(p.Pause(key(), "look", NOW + 1), id="1", said="a")) == p.OperatedOn()
+        assert await commit(store, _act(p.Pause(key(), "look", NOW + 1), id="1", body="a")) == p.OperatedOn()
         assert (await row(store)).pause == "look"
-        assert await commit(store, _act(p.Unpause(key(), NOW + 2), id="2", said="b")) == p.OperatedOn()
+        assert await commit(store, _act(p.Unpause(key(), NOW + 2), id="2", body="b")) == p.OperatedOn()
         assert (await row(store)).pause is None
-        assert await commit(store, _act(deliver(id="m"), id="3", said="c")) == p.OperatedOn()
+        assert await commit(store, _act(deliver(id="m"), id="3", body="c")) == p.OperatedOn()
         assert [each.message.body for each in (await store.messages([key()]))[key()]] == [b"hello"]
         await ended(store, "two")
-        assert await commit(store, _act(_renew("two"), id="4", said="d")) == p.OperatedOn()
+        assert await commit(store, _act(_renew("two"), id="4", body="d")) == p.OperatedOn()
         assert (await row(store, "two")).generation == 1
         assert await bodies(store) == ["a", "b", "c", "d"]
 
     @on_fresh_store
     async def test_what_cannot_be_done_is_not_noted(self, store: p.Store) -> None:
-        """The run is not there, has ended, or was renewed by someone else."""
+        """The run does not exist, has ended, or was renewed by someone else."""
         for change in (p.Pause(key("no"), "why", NOW), p.Unpause(key("no"), NOW), deliver("no")):
             assert await commit(store, _act(change)) == p.Unknown()
         before = await ended(store)
@@ -64,7 +64,7 @@ class Operations(Topic):
 
     @on_fresh_store
     async def test_of_several_changes_all_are_made_or_none_is(self, store: p.Store) -> None:
-        """Whichever of them cannot be made, and wherever it stands."""
+        """For any change that cannot be made, at any place in the act."""
         one, two = await ended(store), await begun(store, start("two"))
         for changes in ((_renew(), _renew("two")), (_renew("two"), _renew()), (deliver("two"), deliver("no"))):
             assert await commit(store, _act(*changes)) in (p.Fenced(), p.Unknown())
@@ -74,7 +74,7 @@ class Operations(Topic):
 
     @on_fresh_store
     async def test_an_act_committed_again_is_made_once_whatever_happened_since(self, store: p.Store) -> None:
-        """Its answer was lost; someone else has undone it meanwhile, and that stays."""
+        """Its answer was lost, and someone else has undone it since: that stays."""
         await begun(store, start())
         pause = _act(p.Pause(key(), "look", NOW + 1))
         assert await commit(store, pause) == p.OperatedOn()
@@ -102,11 +102,11 @@ class Operations(Topic):
 
     @on_fresh_store
     async def test_acts_on_one_run_in_one_batch_are_made_in_order(self, store: p.Store) -> None:
-        """The second sees what the first did."""
+        """The second sees the result of the first."""
         await begun(store, start())
         batch = [
-            _act(p.Pause(key(), "look", NOW + 1), id="1", said="a"),
-            _act(p.Unpause(key(), NOW + 2), id="2", said="b"),
+            _act(p.Pause(key(), "look", NOW + 1), id="1", body="a"),
+            _act(p.Unpause(key(), NOW + 2), id="2", body="b"),
         ]
         assert await store.commit([*batch, batch[0], deliver()]) == [
             p.OperatedOn(),

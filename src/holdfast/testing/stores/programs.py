@@ -1,4 +1,4 @@
-"""Programs: code is kept by its digest, and a worker claims by what it serves."""
+"""Programs: code is kept by its digest, and a worker claims only runs of programs that it serves."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ class Programs(Topic):
 
     @on_fresh_store
     async def test_code_is_refused_whose_digest_does_not_fit(self, store: p.Store) -> None:
-        """What a run is judged by later must be what it ran. The neighbours in the batch are kept."""
+        """The kept code must be the code that ran. The other changes of the batch are applied."""
         forged = p.Code(code().digest, "definition", "claims.settle", b"something else")
         answers = await store.commit([p.KeepCode("acme", forged), p.KeepCode("acme", code(b"good"))])
         assert answers == [p.CodeMisfit(), p.Kept()]
         assert await store.code("acme", [code().digest, code(b"good").digest]) == {code(b"good").digest: code(b"good")}
 
     @on_fresh_store
-    async def test_code_comes_also_with_a_start(self, store: p.Store) -> None:
-        """One commit starts the run and keeps what it needs."""
-        made = start(program_kind="definition", code_digest=code().digest, also=(p.KeepCode("acme", code()),))
+    async def test_code_is_attached_to_a_start(self, store: p.Store) -> None:
+        """One commit starts the run and keeps its code."""
+        made = start(program_kind="definition", code_digest=code().digest, attached=(p.KeepCode("acme", code()),))
         answer = await commit(store, made)
         assert isinstance(answer, p.Started)
-        assert answer.also == (p.Kept(),)
+        assert answer.attached == (p.Kept(),)
         assert await store.code("acme", [code().digest]) == {code().digest: code()}
 
     @on_fresh_store
@@ -79,7 +79,7 @@ class Programs(Topic):
 
     @on_fresh_store
     async def test_functions_are_claimed_by_name_and_other_programs_by_kind(self, store: p.Store) -> None:
-        """A definition that has a function's name is not a function. What nobody serves waits."""
+        """A definition with a function's name is not a function. A run that no worker serves waits."""
         await commit(store, start("function"))
         await commit(store, start("definition", program_kind="definition"))
         await commit(store, start("machine", workflow="lane", program_kind="machine"))
@@ -90,7 +90,7 @@ class Programs(Topic):
 
     @on_fresh_store
     async def test_caps_admit_by_what_is_served(self, store: p.Store) -> None:
-        """Where tenants have limits, too; and those that have begun go on by the same rule."""
+        """Also where tenants have limits, and for runs that have begun."""
         limits = p.Limits(p.TenantLimits(p.Cap(max_concurrency=10)))
         await commit(store, start("function"))
         await commit(store, start("definition", program_kind="definition"))
@@ -100,7 +100,7 @@ class Programs(Topic):
 
     @on_fresh_store
     async def test_a_run_is_handed_only_to_workers_that_serve_its_kind(self, store: p.Store) -> None:
-        """One that serves a function of its name could not take it."""
+        """A worker that only serves a function of the same name could not take it."""
         await store.register(p.WorkerRow("ann", "host", 1, (), (), NOW, 0, ("definition",)), 60)
         await store.register(p.WorkerRow("bob", "host", 1, (WORKFLOW,), (), NOW, 0), 60)
         await commit(store, start(program_kind="definition"))

@@ -1,4 +1,4 @@
-"""Listing: every condition alone and together, and page after page."""
+"""Lists of runs: every condition, alone and together, and page after page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def listed(store: p.Store, query: p.Query) -> list[str]:
 
 
 async def one_of_each_status(store: p.Store) -> None:
-    """A run per status, named for it, and two whose journals say one thing and their rows another."""
+    """A run for each status, named after it, and two runs whose rows show another status than their journals."""
     await begun(store, start("queued"))
     for name, projection in (
         ("running", p.Projection("running")),
@@ -75,7 +75,7 @@ class Queries(Topic):
 
     @on_fresh_store
     async def test_a_run_paused_while_cancelling_is_listed_as_paused_alone(self, store: p.Store) -> None:
-        """It shows one word, and is found under that word."""
+        """It shows one status, and is found by that status."""
         await begun(store, start(projection=p.Projection("waiting", cancelling=True)))
         await store.pause(key(), "wait", NOW)
         found = {status: await listed(store, p.Query(status=status)) for status in STATUSES}
@@ -83,7 +83,7 @@ class Queries(Topic):
 
     @on_fresh_store
     async def test_an_ended_run_that_was_paused_is_listed_by_its_end(self, store: p.Store) -> None:
-        """Its end is what it shows."""
+        """It shows its end."""
         run = await leased(store)
         await store.pause(key(), "wait", NOW)
         await advanced(store, turn(run, COMPLETED))
@@ -158,7 +158,7 @@ class Queries(Topic):
 
     @on_fresh_store
     async def test_pages_follow_one_another_without_gap_or_overlap(self, store: p.Store) -> None:
-        """Also where many runs were created at one time, and where new ones come between two pages."""
+        """Even where many runs were created at one time, and where new ones come between two pages."""
         await store.commit([start(f"r{at}", at=NOW + at // 4) for at in range(10)])
         await store.commit([start("r1", tenant="bolt", at=NOW)])
         whole = await store.find(p.Query(), 100)
@@ -195,7 +195,7 @@ class Queries(Topic):
 
     @on_fresh_store
     async def test_parked_runs_and_runs_that_ask_are_found(self, store: p.Store) -> None:
-        """A pause that a person asked for is not parking; a wait for a task is told from others."""
+        """A pause by a person is not parking; a wait for a task is distinguished from others."""
         for name in ("free", "paused", "parked"):
             await begun(store, start(name))
         await store.pause(key("paused"), p.PAUSED + ": lunch", NOW)
@@ -213,6 +213,16 @@ class Queries(Topic):
             "paused",
             "waiting",
         ]
+
+    @on_fresh_store
+    async def test_runs_asked_to_cancel_are_found_beside_those_that_were_cancelled(self, store: p.Store) -> None:
+        """As the states of instances need it."""
+        await begun(store, start("free"))
+        await begun(store, start("asked", projection=p.Projection("waiting", cancelling=True)))
+        await begun(store, start("over", projection=p.Projection("cancelled", cancelling=False)))
+        assert sorted(await listed(store, p.Query(cancelled=True))) == ["asked", "over"]
+        assert await listed(store, p.Query(cancelled=False)) == ["free"]
+        assert await listed(store, p.Query(cancelled=True, standings=("queued", "running", "waiting"))) == ["asked"]
 
     @on_fresh_store
     async def test_counts_are_what_lists_would_count(self, store: p.Store) -> None:

@@ -1,4 +1,4 @@
-"""Pruning: ended runs leave with all that belongs to them, and nothing else does."""
+"""Pruning: ended runs are deleted with all that belongs to them, and nothing else is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.testing.stores.topic import Topic, on_fresh_store
 class Retention(Topic):
     @on_fresh_store
     async def test_only_runs_that_ended_before_are_pruned(self, store: p.Store) -> None:
-        """Not one that ended at that very time or later, and never one that goes on."""
+        """Not a run that ended at that time or later, and never one that has not ended."""
         for name, at in (("before", NOW - 1), ("then", NOW), ("after", NOW + 1)):
             await ended(store, name, at=at)
         await begun(store, start("alive", at=NOW - 100))
@@ -36,7 +36,7 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_pruning_keeps_to_its_limit_oldest_end_first(self, store: p.Store) -> None:
-        """It can be done in many small bites."""
+        """It can be done in many small parts."""
         for name, at in (("c", 3), ("a", 1), ("b", 2)):
             await ended(store, name, at=NOW + at)
         for left in (["b", "c"], ["c"], []):
@@ -46,7 +46,7 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_a_pruned_run_leaves_nothing_behind(self, store: p.Store) -> None:
-        """Journal, blobs, remembered message ids, and what came too late for it: the id is free as if never used."""
+        """Journal, blobs, kept message ids and late messages: the id is free as if never used."""
         run = await begun(store, start(owner="ann", blobs={b"digest": b"data"}))
         await commit(store, deliver(id="m1"))
         await advanced(store, turn(run, COMPLETED))
@@ -61,23 +61,22 @@ class Retention(Topic):
         assert (sum(facts.runs.values()), facts.inbox, facts.work, facts.blobs) == (0, 0, 0, 0)
         await begun(store, start())
         assert await commit(store, deliver(id="m1")) == p.Delivered(1)
-        assert (await store.load([key()]))[key()].blobs == {}
+        assert await store.blob("acme", b"digest") is None
 
     @on_fresh_store
     async def test_a_blob_that_another_run_uses_stays(self, store: p.Store) -> None:
-        """It leaves with its last user."""
+        """It is deleted with its last user."""
         await ended(store, "one", blobs={b"shared": b"data", b"own": b"mine"})
         await begun(store, start("two", owner="ann", blobs={b"shared": b"data"}))
         await store.prune(NOW + 1, 10)
         assert [await store.blob("acme", digest) for digest in (b"shared", b"own")] == [b"data", None]
-        assert (await store.load([key("two")]))[key("two")].blobs == {b"shared": b"data"}
         await advanced(store, turn(await row(store, "two"), COMPLETED))
         await store.prune(NOW + 1, 10)
         assert await store.blob("acme", b"shared") is None
 
     @on_fresh_store
     async def test_a_blob_leaves_with_users_that_are_pruned_together(self, store: p.Store) -> None:
-        """Two users in one bite are both gone, and so is the blob."""
+        """Where two users are pruned together, the blob is deleted, too."""
         for name in ("one", "two", "three"):
             await ended(store, name, blobs={b"shared": b"data"})
         assert await store.prune(NOW + 1, 10) == 3
@@ -96,7 +95,7 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_a_renewed_run_is_not_pruned(self, store: p.Store) -> None:
-        """It goes on again."""
+        """It runs again."""
         run = await ended(store)
         await commit(store, p.Renew(key(), 0, renewal(), p.Projection("queued"), NOW))
         assert await store.prune(NOW + 1, 10) == 0
@@ -104,13 +103,13 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_a_leased_run_is_not_pruned(self, store: p.Store) -> None:
-        """However old it is."""
+        """At any age."""
         await leased(store)
         assert await store.prune(NOW + 10**15, 10) == 0
 
     @on_fresh_store
     async def test_a_governed_run_is_pruned_only_when_it_has_evidence(self, store: p.Store) -> None:
-        """It waits, counted, and stands in nobody's way."""
+        """It waits and is counted, and does not keep other runs from being pruned."""
         for name, at in (("a", 1), ("b", 2), ("c", 3)):
             await governed_end(store, name, at=NOW + at)
         await ended(store, "plain", at=NOW + 4)
@@ -124,22 +123,27 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_an_id_is_retired_once_its_run_is_gone_and_evidence_of_it_is_kept(self, store: p.Store) -> None:
-        """In the audit it names one run for ever. While the run is there, it exists as any other."""
+        """In the audit the id always means that run. While the run exists, it is answered like any other."""
         run = await governed_end(store)
         await keep(store, kept_file(p.EVIDENCE), b"data")
         assert await commit(store, start()) == p.Exists(run.workflow, run.fingerprint)
         await store.prune(NOW + 1, 10)
         parent = await leased(store, "parent")
-        answers = await store.commit([start(owner="ann", also=(note(),)), start("two"), start(), start(tenant="bolt")])
+        answers = await store.commit(
+            [start(owner="ann", attached=(note(),)), start("two"), start(), start(tenant="bolt")]
+        )
         assert answers == [p.Retired(), p.Started(1), p.Retired(), p.Started(1)]
-        assert (await advanced(store, turn(parent, also=(start(), start("three"))))).also == (p.Retired(), p.Started(1))
+        assert (await advanced(store, turn(parent, attached=(start(), start("three"))))).attached == (
+            p.Retired(),
+            p.Started(1),
+        )
         assert await store.get([key()]) == []
         assert await store.segments(key(), 0, 0, 10) == []
         assert await bodies(store) == []
 
     @on_fresh_store
     async def test_an_id_is_retired_with_its_children(self, store: p.Store) -> None:
-        """Another run of the id would start children under ids that were used; likely names are not meant."""
+        """Another run of the id could start children under used ids. Ids that only look similar are not affected."""
         await ended(store)
         await governed_end(store, "one~3~1")
         for name in ("one~3~1", "ones~1", "one-2"):
@@ -154,7 +158,7 @@ class Retention(Topic):
 
     @on_fresh_store
     async def test_ids_of_messages_are_forgotten_oldest_first(self, store: p.Store) -> None:
-        """In small bites; after that the same id is a new message. Younger ones are known."""
+        """In small parts; after that the same id is a new message. Younger ids are kept."""
         await begun(store, start())
         for name, at in (("c", 3), ("a", 1), ("b", 2)):
             await commit(store, deliver(id=name, at=NOW + at))

@@ -1,4 +1,4 @@
-"""Runs, turns, messages and work to judge a store with: only what a test says is special about them."""
+"""Runs, turns, messages and work for the tests of a store. A test sets only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def key(run: str = "one", tenant: str = TENANT) -> p.Key:
 
 
 def segment(first: int = 0, count: int = 2, *, at: int = NOW, mark: str = "", blobs: Iterable[bytes] = ()) -> p.Segment:
-    """A stretch of journal that its bytes and hash tell from any other; ``mark`` makes another at the same place.
+    """A part of a journal with unique bytes and hash; ``mark`` makes a different one at the same place.
 
-    As events do, it names its blobs.
+    It names its blobs, as events do.
     """
     events = b" ".join((f"{first}+{count}{mark}".encode(), *map(cbor2.dumps, blobs)))
     return p.Segment(first, count, events, hashlib.sha256(events).digest(), at)
@@ -48,7 +48,7 @@ def start(
     parent: str | None = None,
     blobs: Mapping[bytes, bytes] = {},
     owner: str | None = None,
-    also: tuple[p.Also, ...] = (),
+    attached: tuple[p.Attachable, ...] = (),
     program_kind: str = p.FUNCTION,
     code_digest: bytes | None = None,
 ) -> p.Start:
@@ -67,7 +67,7 @@ def start(
         owner=owner,
         program_kind=program_kind,
         code_digest=code_digest,
-        also=also,
+        attached=attached,
     )
 
 
@@ -81,10 +81,10 @@ def turn(
     release: bool = False,
     mark: str = "",
     blobs: Mapping[bytes, bytes] = {},
-    also: tuple[p.Also, ...] = (),
+    attached: tuple[p.Attachable, ...] = (),
     renewal: p.Renewal | None = None,
 ) -> p.Advance:
-    """The next turn of a run as its row is; ``count=0`` makes a turn without events."""
+    """The next turn of a run with this row; ``count=0`` makes a turn without events."""
     return p.Advance(
         key=run.key,
         generation=run.generation,
@@ -95,7 +95,7 @@ def turn(
         consumed=run.consumed if consumed is None else consumed,
         release=release,
         blobs=blobs,
-        also=also,
+        attached=attached,
         renewal=renewal,
     )
 
@@ -142,7 +142,7 @@ async def row(store: p.Store, run: str = "one") -> p.Run:
 
 
 async def begun(store: p.Store, change: p.Start) -> p.Run:
-    """Start a run that must not be there yet."""
+    """Start a run that must not exist yet."""
     answer = await commit(store, change)
     assert isinstance(answer, p.Started), answer
     (found,) = await store.get([change.key])

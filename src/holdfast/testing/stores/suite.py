@@ -1,4 +1,4 @@
-"""The whole suite: one topic beside the other."""
+"""The whole suite: all topics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from holdfast.testing.stores.checkpoints import CheckpointTopic
 from holdfast.testing.stores.claims import Claims
 from holdfast.testing.stores.commits import Commits
 from holdfast.testing.stores.concurrency import Concurrency
+from holdfast.testing.stores.definitions import DefinitionTopic
 from holdfast.testing.stores.generations import Generations
 from holdfast.testing.stores.governance.admission import Admission
 from holdfast.testing.stores.governance.audit import AuditTopic
@@ -17,22 +18,25 @@ from holdfast.testing.stores.governance.origins import Origins
 from holdfast.testing.stores.governance.receipts import ReceiptTopic
 from holdfast.testing.stores.governance.tasks import TaskTopic
 from holdfast.testing.stores.governance.writes import Writes
+from holdfast.testing.stores.handles import Handles
 from holdfast.testing.stores.handovers import HandoverTopic
 from holdfast.testing.stores.inbox import Inbox
+from holdfast.testing.stores.items import ItemTopic
 from holdfast.testing.stores.leases import Leases
-from holdfast.testing.stores.opening import Opening
 from holdfast.testing.stores.operations import Operations
-from holdfast.testing.stores.pausing import Pausing
+from holdfast.testing.stores.pauses import Pauses
 from holdfast.testing.stores.programs import Programs
 from holdfast.testing.stores.queries import Queries
-from holdfast.testing.stores.reading import Reading
+from holdfast.testing.stores.reads import Reads
+from holdfast.testing.stores.references import References
 from holdfast.testing.stores.retention import Retention
+from holdfast.testing.stores.templates import TemplateTopic
 from holdfast.testing.stores.timers import Timers
 from holdfast.testing.stores.work import QueuedWork
 
 
 class StoreSuite(
-    Opening,
+    Handles,
     Commits,
     Advances,
     Alongside,
@@ -41,13 +45,17 @@ class StoreSuite(
     Leases,
     HandoverTopic,
     Programs,
+    DefinitionTopic,
+    References,
+    ItemTopic,
+    TemplateTopic,
     Inbox,
-    Pausing,
+    Pauses,
     Operations,
     QueuedWork,
     Generations,
     CheckpointTopic,
-    Reading,
+    Reads,
     Queries,
     Blobs,
     Retention,

@@ -27,14 +27,14 @@ async def asleep(store: p.Store, run: str = "one", *, until: int) -> None:
 class Timers(Topic):
     @on_fresh_store
     async def test_a_timer_wakes_its_run_at_its_time_and_not_before(self, store: p.Store) -> None:
-        """The time is the caller's ``now``; the very microsecond counts as due."""
+        """The time is the caller's ``now``; a timer is due from its microsecond on."""
         await asleep(store, until=NOW + SECOND)
         assert await claimed(store, now=NOW + SECOND - 1) == []
         assert await claimed(store, now=NOW + SECOND) == ["one"]
 
     @on_fresh_store
     async def test_a_claim_tells_when_the_next_timer_is_due(self, store: p.Store) -> None:
-        """The earliest of those that are not due yet, whatever the limit; none where no run sleeps."""
+        """The earliest of those that are not due yet, for any limit; none where no run sleeps."""
         assert (await store.claim("ann", SERVES, 1, NOW)).next_wake_at is None
         await asleep(store, "one", until=NOW + 3 * SECOND)
         await asleep(store, "two", until=NOW + 2 * SECOND)
@@ -53,7 +53,7 @@ class Timers(Topic):
 
     @on_fresh_store
     async def test_an_ended_run_has_no_timer_that_wakes(self, store: p.Store) -> None:
-        """The end ends its timers."""
+        """Its end deletes its timers."""
         run = await leased(store)
         await advanced(store, turn(run, p.Projection(COMPLETED.standing, NOW)))
         claim = await store.claim("bob", SERVES, 10, NOW + SECOND)
@@ -61,7 +61,7 @@ class Timers(Topic):
 
     @on_fresh_store
     async def test_woken_runs_are_as_old_as_their_timers(self, store: p.Store) -> None:
-        """Who was due first is claimed first."""
+        """The run that was due first is claimed first."""
         await asleep(store, "late", until=NOW + 2)
         await asleep(store, "early", until=NOW + 1)
         assert [await claimed(store, 1, now=NOW + SECOND) for _ in range(2)] == [["early"], ["late"]]
@@ -83,7 +83,7 @@ class Timers(Topic):
 
     @on_fresh_store
     async def test_a_timer_that_came_due_while_paused_is_not_lost(self, store: p.Store) -> None:
-        """The run goes on with it once it may."""
+        """The run continues with it once it is resumed."""
         await asleep(store, until=NOW)
         run = await row(store)
         await store.pause(run.key, "wait", NOW)

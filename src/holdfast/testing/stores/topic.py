@@ -1,4 +1,4 @@
-"""What every topic of the suite shares: where its stores come from, and how its tests run."""
+"""The base of every topic of the suite: the source of its stores, and the way to run its tests."""
 
 from __future__ import annotations
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
-from holdfast.testing.stores.samples import NOW, SECOND, commit, ended, key, leased, message, row, work, worker
+from holdfast.testing.stores.samples import (
+    NOW,
+    SECOND,
+    begun,
+    commit,
+    ended,
+    key,
+    leased,
+    message,
+    row,
+    start,
+    work,
+    worker,
+)
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
@@ -52,7 +65,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_work_is_claimed_by_priority_then_age(self, store: p.Store) -> None:
-        """Highest priority first, then what has been available longest."""
+        """Highest priority first, then the longest available."""
         await leased(store)
         await offered(
             store,
@@ -65,7 +78,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_work_is_not_claimed_before_it_is_available(self, store: p.Store) -> None:
-        """The time is the caller's ``now``; the very microsecond counts."""
+        """The time is the caller's ``now``; work is available from that microsecond on."""
         await leased(store)
         await offered(store, work(1, available_at=NOW + SECOND))
         assert await taken(store, now=NOW + SECOND - 1) == []
@@ -73,7 +86,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_each_queue_has_its_own_limit(self, store: p.Store) -> None:
-        """At most so many of each, and none of a queue that was not asked for."""
+        """At most the wanted number of each, and none of a queue that is not wanted."""
         await leased(store)
         await offered(store, *(work(at, queue="mail") for at in (1, 2, 3)), *(work(at, queue="disk") for at in (4, 5)))
         await offered(store, work(6, queue="other"))
@@ -85,7 +98,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_finished_work_is_done_and_its_run_told(self, store: p.Store) -> None:
-        """In one change: nobody has the work to do any more, the message is in the inbox."""
+        """In one change: the work is done, and the message is in the inbox."""
         await leased(store)
         await offered(store, work(1))
         (found,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
@@ -96,7 +109,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_work_is_finished_once(self, store: p.Store) -> None:
-        """The second time it is fenced, and the run is not told again."""
+        """The second time it is fenced, and the run gets no second message."""
         await leased(store)
         await offered(store, work(1))
         (found,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
@@ -120,7 +133,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_a_later_attempt_takes_the_place_of_one_that_is_done(self, store: p.Store) -> None:
-        """It is free for any worker, as it was offered, and the last attempt's holder is fenced from it."""
+        """It is free for any worker, as newly offered, and the holder of the last attempt is fenced."""
         await leased(store)
         await offered(store, work(1))
         (first,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
@@ -148,7 +161,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_a_claim_tells_when_the_next_work_is_available(self, store: p.Store) -> None:
-        """The earliest free work of the queues asked for; what the limit left over is available already."""
+        """The earliest free work of the wanted queues; work beyond the limit is available already."""
         await leased(store)
         assert (await store.claim_work("ann", {"mail": 1}, NOW)).next_available_at is None
         await offered(store, work(1), work(2, available_at=NOW + 2), work(3, available_at=NOW + 1, queue="disk"))
@@ -159,7 +172,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_work_of_other_steps_is_left_to_workers_that_have_them(self, store: p.Store) -> None:
-        """In a rolling deploy an older worker serves the queue and lacks the step: it takes what it knows."""
+        """In a rolling deploy an older worker serves the queue and lacks the step: it takes only steps that it has."""
         await leased(store)
         offer = work(1)
         await offered(store, offer)
@@ -169,7 +182,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_done_work_is_not_taken_back_from_a_dead_worker(self, store: p.Store) -> None:
-        """It is done: nobody does it again."""
+        """It is done and not leased again."""
         await store.register(worker("ann"), -1)
         await leased(store, owner="bob")
         await offered(store, work(1))
@@ -180,7 +193,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_work_of_a_dead_worker_is_free_again_and_fenced_from_it(self, store: p.Store) -> None:
-        """Whoever takes it over finishes it; the dead worker, if it was not dead, cannot."""
+        """The worker that takes it over finishes it; the old worker, if it is still alive, cannot."""
         await store.register(worker("ann"), -1)
         await leased(store, owner="bob")
         await offered(store, work(1))
@@ -194,7 +207,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_withdrawn_work_is_gone_leased_or_not(self, store: p.Store) -> None:
-        """Its holder is fenced; withdrawing what is not there is no error."""
+        """Its holder is fenced; withdrawing missing work is no error."""
         await leased(store)
         await offered(store, work(1), work(2))
         (held,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
@@ -221,7 +234,7 @@ class QueuedWork(Topic):
 
     @on_fresh_store
     async def test_an_attempt_counts_its_leases(self, store: p.Store) -> None:
-        """Whoever takes work over knows that it may have been begun before; a later attempt begins anew."""
+        """A worker that takes work over sees that it may have been begun before; a later attempt counts from 1."""
         await leased(store)
         await commit(store, p.Enqueue(work(1)))
         await store.register(p.WorkerRow("ann", "host", 1, (), ("mail",), NOW, 0), 60)
@@ -235,3 +248,27 @@ class QueuedWork(Topic):
         await commit(store, p.Enqueue(work(1, attempt=2)))
         (third,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
         assert (third.attempt, third.claims) == (2, 1)
+
+    @on_fresh_store
+    async def test_work_that_was_not_begun_is_withdrawn_alone(self, store: p.Store) -> None:
+        """What is leased or done stays, and the answer says so; work that is not there counts as withdrawn."""
+        await leased(store)
+        await offered(store, work(1), work(2))
+        (held,) = (await store.claim_work("bob", {"mail": 1}, NOW)).work
+        free = 3 - held.position
+        changes = [p.Withdraw(key(), at, unbegun=True) for at in (held.position, free, 9)]
+        assert await store.commit(changes) == [p.Withdrawn(left=True), p.Withdrawn(), p.Withdrawn()]
+        await commit(store, p.FinishWork(key(), held.position, held.epoch, message()))
+        assert await commit(store, p.Withdraw(key(), held.position, unbegun=True)) == p.Withdrawn(left=True)
+        assert await commit(store, p.Withdraw(key(), held.position)) == p.Withdrawn()
+        assert await commit(store, p.Withdraw(key(), held.position, unbegun=True)) == p.Withdrawn()
+
+    @on_fresh_store
+    async def test_a_message_may_let_a_paused_run_go_on(self, store: p.Store) -> None:
+        """As a cancellation does: it would be heard by nobody else."""
+        for name in ("one", "two"):
+            await begun(store, start(name))
+            await store.pause(key(name), "lunch", NOW)
+        delivered = [p.Deliver(key("one"), message(), unpauses=True), p.Deliver(key("two"), message())]
+        assert await store.commit(delivered) == [p.Delivered(1), p.Delivered(1)]
+        assert ((await row(store, "one")).pause, (await row(store, "two")).pause) == (None, "lunch")

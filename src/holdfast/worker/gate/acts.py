@@ -1,7 +1,7 @@
 """Acts: they begin when their receipt is open, and what came of them closes it.
 
 An act that has begun is never cut off. Where its run is lost or gone meanwhile, the receipt is closed by a commit of
-its own, and whoever holds the run finds it there.
+its own, and the next holder of the run finds it there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 from holdfast.gate.call import Call
 from holdfast.gate.effects import DidNotHappen, Happened
 from holdfast.gate.run_calls import Closing
+from holdfast.journal.attribution import given_by
 from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.interrupts import is_interrupt
@@ -44,7 +45,7 @@ class Acts:
     def begin(self, held: Held, call: Call) -> None:
         """The receipt is open: let the act be done, unless nobody waits for it any more."""
         calls = held.gate_of_run()
-        if held.dropped:  # the run was lost meanwhile: whoever has it may ask what became of it
+        if held.dropped:  # the run was lost: its new holder may ask what became of the act
             calls.move(call, "abandoned")
             self._send(held.key, entries.never_begun(held, call, self._clock.now()))
         elif held.live.ended or held.live.request_of(call.promise) is None:
@@ -65,7 +66,7 @@ class Acts:
 
     def finish(self, held: Held, call: Call, outcome: Outcome) -> None:
         """An attempt has ended: keep what came of it."""
-        calls = held.gate_of_run()
+        calls, decider = held.gate_of_run(), call.decider
         outcome = _scrubbed(call, outcome)
         closing = entries.outcome(held, call, outcome, self._clock.now())
         is_unknown = closing.receipt.state == "unknown"
@@ -84,7 +85,7 @@ class Acts:
                 calls.drop(call)
         else:
             calls.move(call, "settled")
-        self._floor.arrive(held, outcome)
+        self._floor.arrive(held, _attributed(outcome, decider))
 
     def _finish_abandoned(self, held: Held, call: Call, closing: p.CloseReceipt) -> None:
         """Nobody waits for what came of it. Where that is unknown, nobody will find it out either."""
@@ -108,7 +109,7 @@ class Acts:
         elif isinstance(found, DidNotHappen):
             closing = entries.failed(held, call, _NOT_DONE, self._clock.now())
             self._attach(held, closing)
-            call.earlier = closing.receipt  # the store does not know yet: it would say pending
+            call.earlier = closing.receipt  # the store still has it as pending
             held.gate_of_run().move(call, "missed")
             self._floor.give_turn(held)
         else:
@@ -135,7 +136,7 @@ class Acts:
         return Settled(call.promise, Ok(result), call.request.attempt, call.receipt.opened_at)
 
     def _record(self, held: Held, call: Call, settled: Settled) -> None:
-        """Close the receipt with what a probe found, and only then tell the run.
+        """Close the receipt with what a probe found, then let the run know.
 
         Another call under the same key may have asked, too, and have closed it first: then this one takes what is
         recorded.
@@ -146,7 +147,7 @@ class Acts:
                 return
             if isinstance(answer, p.Closed):
                 held.gate_of_run().move(call, "settled")
-                self._floor.arrive(held, settled)
+                self._floor.arrive(held, _attributed(settled, call.decider))
             else:
                 self._settler.check(held, call)
 
@@ -162,7 +163,7 @@ class Acts:
             held.gate_of_run().carry(closing)
 
     def _send(self, key: p.Key, closing: Closing) -> None:
-        """Commit it alone, and tell the run's next holder."""
+        """Commit it alone, and notify the run's next holder."""
 
         def closed(answer: p.Answer | Exception) -> None:
             if isinstance(answer, p.Closed) and isinstance(closing, p.CloseReceipt):
@@ -209,14 +210,21 @@ def misfit_of(call: Call, result: Payload) -> BaseException | None:
 
 
 def _finding(outcome: Outcome) -> Happened | DidNotHappen | None:
-    """What a probe said; None where it could not tell."""
+    """What a probe found; None where it found nothing out."""
     found: Any = None
     if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
         found = cbor2.loads(outcome.outcome.value.data)
-    said = found.get("type") if isinstance(found, dict) else None
-    if said == "Happened":
+    finding = found.get("type") if isinstance(found, dict) else None
+    if finding == "Happened":
         return Happened(found.get("value"))
-    return DidNotHappen() if said == "DidNotHappen" else None
+    return DidNotHappen() if finding == "DidNotHappen" else None
+
+
+def _attributed(outcome: Outcome, decider: str | None) -> Outcome:
+    """A result with the name of the person who let the act be done."""
+    if isinstance(outcome, AttemptFailed) or isinstance(outcome.outcome, Err):
+        return outcome
+    return msgspec.structs.replace(outcome, outcome=Ok(given_by(outcome.outcome.value, decider)))
 
 
 def _scrubbed(call: Call, outcome: Outcome) -> Outcome:

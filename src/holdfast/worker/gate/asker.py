@@ -1,7 +1,7 @@
 """The asker: it keeps the forms of held runs.
 
 The task is made in the commit of the turn that asks. Its answer comes through the inbox, and settles the promise once
-the audit is known to tell of it: an answer that no entry tells is no answer. Reminders, escalation and expiry are
+the audit is known to record it: an answer that no entry records is no answer. Reminders, escalation and expiry are
 changes of the task from the version that is known here; where somebody changed it first, the store is looked at again.
 """
 
@@ -15,6 +15,7 @@ from holdfast.audit.check.task_accounts import task_problem
 from holdfast.audit.collector import asked_of
 from holdfast.errors import StoreCorrupt
 from holdfast.gate.form_calls import FormCall, FormCalls
+from holdfast.journal.attribution import given_by
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -51,6 +52,17 @@ class Asker:
                 found.append(request)
         return found
 
+    def reads_answers(self, held: Held) -> bool:
+        """Whether answers are being read that the run must have before its next turn: look at those that are new.
+
+        A timer that is due in the same turn would otherwise win against an answer that was given before it.
+        """
+        forms = _forms(held)
+        for promise, call in forms.calls.items():
+            if call.is_answered and (request := held.live.request_of(promise)) is not None:
+                self._look(held, request, call)
+        return any(call.state == "looking" for call in forms.calls.values())
+
     def judge(self, held: Held, request: Invoke, now: int) -> list[Attached]:
         """What to commit about a form, and what to do then; nothing where it waits. Raises StoreCorrupt."""
         call = _forms(held).calls.get(request.promise_id)
@@ -64,11 +76,11 @@ class Asker:
             self._look(held, request, call)
             return []
         if is_expired(call.task, now):
-            call.goes("change")
+            call.move("change")
             change = task_changes.expired(call.task, now)
             return [Attached(change, partial(self._expired, held, request, call))]
         if (next_version := elapse(call.task, now)) is not None:
-            call.goes("change")
+            call.move("change")
             changed = task_changes.put(*next_version, now)
             return [Attached(changed, partial(self._changed, held, request, call, changed.task))]
         return []
@@ -92,6 +104,7 @@ class Asker:
             row.workflow,
             row.actor,
             f"{held.epoch}.{now}",
+            held.present_reference,
         )
         task = questions.task_of(asker, request.function_name, request.input, now)
         _forms(held).learn(task)
@@ -107,13 +120,13 @@ class Asker:
         if not isinstance(answer, p.Tasked):
             self._look(held, request, call)
             return
-        call.goes("changed")
+        call.move("changed")
         if task.version > call.task.version:
             call.task = task
         self._settler.give_turn(held)  # the run is handed back, with the next time at which it wants to be woken
 
     def _look(self, held: Held, request: Invoke, call: FormCall) -> None:
-        call.goes("look")
+        call.move("look")
         if not held.dropped:
             self._settler.background(self._look_again(held, request, call))
 
@@ -130,18 +143,18 @@ class Asker:
         elif closed:
             call.problem = task_problem(task, entries.get(id, ())) or ""
         if call.problem:
-            call.goes("refute")
+            call.move("refute")
             self._settler.give_turn(held)
         elif task is not None and closed:
             call.task = task
             self._settle(held, request, call, _outcome(task))
         elif task is not None:
             call.task = task
-            call.goes("seen")
+            call.move("seen")
             self._settler.give_turn(held)
 
     def _settle(self, held: Held, request: Invoke, call: FormCall, outcome: Outcome) -> None:
-        call.goes("settle")
+        call.move("settle")
         self._settler.bring(held, request, outcome)
 
 
@@ -152,7 +165,8 @@ def _forms(held: Held) -> FormCalls:
 def _outcome(task: p.TaskRow) -> Outcome:
     """What a closed task means to its call."""
     if task.status == "completed":
-        return Ok(Payload(task.answers[-1].value or b"\xf6"))
+        answer = task.answers[-1]
+        return Ok(given_by(Payload(answer.value or b"\xf6"), answer.who))
     return Err(_expiry(task))
 
 

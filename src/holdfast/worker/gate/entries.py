@@ -17,7 +17,7 @@ from holdfast.gate.policy.policy import Ruling
 from holdfast.journal import events as e
 from holdfast.journal.blobs import THRESHOLD_BYTES, digest_of
 from holdfast.journal.payload import Err, Ok, Payload
-from holdfast.kernel.arrivals import AttemptFailed
+from holdfast.kernel.arrivals import AttemptFailed, SignalArrived
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
@@ -187,7 +187,7 @@ def outcome(held: Held, call: Call, outcome: Outcome, now: int) -> p.CloseReceip
 
 
 def unknown(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
-    """The receipt of this call's attempt that nothing is known of: whoever had begun it is gone."""
+    """The receipt of this call's attempt whose outcome is unknown: the worker that had begun it is gone."""
     closed = msgspec.structs.replace(receipt, state="unknown", error="nothing is known of its outcome")
     return close(held, call, closed, now)
 
@@ -209,7 +209,7 @@ def _failure(outcome: Ok | Err) -> Any:
 
 
 def _cost(call: Call, result: Payload) -> dict[str, float | str] | None:
-    """What the act cost, by its own word. Whatever is wrong with that must not lose the receipt of an act."""
+    """The cost that the effect states. A fault in it must not lose the receipt of an act."""
     effect = call.effect
     try:
         cost = effect.cost_of(result)
@@ -262,7 +262,7 @@ def close(
 
 
 def abandoned(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.CloseReceipt:
-    """The receipt of an attempt that nobody waits for any more and whose outcome nothing here can tell."""
+    """The receipt of an attempt that nobody waits for any more and whose outcome cannot be found out here."""
     error = r.ABANDONED if receipt.error is None else f"{receipt.error}; {r.ABANDONED}"
     unknown = msgspec.structs.replace(receipt, state="unknown", error=error, abandoned=True)
     record = _receipted(held.key.run, call.name, receipt.proposal.hex(), unknown, "unknown", now, {})
@@ -271,7 +271,7 @@ def abandoned(held: Held, call: Call, receipt: p.ReceiptRow, now: int) -> p.Clos
 
 def _closing(receipt: p.ReceiptRow, run: str, record: r.Receipted, blobs: p.Blobs) -> p.CloseReceipt:
     entry = note(receipt.tenant, run, record)
-    # What is unknown may be closed again, in other words: then the receipt does not show which of the two was applied.
+    # An unknown outcome may be closed again with another text: then the receipt does not show which was applied.
     return p.CloseReceipt(receipt, blobs, (named(entry) if receipt.state == "unknown" else entry,))
 
 
@@ -318,7 +318,12 @@ def _receipted(
     )
 
 
-# -- ends --------------------------------------------------------------------------------------------------------------
+def ignored(held: Held, signal: SignalArrived, now: int) -> p.Note:
+    """The note of a signal that came for an earlier version of a run, and so changed nothing."""
+    key = held.key
+    reason = f"ignored: it was for version {signal.expected_version}, and the run has moved on"
+    record = r.Operated(now, "signal", f"worker {held.row.owner}", key.run, reason, {"signal": signal.name})
+    return named(note(key.tenant, key.run, record))
 
 
 def ended(held: Held, started: e.ExecutionStarted, ending: e.Event, segment: p.Segment, standing: str) -> p.Note:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -21,15 +21,14 @@ from holdfast.audit import task_changes
 from holdfast.errors import StoreCorrupt
 from holdfast.gate import judgement as j
 from holdfast.gate.call import JUDGED, Call, SlowRuling, is_of, is_unaccounted
-from holdfast.gate.effects import Effect, Performable, is_effect
+from holdfast.gate.effects import Effect, Effects, Performable, is_effect
 from holdfast.gate.policy.policy import Policy
 from holdfast.gate.proposals import Proposal, RunFacts
 from holdfast.gate.run_calls import RunCalls
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.journal.secrecy import ACTION
-from holdfast.kernel.requests import Abandon, Invoke, Request
+from holdfast.kernel.requests import Invoke, Request
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.runs.clock import Clock
@@ -42,12 +41,15 @@ from holdfast.worker.gate import entries, questions
 from holdfast.worker.gate.acts import Acts, misfit_of
 from holdfast.worker.gate.asker import Asker
 from holdfast.worker.gate.openings import Openings
+from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
 
 log = logging.getLogger("holdfast.gate")
 
 _REMEDY: Final = "find out who changed it (`holdfast audit verify`), mend it or restore a backup, then resume the run."
+
+_STOPPED: Final = Failure("asyncio.exceptions:CancelledError", "it was stopped before it began")
 
 Judged = list[Attached]
 """What to commit about a call, and what to do then; nothing where it is under way or waits."""
@@ -63,17 +65,18 @@ class Governor:
         clock: Clock,
         worker: str,
         policy: Callable[[], Policy],
-        steps: Mapping[str, Performable],
+        effects: Effects,
         floor: Floor,
     ) -> None:
         self._store = store
         self._worker = worker
         self._policy = policy
-        self._steps = steps
+        self._effects = effects
         self._settler = Settler(store, clock, floor)
         self.acts = Acts(committer, clock, self._settler, floor)
         self._openings = Openings(store, clock, self._settler, self.acts, floor)
         self._asker = Asker(store, self._settler)
+        self._releaser = Releaser(self.acts)
         self._attempts = itertools.count(1)
 
     # -- judging ---------------------------------------------------------------------------------------------------
@@ -86,7 +89,7 @@ class Governor:
         forms = self._asker.due(held, now) if calls.forms else []
         if not calls.calls:
             return forms
-        left = [*forms, *self._left(held, calls)]
+        left = [*forms, *left_calls(held, calls)]
         if held.live.ended:
             return left
         again: list[Request] = []
@@ -97,6 +100,10 @@ class Governor:
             if call.state == "due" and (request := self._due(held, calls, call)) is not None:
                 again.append(request)
         return [*left, *again]
+
+    def reads_answers(self, held: Held, calls: RunCalls) -> bool:
+        """Whether the run must wait with its next turn for the answer to a form, which is being read."""
+        return bool(calls.forms) and self._asker.reads_answers(held)
 
     def _due(self, held: Held, calls: RunCalls, call: Call) -> Request | None:
         """What to do about a call that is due: judge it, or look it up first, or neither."""
@@ -109,21 +116,6 @@ class Governor:
         call.stale = False
         self._settler.check(held, call)
         return None
-
-    def _left(self, held: Held, calls: RunCalls) -> list[Request]:
-        """The calls of which something is open here, an attempt or a task, although their run waits for them no more.
-
-        Most are abandoned by the run itself. One whose retry was due in the turn that cancelled it never was asked for
-        by this turn, so it is not; and a run may end with calls under way.
-        """
-        if held.live.ended:
-            left = [call for call in calls.calls.values() if call.is_open or call.state in ("acting", "probing")]
-        else:
-            left = [call for call in calls.resting() if call.is_open]
-            if left:
-                awaited = {wait.position for wait in held.live.waits() if wait.kind == ACTION}
-                left = [call for call in left if call.promise.path[-1] not in awaited]
-        return [Abandon(call.promise, ACTION, None) for call in sorted(left, key=lambda call: call.promise.path)]
 
     def judge(self, held: Held, request: Invoke, now: int) -> Judged:
         """What to commit about a call and what to do then."""
@@ -138,8 +130,10 @@ class Governor:
         if call.problem is not None:
             problem, call.problem = call.problem, None
             raise StoreCorrupt(f"{problem} Nothing is done because of it: {_REMEDY}")
-        if unwitnessed := call.unwitnessed:
-            self._settler.witness(held, call, unwitnessed)
+        if request.stopped and not call.may_have_begun:
+            return self._end_unbegun(held, call, now)
+        if call.unwitnessed:  # an answer of which no message came: the run was taken over
+            self._settler.witness(held, call)
             return []
         asked = call.outcome
         if asked is not None and call.earlier is None and asked.id != call.examined:
@@ -150,9 +144,9 @@ class Governor:
         return self._propose(held, call, now)
 
     def _propose(self, held: Held, call: Call, now: int) -> Judged:
-        """Have the effect say what it would do, and judge that."""
+        """Have the effect propose what it would do, and judge the proposal."""
         request = call.request
-        effect = self._steps.get(request.function_name)
+        effect = self._effects.find(request.function_name, request.input)
         if not is_effect(effect):
             return self._refuse_missing(held, call, effect, now)
         try:
@@ -192,6 +186,8 @@ class Governor:
             ruling=None if ruled is None else ruled.ruling,
         )
         match verdict:
+            case j.Act() if call.request.stopped and call.was_not_done:
+                return self._end_unbegun(held, call, now)
             case j.Act():
                 return self._act(held, call, verdict, now)
             case j.Refuse():
@@ -210,7 +206,7 @@ class Governor:
                 return self._recall(held, call, verdict, now)
 
     async def _ask_policy(self, call: Call, policy: Policy, facts: RunFacts, now: int) -> None:
-        """Ask a policy that may take its time, while other runs go on. The next turn judges by what it says."""
+        """Ask a policy that may take its time, while other runs go on. The next turn judges by its ruling."""
         proposal = call.proposal
         ruling = await asyncio.get_running_loop().run_in_executor(None, policy.decide, proposal, facts, now)
         call.ruling = SlowRuling(policy, proposal, facts, ruling)
@@ -261,6 +257,12 @@ class Governor:
         changes: list[p.Gating] = [note, *questions.withdrawn(call, now)]
         return self._decide(held, call, changes, lambda _: self._settler.settle(held, call, Err(failure)))
 
+    def _end_unbegun(self, held: Held, call: Call, now: int) -> Judged:
+        """The run wants the call to end, and nothing of it was done: it fails, and what it asks is withdrawn."""
+        effect = self._effects.find(call.request.function_name, call.request.input)
+        note = entries.unread(held, call.request, effect if is_effect(effect) else None, _STOPPED.message, now)
+        return self._settle_with(held, call, note, _STOPPED, now)
+
     def _refuse_missing(self, held: Held, call: Call, found: Performable | None, now: int) -> Judged:
         request = call.request
         what = "is no action any more" if found is not None else "is not known here"
@@ -269,7 +271,7 @@ class Governor:
         return self._settle_with(held, call, entries.unread(held, request, None, reason, now), failure, now)
 
     def _refuse_unread(self, held: Held, call: Call, effect: Effect, error: BaseException, now: int) -> Judged:
-        """The arguments do not fit what the effect says of them: nothing can be judged."""
+        """The arguments do not fit what the effect declares: nothing can be judged."""
         request = call.request
         try:
             failure = effect.scrub(describe(error), effect.arguments(request.input))
@@ -316,7 +318,7 @@ class Governor:
     def _ask(self, held: Held, call: Call, verdict: j.Ask, now: int) -> Judged:
         task = questions.approval(held, call, verdict.ruling, call.approval, now)
         call.approval = task
-        held.gate_of_run().move(call, "asked")
+        held.gate_of_run().ask(call, task)
         changes: list[p.Gating] = []
         if verdict.superseded is not None:
             changes.append(task_changes.cancelled(verdict.superseded, now))
@@ -325,11 +327,11 @@ class Governor:
         return list(map(Attached, changes))
 
     def _ask_outcome(self, held: Held, call: Call, receipt: p.ReceiptRow, now: int, known: str | None = None) -> Judged:
-        """Ask a person what became of an attempt; ``known`` is what is known, where the receipt does not say it."""
+        """Ask a person what became of an attempt; ``known`` is what is known, where the receipt does not show it."""
         before = call.outcome
         task = questions.outcome_task(held, call, receipt, before, known, now)
         call.outcome = task
-        held.gate_of_run().move(call, "asked")
+        held.gate_of_run().ask(call, task)
         changes: list[p.Gating] = [task_changes.put(task, "requested", now)]
         if before is not None and before.status == "requested":  # it asks about an earlier attempt
             changes.append(task_changes.cancelled(before, now))
@@ -340,14 +342,14 @@ class Governor:
         return list(map(Attached, changes))
 
     def _recall(self, held: Held, call: Call, verdict: j.Recall, now: int) -> Judged:
-        """A person knows that it happened: their word is the result, and the receipt says whose word it is.
+        """A person knows that it happened: their answer is the result, and the receipt names them.
 
         A result that the workflow could not read would stop it for good, so then they are asked again.
         """
-        said = verdict.task.answers[-1]
-        value = said.value or cbor2.dumps(None)
+        answer = verdict.task.answers[-1]
+        value = answer.value or cbor2.dumps(None)
         if (misfit := misfit_of(call, Payload(value))) is not None:
-            known = f"{said.who} said that it happened, with a result that it cannot have given"
+            known = f"{answer.who} said that it happened, with a result that it cannot have given"
             return self._ask_outcome(held, call, verdict.receipt, now, f"{known}: {misfit.__cause__ or misfit}")
         receipt = msgspec.structs.replace(
             verdict.receipt,
@@ -371,25 +373,21 @@ class Governor:
 
     def abandon(self, held: Held, promise: PromiseId, now: int) -> Judged:
         """Nobody waits for a call any more: what it asks is closed. An act that has begun goes on to its end."""
-        calls = held.gate
-        if calls is not None and promise in calls.forms.calls:
+        if held.gate is not None and promise in held.gate.forms.calls:
             return self._asker.abandon(held, promise, now)
+        return self._releaser.abandon(held, promise, now)
+
+    def stop(self, held: Held, promise: PromiseId, now: int) -> Judged:
+        """The run wants a call to end, and waits for that. One that was not begun ends now. An act that has begun goes
+        on to its end, and the question what became of one is answered first."""
+        calls, request = held.gate, held.live.request_of(promise)
         call = None if calls is None else calls.calls.get(promise)
-        if calls is None or call is None:
+        if calls is None or call is None or request is None:
             return []
-        withdrawn = questions.withdrawn(call, now)
-        receipt = call.receipt if call.state in ("acting", "probing") else call.earlier
-        call.forget()
-        if call.state == "acting" and not call.begun:
-            calls.carry(entries.never_begun(held, call, now))
-            self.acts.call_off(held, call)
-        elif call.state != "abandoned":
-            if is_unaccounted(receipt, promise):
-                # The run may end now, and its worker die: then nobody would ever say that the outcome is unknown.
-                calls.carry(entries.abandoned(held, call, receipt, now))
-            calls.move(call, "abandoned")
-        return list(map(Attached, withdrawn))
+        if call.state == "waiting" and not call.may_have_begun:
+            calls.move(call, "news")
+        return self.judge(held, request, now)
 
     def _token(self) -> str:
-        """The name of one attempt, and of no other: two runs may meet at a key, and one call may be done anew."""
+        """The name of one attempt, and of no other: two runs may have the same key, and one call may be done again."""
         return f"{self._worker}~{next(self._attempts)}"

@@ -38,7 +38,7 @@ class Openings:
         self._floor = floor
 
     def answered(self, held: Held, call: Call, answer: p.Answer | None) -> None:
-        """An opening was answered: begin the act, take the recorded result, or wait for whoever has the key."""
+        """An opening was answered: begin the act, take the recorded result, or wait for the call that has the key."""
         calls = held.gate_of_run()
         if isinstance(answer, p.Taken | p.Capped):  # nothing is written by this call, unless it is judged once more
             calls.writes -= call.counts
@@ -74,7 +74,7 @@ class Openings:
         self._refuse(held, call, "caps", reason)
 
     def _refuse_key(self, held: Held, call: Call, found: p.ReceiptRow) -> None:
-        """The key stands for another act: its result is not this one's, and this one cannot be told from it."""
+        """The key stands for another act: its result is not this one's, and the two cannot be distinguished."""
         reason = (
             f"its idempotency key {found.key!r} belongs to {found.action} ({found.connector} {found.operation}), "
             f"receipt {found.id}: let the key say which act it is for"
@@ -89,7 +89,7 @@ class Openings:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     async def _wait_for_key(self, held: Held, call: Call, found: p.ReceiptRow, wait: float) -> None:
-        """Another call has the key: wait for its outcome, or take that up where nobody is about to tell it.
+        """Another call has the key: wait for its outcome, or look for it where nobody will record it.
 
         Then the call is judged once more, by the policy of that moment. What was allowed before the wait may be denied.
         """
@@ -113,7 +113,7 @@ class Openings:
             self._settler.background(self._wait_for_key(held, call, found, wait))
 
     async def _is_orphaned(self, receipt: p.ReceiptRow) -> bool:
-        """Whether nobody will tell by itself what became of an attempt: no act is under way, and its call is over.
+        """Whether nobody will record what became of an attempt: no act is under way, and its call is over.
 
         While its own call waits, that one probes, tries again or has people asked: two that did would both record it.
         """

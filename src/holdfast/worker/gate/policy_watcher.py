@@ -1,4 +1,4 @@
-"""The policy watcher: it takes over a changed policy file, and has the audit say which policy is in force."""
+"""The policy watcher: it takes over a changed policy file, and records in the audit which policy is in force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK_SECONDS: Final = 2.0
 
 
 class PolicyWatcher(Role):
-    """Looks at the policy's file every other second. A broken one changes nothing, and the keeper says so.
+    """Looks at the policy's file every other second. A broken one changes nothing, and the keeper logs that.
 
     ``changed`` is called when another policy is in force: its caps may let a run begin that has to wait otherwise.
     """

@@ -42,7 +42,7 @@ def outcome_task(
 ) -> p.TaskRow:
     """The task that asks people what became of an attempt: both facts are in view, what was begun and what is known.
 
-    Their word may let it be done once more. So where it needed an approval, it is for the same people to say.
+    Their answer may let it be done once more. So where it needed an approval, the same people are asked.
     """
     approval = call.approval
     return _task(
@@ -68,7 +68,7 @@ def _task_id(held: Held, call: Call, kind: Literal["approval", "outcome"], now: 
 
 
 def _younger(before: p.TaskRow | None, now: int) -> int:
-    """Of a call's tasks the youngest counts, so it is younger than the last one, whatever this worker's clock says."""
+    """Of a call's tasks the youngest counts, so it is younger than the last one, even by a clock that is behind."""
     return now if before is None else max(now, before.created_at + 1)
 
 
@@ -130,13 +130,14 @@ def _task(
         rule=rule,
         created_at=created_at,
         expires_at=expires_at,
+        reference=held.present_reference,
     )
 
 
 def withdrawn(call: Call, now: int) -> tuple[p.CancelTask, ...]:
-    """What closes all that a call asks, because it needs no answer any more: nobody must be asked in vain.
+    """The changes that close the open tasks of a call that needs no answer any more.
 
-    It is closed here, too: the call may be judged again, and would wait for an answer that nobody can give any more.
+    They are closed here, too: the call may be judged again, and would wait for an answer that nobody can give any more.
     """
     asked = call.open_tasks
     for task in asked:

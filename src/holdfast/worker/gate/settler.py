@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from holdfast.audit.check.task_accounts import task_problem
-from holdfast.audit.collector import asked_of
 from holdfast.gate.call import Call, is_unaccounted
+from holdfast.journal.attribution import decided_by
 from holdfast.journal.payload import Err, Ok
 from holdfast.kernel.arrivals import Settled
 from holdfast.kernel.requests import Invoke
@@ -18,8 +17,12 @@ from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries
+from holdfast.worker.gate.answers import confirm, recorded_answers
 from holdfast.worker.held import Held
 from holdfast.worker.steps.performer import Outcome
+
+REJECTED: Final = "holdfast.errors:ApprovalRejected"
+"""The recorded name of the error of a call that a person refused."""
 
 
 class Floor(Protocol):
@@ -47,6 +50,8 @@ class Settler:
         calls, now = held.gate_of_run(), self._clock.now()
         if is_unaccounted(call.earlier, call.promise):  # refused, and what an attempt came to is not known
             calls.carry(entries.abandoned(held, call, call.earlier, now))
+        if isinstance(outcome, Ok) or outcome.failure.type == REJECTED:
+            outcome = decided_by(outcome, call.decider)
         asked = call.open_tasks
         call.forget()
         for task in asked:  # a cap or another policy decided first: the turn that takes this in withdraws it
@@ -87,20 +92,14 @@ class Settler:
         if found is not None:
             held.learn(found)
 
-    def witness(self, held: Held, call: Call, answered: list[p.TaskRow]) -> None:
-        """Judge the call once more when it is known whether the audit records these answers."""
-        self.judge_after(held, call, self._witness(held, call, answered))
+    def witness(self, held: Held, call: Call) -> None:
+        """Judge the call once more when it is known whether the audit records its answers."""
+        self.judge_after(held, call, self._witness(held, call))
 
-    async def _witness(self, held: Held, call: Call, answered: list[p.TaskRow]) -> None:
-        """An answer and its entry are one commit: whoever can read the one can read the other."""
-        recorded = await patiently(partial(asked_of, self._store, [held.key]))
-        if _is_moot(held, call):
-            return
-        for task in answered:
-            if (problem := task_problem(task, recorded.get(task.id, ()))) is not None:
-                call.problem = problem
-            else:
-                call.witnessed += ((task.id, task.version),)
+    async def _witness(self, held: Held, call: Call) -> None:
+        recorded = await recorded_answers(self._store, held.key)
+        if not _is_moot(held, call):
+            confirm(call, recorded)
 
     def give_turn(self, held: Held) -> None:
         """Something about the run has changed: it gets a turn."""

@@ -1,1 +1,1 @@
-"""Steps: how an attempt is begun, performed, contained and told apart from what another may mend."""
+"""Steps: how an attempt is begun, performed and contained, and which of its errors another attempt may mend."""

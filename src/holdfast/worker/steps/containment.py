@@ -52,7 +52,7 @@ class Contained(Coroutine[Any, Any, Any]):
         return self._coroutine.__await__()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._coroutine, name)  # its name and its code, for whoever looks at the task
+        return getattr(self._coroutine, name)  # its name and its code, for those that look at the task
 
 
 def _escaped(error: BaseException) -> BaseException:

@@ -41,10 +41,10 @@ class Dispatcher:
         self._arrive = arrive
 
     def inherit(self, held: Held) -> None:
-        """A run was taken over: its steps that are not settled were asked for by a turn that is durable, so whoever
-        held it may have begun them. The journal says so from the next turn on, and so does ``step_info()``.
+        """A run was taken over: its steps that are not settled were asked for by a turn that is durable, so its
+        holder before may have begun them. The journal records that from the next turn on, and ``step_info()`` shows it.
 
-        A run that is queued was held by nobody since it began, or began anew: its steps are another run's, or none.
+        A queued run was held by nobody since it was started or retried, so none of its steps was begun.
         """
         if held.row.standing == "queued":
             return
@@ -57,7 +57,7 @@ class Dispatcher:
     def begin(self, held: Held, request: Invoke) -> None:
         """Begin an attempt of a step."""
         promise = request.promise_id
-        step = held.inline_step(promise) or self._steps.get(request.function_name)
+        step = held.inline.get(promise) or self._steps.get(request.function_name)
         if step is None:
             message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
             failure = Failure("holdfast.errors:InvalidDefinition", message)
@@ -74,6 +74,7 @@ class Dispatcher:
             held,
             mark=request.mark,
             begun_before=_is_inherited(held, promise),
+            retry=request.retry,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
@@ -104,11 +105,12 @@ class Dispatcher:
             self._acted,
             lambda *_: None,
             (held, call),
-            given=call.given,
+            given=call.attempt_arguments,
             act=call.proposal.key,
             mark=call.request.mark,
             uncut=True,
             begun_before=call.repeats,
+            retry=call.request.retry,
         )
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:

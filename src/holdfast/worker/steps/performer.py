@@ -1,4 +1,4 @@
-"""The performer: it runs steps, tells failures apart, and keeps to timeouts.
+"""The performer: it runs steps, distinguishes failures, and keeps to timeouts.
 
 Steps run on the worker's own event loop, plain functions in threads. An attempt ends in exactly one arrival, or in none
 when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels in a context variable.
@@ -19,16 +19,17 @@ import msgspec
 
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
 from holdfast.gate.effects import Arguments, Performable
-from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.error_classes import error_class
+from holdfast.journal.payload import ONCE, Err, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
-from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs.clock import Clock
+from holdfast.runs.observer import Observer
 from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, Store
-from holdfast.worker.steps.attempt_errors import is_terminal, is_unknown, retry_after
+from holdfast.worker.steps.attempt_errors import failure_of, is_terminal, is_unknown, retry_after
 from holdfast.worker.steps.containment import Escaped
 
 Outcome = Settled | AttemptFailed
@@ -67,12 +68,13 @@ class Performance(msgspec.Struct):
     loop: asyncio.AbstractEventLoop
     given: Arguments | None = None  # the arguments, where they were read before
     act: str | None = None  # the idempotency key of the act that it does, or looks for
-    mark: str = ""  # tells it from other calls that had its place
+    mark: str = ""  # distinguishes it from other calls that had its place
     uncut: bool = False  # once begun, it is never called off
     begun_before: bool = False  # an earlier holder may have begun it
+    retry: RetryPolicy = ONCE  # what the call itself says of its attempts
     begun: bool = False
     done: bool = False  # the function returned, whatever came of its result
-    unknown: bool = False  # it failed, and nobody can tell whether its act was done
+    unknown: bool = False  # it failed, and whether its act was done is not known
     called_off: bool = False
     expired: bool = False
     progress: Any = None
@@ -88,7 +90,7 @@ class Performance(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        """What the other side knows the call by, where it has no key of its own. See ``Invoke.name``."""
+        """What the other side knows the call by, where it has no other key. See ``Invoke.name``."""
         return f"{self.promise}:{self.mark}" if self.mark else str(self.promise)
 
     @property
@@ -98,6 +100,12 @@ class Performance(msgspec.Struct):
             return self.task is not None and asyncio.current_task() is self.task
         except RuntimeError:  # no loop runs any more
             return False
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds it may take: the call's own word comes before the step's."""
+        own = self.retry.attempt_timeout
+        return self.step.timeout if own is None else own
 
     @property
     def writes(self) -> bool:
@@ -129,7 +137,7 @@ def heartbeat(details: object = None) -> None:
 
 
 def step_info() -> StepInfo:
-    """Which step this is, of which run, at which attempt, and what the last attempt's heartbeat said."""
+    """Which step this is, of which run, at which attempt, and the details of the last attempt's heartbeat."""
     return _current("step_info()").info
 
 
@@ -148,15 +156,18 @@ def _current(what: str) -> Performance:
 class Performer:
     """Runs attempts, at most ``limit`` at once; the rest wait their turn."""
 
-    def __init__(self, store: Store, clock: Clock, threads: Executor, limit: int) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, threads: Executor, limit: int, observer: Observer | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
         self._threads = threads
         self._limit = limit
+        self._observer = observer
         self._running = 0
         self._backlog: deque[Performance] = deque()
         self._closed = False
-        self._resting: asyncio.Future[None] | None = None  # for whoever waits until no attempt is under way
+        self._resting: asyncio.Future[None] | None = None  # for those that wait until no attempt is under way
 
     @property
     def running(self) -> int:
@@ -184,15 +195,17 @@ class Performer:
         uncut: bool = False,
         mark: str = "",
         begun_before: bool = False,
+        retry: RetryPolicy = ONCE,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
         ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
-        more once it has begun.
+        more once it has begun. ``retry`` is what the call itself says: how long an attempt may take, and after which
+        errors another may follow.
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
-            step, key, promise, attempt, input, report, beats, owner, loop, given, act, mark, uncut, begun_before
+            step, key, promise, attempt, input, report, beats, owner, loop, given, act, mark, uncut, begun_before, retry
         )
         if self._closed:
             return performance
@@ -221,7 +234,7 @@ class Performer:
         try:
             args, kwargs = performance.given or step.read(performance.input)
             _performance.set(performance)
-            if step.is_plain:
+            if step.is_plain and performance.retry.attempt_timeout is None:
                 value = await step.function(*args, **kwargs)
             else:
                 value = await self._call(performance, args, kwargs)
@@ -230,7 +243,7 @@ class Performer:
         except asyncio.CancelledError as error:
             if not performance.called_off:
                 performance.unknown = True
-                outcome = AttemptFailed(promise, describe(error), attempt, started_at)
+                outcome = _judged(performance, AttemptFailed(promise, failure_of(error), attempt, started_at))
         except Exception as error:
             outcome = _failed(performance, error.error if isinstance(error, Escaped) else error, started_at)
         except BaseException as error:
@@ -248,6 +261,9 @@ class Performer:
                 self._resting = None
         if outcome is not None and not performance.called_off:
             performance.report(performance, outcome)
+            if self._observer is not None:
+                ended = "completed" if performance.done else "failed"
+                self._observer.step_ended(step.name, ended, (self._clock.now() - started_at) / 1e6)
 
     async def _call(self, performance: Performance, args: list[Any], kwargs: dict[str, Any]) -> Any:
         step = performance.step
@@ -256,19 +272,19 @@ class Performer:
             performance.progress = await self._last_progress(performance)
             call = _listened(call, performance, step)
         try:
-            async with asyncio.timeout(step.timeout) as scope:
+            async with asyncio.timeout(performance.timeout) as scope:
                 return await call
         except TimeoutError:
             if scope.expired():
-                performance.expired = True  # a thread cannot be stopped, but its next heartbeat() can tell it
-                raise TimeoutError(f"the attempt took longer than {step.timeout} s") from None
+                performance.expired = True  # a thread cannot be stopped, but its next heartbeat() can raise
+                raise TimeoutError(f"the attempt took longer than {performance.timeout} s") from None
             raise
 
     async def _last_progress(self, performance: Performance) -> Any:
-        """What the last attempt's heartbeat said, so that this one can go on from there."""
-        for said in await patiently(partial(self._store.progress_of, performance.key)):
-            if said.position == performance.promise.path[-1]:
-                return decode(Payload(said.details))
+        """The details of the last attempt's heartbeat, so that this one can continue from there."""
+        for progress in await patiently(partial(self._store.progress_of, performance.key)):
+            if progress.position == performance.promise.path[-1]:
+                return decode(Payload(progress.details))
         return None
 
     async def _awaitable(self, step: Performable, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -319,7 +335,7 @@ def _contained(call: Callable[[], Any]) -> Any:
 
 def _failed(performance: Performance, error: BaseException, started_at: int) -> Outcome:
     """Tell what another attempt may mend from what it cannot."""
-    promise, attempt, failure = performance.promise, performance.attempt, describe(error)
+    promise, attempt, failure = performance.promise, performance.attempt, failure_of(error)
     if isinstance(error, TerminalError | AuthorError):
         performance.unknown = performance.writes and is_unknown(error, writes=True)
         return Settled(promise, Err(failure), attempt, started_at)
@@ -328,4 +344,12 @@ def _failed(performance: Performance, error: BaseException, started_at: int) -> 
     performance.unknown = interrupted or is_unknown(error, writes=performance.writes)
     if is_terminal(error):
         return Settled(promise, Err(failure), attempt, started_at)
-    return AttemptFailed(promise, failure, attempt, started_at, retry_after(error))
+    return _judged(performance, AttemptFailed(promise, failure, attempt, started_at, retry_after(error)))
+
+
+def _judged(performance: Performance, failed: AttemptFailed) -> Outcome:
+    """The failed attempt, or the end of it all where its call wants no other attempt after such an error."""
+    on = performance.retry.on
+    if not on or error_class(failed.failure) in on:
+        return failed
+    return Settled(failed.promise_id, Err(failed.failure), failed.attempt, failed.started_at)

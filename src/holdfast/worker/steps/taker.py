@@ -11,7 +11,7 @@ import cbor2
 import msgspec
 
 from holdfast.gate.effects import Performable
-from holdfast.journal.payload import Failure, Payload
+from holdfast.journal.payload import ONCE, Failure, Payload, policy_of
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.runs import messages
@@ -20,8 +20,8 @@ from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
-from holdfast.worker.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.roles.claimer import LAPSED_SECONDS, LOOK_SECONDS
 from holdfast.worker.steps.performer import Outcome, Performance, Performer
 
 log = logging.getLogger("holdfast.taker")
@@ -80,7 +80,7 @@ class Taker(Role):
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         if claim.work and self._lease.time() - asked > LATE_SECONDS:
-            return 0.0  # some of it may have been withdrawn by now, and offered anew: look what is leased still
+            return 0.0  # some of it may have been withdrawn by now, and offered again: look what is still leased
         self._doubts -= 1
         await self._begin_all(claim.work)
         if claim.next_available_at is None:
@@ -127,7 +127,7 @@ class Taker(Role):
                 await self._set_aside(work, error)
 
     async def _set_aside(self, work: p.Work, error: Exception) -> None:
-        """Work that cannot be read must not keep the rest: its run is parked, and offers it anew when it goes on."""
+        """Work that cannot be read must not keep the rest: its run is parked, and offers it again when it goes on."""
         name, of = work.name, f"of run {work.key.run}, tenant {work.key.tenant},"
         log.error("the queued step %s %s cannot be read", name, of, exc_info=error)
         problem = (
@@ -158,6 +158,7 @@ class Taker(Role):
             work,
             mark=rest[0] if rest else "",  # work that an older version offered has none
             begun_before=work.claims > 1,
+            retry=policy_of(rest[1]) if len(rest) > 1 else ONCE,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

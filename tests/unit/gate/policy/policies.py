@@ -1,4 +1,4 @@
-"""What the policy's tests share: a proposal, a run, and a file made of rules."""
+"""Shared parts of the policy's tests: a proposal, a run, and files made of rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOON = 1_777_636_800_000_000  # 2026-05-01T12:00:00Z, a Friday
 def _request(fields: Mapping[str, Any]) -> bytes:
     try:
         return canonical(fields)
-    except Exception:  # what no action could be called with, for rules that must cope with anything
+    except Exception:  # no action could have such an argument, but rules must handle anything
         return b""
 
 
@@ -80,7 +80,7 @@ def policy_of(*rules: tuple[str, str], clock: Callable[[], int] | None = None) -
 
 
 class Clock:
-    """A clock that stands still, but for what a test adds each time it is read."""
+    """A clock that moves only by the next of these steps, each time it is read."""
 
     def __init__(self, *steps: int) -> None:
         self.steps = list(steps)

@@ -40,8 +40,8 @@ PERSON = "action: {connector: servicenow, risk: high}"
         ),
     ],
 )
-def test_a_case_tells_each_difference(case: str, wrong: list[str]) -> None:
-    """Only what the case speaks of is compared."""
+def test_a_case_has_each_difference(case: str, wrong: list[str]) -> None:
+    """Only the fields that the case sets are compared."""
     assert _wrong(EXAMPLE, f"- {case}\n") == wrong
 
 
@@ -63,7 +63,7 @@ def test_a_case_can_give_every_fact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("- {name: a}", "cases.yaml:1:3: `expect` is missing"),
         ("- {name: a, expect: maybe}", "cases.yaml:1:21: `expect` must be one of allow, deny, needs_approval"),
@@ -75,31 +75,31 @@ def test_a_case_can_give_every_fact() -> None:
         ("# none yet", "the file is empty: it is a list of cases"),
     ],
 )
-def test_wrong_cases_are_refused_with_their_place(text: str, told: str) -> None:
-    """Cases are read as strictly as policies: a slip must not pass for a test."""
+def test_wrong_cases_are_refused_with_their_place(text: str, problem: str) -> None:
+    """Cases are read as strictly as policies: a typing error must not count as a test."""
     with pytest.raises(InvalidPolicy) as raised:
         read_cases(text, "cases.yaml")
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "problem"),
     [
         (("reading is free", "sums"), "cases.yaml:1:33: the policy has no rule 'sum': did you mean `sums`?"),
         (("reading is free",), "cases.yaml:1:33: the policy has no rule 'sum': there are `reading is free`"),
         ((), "cases.yaml:1:33: the policy has no rule 'sum': it has none"),
     ],
 )
-def test_a_rule_that_the_policy_does_not_have_is_a_mistake_of_the_case(rules: tuple[str, ...], told: str) -> None:
-    """It can never decide: the case must be mended, and the policy may be in order."""
+def test_a_rule_that_the_policy_does_not_have_is_a_mistake_of_the_case(rules: tuple[str, ...], problem: str) -> None:
+    """It can never decide. The case must be corrected; the policy may be right."""
     with pytest.raises(InvalidPolicy) as raised:
         read_cases("- {name: a, expect: deny, rule: sum}", "cases.yaml", rules)
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
     assert read_cases("- {name: a, expect: deny, rule: sum}", "cases.yaml", ("sum",))
 
 
 def test_the_text_for_an_empty_file_shows_a_case_that_can_be_read() -> None:
-    """Whoever copies it has a case."""
+    """A reader can copy it."""
     assert read_cases(CONTENT.split("`")[1], "cases.yaml")[0].expect == "allow"
 
 

@@ -1,4 +1,4 @@
-"""No rule stops its worker: what is not sure to be quick is evaluated where it can be ended."""
+"""No rule stops its worker: a rule that may be slow is evaluated in a process that can be ended."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ENDLESS = [
 
 @pytest.mark.parametrize(("when", "fields"), ENDLESS)
 def test_a_rule_that_takes_too_long_is_cut_off_and_denies(when: str, fields: dict[str, Any]) -> None:
-    """In time, however long it would have taken; the decision names it. The next decision is made as always."""
+    """In time, however long it would take; the ruling names it. The next decision is not affected."""
     policy = policy_of(("false", "allow"), (when, "allow"), ("true", "allow"))
-    policy.decide(proposal(fields={**fields, "x": [1]}), RUN, NOON)  # so that its process is there
+    policy.decide(proposal(fields={**fields, "x": [1]}), RUN, NOON)  # this starts its process
     began = time.monotonic()
     ruling = policy.decide(proposal(fields=fields), RUN, NOON)
     assert time.monotonic() - began < 10
@@ -54,7 +54,7 @@ def test_a_rule_that_takes_too_long_is_cut_off_and_denies(when: str, fields: dic
     ],
 )
 def test_a_rule_that_loops_too_often_is_refused_and_denies(when: str) -> None:
-    """Loops run 9,999 times in one evaluation at most; the decision names the rule, and one behind it is not asked."""
+    """The limit is 9,999 loops in one evaluation; the ruling names the rule, and later rules are not evaluated."""
     policy = policy_of((when, "allow"), ("true", "allow"))
     ruling = policy.decide(proposal(fields={"x": MANY}), RUN, NOON)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
@@ -62,8 +62,8 @@ def test_a_rule_that_loops_too_often_is_refused_and_denies(when: str) -> None:
     assert policy.decide(proposal(fields={"x": MANY[:50]}), RUN, NOON).effect == "allow"
 
 
-def test_each_rule_is_told_of_though_one_is_cut_off() -> None:
-    """As `policy explain` does; the rules behind it are evaluated all the same."""
+def test_each_rule_has_a_step_even_if_one_is_cut_off() -> None:
+    """As in `policy explain`: the rules after it are still evaluated."""
     policy = policy_of(("false", "allow"), (SLOW, "allow"), ("true", "allow"))
     steps = list(policy.steps(proposal(fields={"x": MANY}), RUN, NOON))
     assert [step.outcome for step in steps] == ["not matched", "error", "matched"]
@@ -82,7 +82,7 @@ def test_each_rule_is_told_of_though_one_is_cut_off() -> None:
     ],
 )
 def test_a_rule_that_is_quick_after_all_decides(when: str, effect: str) -> None:
-    """A guard in front of a loop is heeded: what it would cost without decides nothing."""
+    """A guard in front of a loop counts: the cost without the guard does not matter."""
     ruling = policy_of((when, "allow")).decide(proposal(fields={"x": MANY}), RUN, NOON)
     assert ruling.effect == effect
     assert "too long" not in ruling.reason
@@ -113,8 +113,8 @@ VALUES = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(TERMS, min_size=1, max_size=12), VALUES)
-def test_what_is_judged_at_once_takes_less_than_the_bound(terms: list[str], fields: dict[str, Any]) -> None:
-    """Whatever the policy and the facts: either it goes to the process, or it is quick here."""
+def test_a_decision_in_this_process_takes_less_than_the_bound(terms: list[str], fields: dict[str, Any]) -> None:
+    """For any policy and facts: either the other process decides, or it is quick here."""
     policy = policy_of(*[(term, "deny") for term in terms])
     offered = proposal(fields=fields)
     began = time.thread_time()
@@ -126,10 +126,10 @@ def test_what_is_judged_at_once_takes_less_than_the_bound(terms: list[str], fiel
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(POLICIES), st.lists(st.integers(0, 9), max_size=6), st.text("ab", max_size=6))
-def test_both_ways_decide_alike(policy: Policy, x: list[int], s: str) -> None:
-    """Here and in the process, for rules that either can take."""
+def test_both_processes_decide_alike(policy: Policy, x: list[int], s: str) -> None:
+    """For rules that are quick enough for both."""
     offered = proposal(fields={"x": x, "s": s, "m": {"a": 2, "b": 3}})
-    assert policy._decided_apart(offered, RUN, NOON) == policy._one_by_one(offered, RUN, NOON)[0]
+    assert policy._decided_in_process(offered, RUN, NOON) == policy._one_by_one(offered, RUN, NOON)[0]
 
 
 def test_usual_rules_are_evaluated_at_once() -> None:
@@ -142,8 +142,8 @@ def test_usual_rules_are_evaluated_at_once() -> None:
     assert policy._process._process is None
 
 
-def test_a_value_is_weighed_no_further_than_needed() -> None:
-    """A million items are not looked at one by one."""
+def test_the_weight_of_a_value_is_counted_only_up_to_the_limit() -> None:
+    """A million items are not counted one by one."""
     items, text = {"a": [list(range(1_000_000))] * 1000}, "x" * 10_000_000
     began = time.thread_time()
     assert weigh(items) > QUICK
@@ -153,7 +153,7 @@ def test_a_value_is_weighed_no_further_than_needed() -> None:
 
 
 def test_a_process_that_is_gone_is_replaced() -> None:
-    """What it was asked is denied, with the reason; then there is another."""
+    """The next question starts another."""
     policy = policy_of((SLOW, "allow"))
     offered = proposal(fields={"x": list(range(30))})
     assert policy.decide(offered, RUN, NOON).effect == "allow"
@@ -168,20 +168,20 @@ def test_a_process_that_is_gone_is_replaced() -> None:
 
 
 def test_without_a_process_it_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails closed, and does not try it here."""
+    """It fails closed: the rule is not evaluated in this process."""
     monkeypatch.setattr("sys.executable", "/nowhere")
     ruling = policy_of((SLOW, "allow")).decide(proposal(fields={"x": list(range(30))}), RUN, NOON)
     assert (ruling.effect, ruling.reason) == ("deny", "the policy cannot be evaluated: FileNotFoundError")
 
 
 def test_the_process_ends_with_its_policy() -> None:
-    """Nothing is left behind when a changed file has taken its place."""
-    child = _asked_and_left()
+    """No process stays when a changed file has replaced the policy."""
+    child = _process_of_a_dropped_policy()
     assert child.wait(10) != 0
 
 
-def _asked_and_left() -> subprocess.Popen[bytes]:
-    """The process of a policy that is gone."""
+def _process_of_a_dropped_policy() -> subprocess.Popen[bytes]:
+    """A process that has answered, of a policy that is gone then."""
     process = PolicyProcess(f"version: 1\nrules: [{{name: a, when: '{SLOW}', effect: allow}}]".encode(), "p")
     question = [None, ["", "", "", "", {"x": MANY}, b"", True, "low", ""], ["", "", ""], 0]
     with pytest.raises(CutOff, match=r"^a$"):
@@ -192,8 +192,8 @@ def _asked_and_left() -> subprocess.Popen[bytes]:
     return process._process
 
 
-def test_time_in_the_process_is_its_own() -> None:
-    """What takes more than 50 ms there and less than the cut-off is denied with the time that it took."""
+def test_a_slow_rule_within_the_cut_off_is_denied() -> None:
+    """A rule that takes more than 50 ms, and less than the cut-off, is denied with its time."""
     policy = parse(f"version: 1\nrules: [{{name: a, when: '{SLOW}', effect: allow}}]", "p")
     for count in (1000, 1500, 2000, 2500, 3000):
         ruling = policy.decide(proposal(fields={"x": list(range(count))}), RUN, NOON)

@@ -1,4 +1,4 @@
-"""Reading a policy's file: what is refused, where, and with which remedy; and that the shipped schema agrees."""
+"""Reading a policy's file: each problem has its place and remedy, and the shipped schema agrees with the reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOOD = [
 
 RULE = "version: 1\nrules:\n  - name: a\n    when: true\n    effect: needs_approval\n"
 
-# The file, where it is wrong, and words of what is said there.
+# The file, the place of the problem, and a part of its text.
 MISSHAPEN = [
     ("rules: []", (1, 1), "`version` is missing"),
     ("version: 1", (1, 1), "`rules` is missing"),
@@ -73,7 +73,7 @@ MISSHAPEN = [
     ("version: 1\nrules: []\ncaps: {default: {max_runs_per_min: }}", (3, 35), "a whole number"),
 ]
 
-# What only the reader can see: the shape is right.
+# Problems that only the reader finds: the shape is right.
 SENSELESS = [
     (file_of(("acton.writes", "allow")), (4, 12), "there is no variable `acton`: did you mean `action`?"),
     (file_of(("true && risk == 'low'", "allow")), (4, 20), "did you mean `action.risk`?"),
@@ -90,7 +90,7 @@ SENSELESS = [
     (file_of(("action.name.startswith('x')", "allow")), (4, 24), "did you mean `startsWith`?"),
     (file_of((".action.writes", "allow")), (4, 12), "a name has no dot before it"),
     (file_of(("[1].exists(x, x > 0) && x > 0", "allow")), (4, 36), "there is no variable `x`"),
-    (file_of(("[1].exists(action, action > 0)", "allow")), (4, 23), "has a meaning of its own"),
+    (file_of(("[1].exists(action, action > 0)", "allow")), (4, 23), "has a meaning already"),
     (file_of(("", "allow")), (4, 11), "`when` is empty"),
     (file_of(("action.writes &&", "allow")), (4, 28), "is not CEL: mismatched input the end"),
     (file_of(("action.writes && )", "allow")), (4, 29), "is not CEL: mismatched input ')'"),
@@ -112,14 +112,14 @@ SENSELESS = [
     (f"{RULE}    two_person: true\n    candidates: [ann, ann]", (7, 17), "'ann' is the only candidate"),
 ]
 
-# What is not even YAML as it is wanted here.
+# Files that are not YAML, or not the part of YAML that is allowed here.
 UNREADABLE = [
     ("", (1, 1), "the file is empty"),
     ("# nothing\n", (1, 1), "the file is empty"),
     ("version: 1\nrules: [", (2, 9), "this is not YAML"),
     ("version: 1\nrules:\n\t- a", (3, 1), "this is not YAML"),
     ("version: 1\nrules:\n  - name: a: b", (3, 12), "must be in quotes"),
-    ("version: 1\nversion: 1\nrules: []", (2, 1), "`version` stands here for the second time"),
+    ("version: 1\nversion: 1\nrules: []", (2, 1), "`version` is here for the second time"),
     ("version: 1\nrules: []\ncaps: {tenants: {no: {}}}", (3, 18), 'put the key in quotes, like "no"'),
     ("version: 1\nrules: []\ncaps: {tenants: {1: {}}}", (3, 18), 'put the key in quotes, like "1"'),
     ("version: 1\nrules: []\ncaps: &a {}\nx: *a", (4, 4), "is an alias"),
@@ -132,7 +132,7 @@ UNREADABLE = [
     ("rules: []\nversion: !!int abc", (2, 10), "`abc` is not a whole number"),
     ("rules: []\nversion: !!float x", (2, 10), "`x` is not a number: if it is a text, put it in quotes"),
     ("rules: []\nversion: !!bool x", (2, 10), "`x` is not true or false"),
-    ("rules: []\nversion: " + "1" * 5000, (2, 10), "too long for a whole number: 100 characters are the most"),
+    ("rules: []\nversion: " + "1" * 5000, (2, 10), "too long for a whole number: the limit is 100 characters"),
     ("rules: []\nversion: 0x" + "f" * 5000, (2, 10), "too long for a whole number"),
     ("rules: []\nversion: 1" + ":59" * 3000, (2, 10), "too long for a whole number"),
     ("rules: []\nversion: 1" + ":59" * 3000 + ".5", (2, 10), "too long for a number"),
@@ -143,25 +143,25 @@ UNREADABLE = [
 
 @pytest.mark.parametrize("text", GOOD)
 def test_a_good_file_is_taken_by_reader_and_schema(text: str) -> None:
-    """What the schema accepts the reader accepts."""
+    """The schema and the reader both accept it."""
     assert parse(text, "policy.yaml").hash.startswith("sha256:")
     assert list(misfits(yaml.safe_load(text), schema())) == []
     msgspec.convert(yaml.safe_load(text), PolicyFile)
 
 
-@pytest.mark.parametrize(("text", "place", "told"), MISSHAPEN + SENSELESS + UNREADABLE)
-def test_a_wrong_file_is_refused_with_the_place_and_the_remedy(text: str, place: tuple[int, int], told: str) -> None:
-    """The message begins with file:line:column, and says what to write instead."""
+@pytest.mark.parametrize(("text", "place", "problem"), MISSHAPEN + SENSELESS + UNREADABLE)
+def test_a_wrong_file_is_refused_with_the_place_and_the_remedy(text: str, place: tuple[int, int], problem: str) -> None:
+    """The message begins with file:line:column, and has the remedy."""
     with pytest.raises(InvalidPolicy) as raised:
         parse(text, "policy.yaml")
-    found = [what for line, column, what in raised.value.problems if (line, column) == place]
-    assert any(told in what for what in found), str(raised.value)
+    here = [what for line, column, what in raised.value.problems if (line, column) == place]
+    assert any(problem in what for what in here), str(raised.value)
     assert f"policy.yaml:{place[0]}:{place[1]}: " in str(raised.value)
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in MISSHAPEN])
-def test_what_the_reader_refuses_for_its_shape_the_schema_refuses(text: str) -> None:
-    """By the schema as it is shipped, and by the structs that it was made from."""
+def test_the_schema_refuses_a_file_that_the_reader_refuses_for_its_shape(text: str) -> None:
+    """The shipped schema does, and so do the structs that it was made from."""
     data = yaml.safe_load(text)
     assert list(misfits(data, schema())) != []
     with pytest.raises(msgspec.ValidationError):
@@ -169,13 +169,13 @@ def test_what_the_reader_refuses_for_its_shape_the_schema_refuses(text: str) -> 
 
 
 @pytest.mark.parametrize("text", [text for text, _, _ in SENSELESS])
-def test_what_only_the_reader_can_see_has_the_right_shape(text: str) -> None:
-    """The schema does not refuse more than it can explain."""
+def test_a_file_that_only_the_reader_refuses_has_the_right_shape(text: str) -> None:
+    """The schema does not refuse it."""
     assert list(misfits(yaml.safe_load(text), schema())) == []
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
-    """Nobody mends a file one error at a time."""
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file() -> None:
+    """One try shows all that must be corrected."""
     rules = "  - {name: a, when: acton.x && foo(1), effect: alow}\n  - {name: a, when: '(', effect: deny}\n"
     text = f"version: 2\nrules:\n{rules}x: 1\n"
     with pytest.raises(InvalidPolicy) as raised:
@@ -186,22 +186,22 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     assert str(raised.value).count("\n") == 6
 
 
-def test_an_invalid_policy_is_the_operators_matter() -> None:
-    """Whoever runs the installation keeps its policy."""
+def test_an_invalid_policy_is_an_error_for_the_operator() -> None:
+    """The operator of the installation must act."""
     assert issubclass(InvalidPolicy, OperatorError)
     assert (InvalidPolicy.code, InvalidPolicy.http_status) == ("invalid_policy", 422)
     assert str(InvalidPolicy("p.yaml", [(0, 0, "it is gone")])) == "p.yaml: it is gone"
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
-    [(b"version: 1\n\xff", "policy.yaml:2:1: the file is not UTF-8"), (b"#" * 1_000_001, "1000000 are the most")],
+    ("data", "problem"),
+    [(b"version: 1\n\xff", "policy.yaml:2:1: the file is not UTF-8"), (b"#" * 1_000_001, "the limit is 1000000")],
 )
-def test_bytes_that_are_no_text_are_refused(data: bytes, told: str) -> None:
-    """The file is UTF-8 and of a size that a person could write."""
+def test_bytes_that_are_no_text_are_refused(data: bytes, problem: str) -> None:
+    """The file must be UTF-8, and not too large."""
     with pytest.raises(InvalidPolicy) as raised:
         parse(data, "policy.yaml")
-    assert told in str(raised.value)
+    assert problem in str(raised.value)
 
 
 def test_the_shipped_schema_is_made_from_the_structs() -> None:
@@ -256,7 +256,7 @@ CALLS = {
 
 
 def test_every_function_that_a_rule_may_call_is_one_that_cel_has() -> None:
-    """A name is refused when the file is read, never by a denial at night; and none is offered that is not there."""
+    """An unknown name is refused when the file is read, and not later by a denial. Each known name works."""
     assert set(CALLS) == policy_expressions.FUNCTIONS | policy_expressions.METHODS
     for name, when in CALLS.items():
         ruling = policy_of((when, "allow")).decide(PROPOSAL, RUN, NOON)
@@ -282,6 +282,6 @@ def test_every_function_that_a_rule_may_call_is_one_that_cel_has() -> None:
         ("has(run.tenant)", "true"),
     ],
 )
-def test_an_expression_is_rewritten_over_the_facts_it_asks_for(when: str, flat: str) -> None:
-    """Texts and comments are left alone; what cannot be told from the text keeps the whole."""
+def test_an_expression_is_rewritten_over_the_facts_that_it_uses(when: str, flat: str) -> None:
+    """Texts stay as they are. Where the entry is not in the text, the whole map stays."""
     assert examine(when).flat == flat

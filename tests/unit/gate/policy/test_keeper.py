@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_changed_file_comes_into_force_when_it_is_read_again(path: Path) -> None:
-    """The answer says whether the policy changed; the same content is the same policy."""
+    """The result is whether the policy changed; the same content is the same policy."""
     keeper = PolicyKeeper(path)
     first = keeper.current
     assert keeper.reload() is False
@@ -32,8 +32,10 @@ def test_a_changed_file_comes_into_force_when_it_is_read_again(path: Path) -> No
     assert keeper.reload() is False
 
 
-def test_a_broken_file_leaves_the_old_policy_in_force_and_is_loud(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The whole message is in the log once, and in ``trouble`` until the file is mended."""
+def test_a_broken_file_leaves_the_old_policy_in_force_and_is_logged(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The whole message is in the log once, and in ``trouble`` until the file is corrected."""
     keeper = PolicyKeeper(str(path))
     first = keeper.current
     path.write_text(file_of(("acton.writes", "allow"), ("true &&", "deny")), encoding="utf-8")
@@ -51,10 +53,10 @@ def test_a_broken_file_leaves_the_old_policy_in_force_and_is_loud(path: Path, ca
 
 
 @pytest.mark.parametrize("scalar", ["0x_", "0b_", "!!int abc", "!!bool x", "1" * 5000])
-def test_a_number_that_is_none_leaves_the_old_policy_in_force(
+def test_an_invalid_number_leaves_the_old_policy_in_force(
     path: Path, caplog: pytest.LogCaptureFixture, scalar: str
 ) -> None:
-    """It is told with its place, once, and nobody who looks at the file stumbles over it."""
+    """It is logged once, with its place, and raises no error."""
     keeper = PolicyKeeper(path)
     first = keeper.current
     path.write_text(f"version: 1\nrules: []\ncaps: {{default: {{weight: {scalar}}}}}\n", encoding="utf-8")
@@ -66,10 +68,10 @@ def test_a_number_that_is_none_leaves_the_old_policy_in_force(
     assert len(caplog.records) == 1
 
 
-def test_whatever_a_file_does_to_its_reader_the_old_policy_stays(
+def test_any_error_in_reading_leaves_the_old_policy_in_force(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error that nobody foresaw is a trouble like any other."""
+    """An unexpected error is handled like any other."""
     keeper = PolicyKeeper(path)
     first = keeper.current
 
@@ -106,7 +108,7 @@ def test_nothing_begins_under_a_policy_that_cannot_be_read(path: Path) -> None:
 
 
 def test_a_policy_that_comes_from_no_file_stays_as_it_is() -> None:
-    """A given policy, or none, has nothing to be read again."""
+    """A policy object, or none, has no file to read again."""
     policy = policy_of(("true", "allow"))
     assert (PolicyKeeper(policy).current, PolicyKeeper(policy).reload()) == (policy, False)
     assert (PolicyKeeper(None).current, PolicyKeeper(None).reload()) == (NO_POLICY, False)

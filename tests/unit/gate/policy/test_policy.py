@@ -1,4 +1,4 @@
-"""What a policy decides: tables of rules and facts in, a ruling out."""
+"""The decisions of a policy: rules and facts in, a ruling out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.gate.policy.policy import (
     NO_POLICY,
-    NOBODY_RULES,
-    NOTHING_HOLDS,
+    NO_RULE_HOLDS,
+    NOT_IN_FORCE,
     REMEMBERED,
     SLOWEST_NANOSECONDS,
     Approval,
@@ -25,7 +25,7 @@ from tests.unit.gate.policy.policies import EXAMPLE, NOON, PROPOSAL, RUN, Clock,
 
 
 def test_the_first_rule_that_holds_decides() -> None:
-    """Order is meaning: what comes later is not asked."""
+    """The order counts: later rules are not evaluated."""
     policy = policy_of(("false", "deny"), ("action.writes", "allow"), ("true", "deny"))
     ruling = policy.decide(PROPOSAL, RUN, NOON)
     assert (ruling.effect, ruling.rule, ruling.stage) == ("allow", "r1", "policy")
@@ -34,9 +34,9 @@ def test_the_first_rule_that_holds_decides() -> None:
 
 @pytest.mark.parametrize("rules", [[], [("false", "allow")], [("!action.writes", "allow")]])
 def test_what_no_rule_allows_is_denied(rules: list[tuple[str, str]]) -> None:
-    """Silence is no permission."""
+    """Without a rule there is no permission."""
     ruling = policy_of(*rules).decide(PROPOSAL, RUN, NOON)
-    assert (ruling.effect, ruling.rule, ruling.reason) == ("deny", None, NOTHING_HOLDS)
+    assert (ruling.effect, ruling.rule, ruling.reason) == ("deny", None, NO_RULE_HOLDS)
 
 
 def test_each_effect_says_what_it_asks_and_by_which_policy() -> None:
@@ -54,14 +54,14 @@ def test_each_effect_says_what_it_asks_and_by_which_policy() -> None:
 
 
 def test_an_approval_is_medium_by_one_person_for_ever_unless_it_says_otherwise() -> None:
-    """What the file leaves out has one meaning."""
+    """These are the defaults of the file."""
     assert policy_of(("true", "needs_approval")).decide(PROPOSAL, RUN, NOON).approval == Approval("med")
 
 
 def test_without_a_policy_everything_is_denied_with_the_remedy() -> None:
-    """Nothing is allowed by having forgotten something."""
+    """A forgotten policy allows nothing."""
     ruling = NO_POLICY.decide(proposal(writes=False), RUN, NOON)
-    assert (ruling.effect, ruling.reason, ruling.policy) == ("deny", NOBODY_RULES, "none")
+    assert (ruling.effect, ruling.reason, ruling.policy) == ("deny", NOT_IN_FORCE, "none")
     assert (NO_POLICY.limits, NO_POLICY.max_writes("acme", "triage")) == (None, None)
 
 
@@ -77,7 +77,7 @@ def test_without_a_policy_everything_is_denied_with_the_remedy() -> None:
     ],
 )
 def test_what_is_not_on_the_allowlist_is_denied_before_any_rule(connector: str, operation: str, stage: str) -> None:
-    """Connector and operation are matched apart, letter by letter; a second look gives the same answer."""
+    """Connector and operation are matched separately, and case counts; a second decision is the same."""
     policy = parse(
         'version: 1\nallowlist: ["servicenow/*", slack/post]\nrules: [{name: a, when: true, effect: allow}]', "p"
     )
@@ -117,7 +117,7 @@ def test_what_is_not_on_the_allowlist_is_denied_before_any_rule(connector: str, 
     ],
 )
 def test_an_expression_can_ask_for_every_fact(when: str) -> None:
-    """Each way to ask gives the answer that it says, together with other rules and alone."""
+    """Each expression holds, together with other rules and alone."""
     for policy in (policy_of((when, "allow")), policy_of(("false", "deny"), (when, "allow"), ("true", "deny"))):
         ruling = policy.decide(PROPOSAL, RUN, NOON)
         assert ruling.effect == "allow", ruling.reason
@@ -143,7 +143,7 @@ def test_an_expression_can_ask_for_every_fact(when: str) -> None:
 def test_a_rule_that_depends_on_who_started_the_run_is_not_passed_where_nobody_knows(
     rules: list[tuple[str, str]], effect: str, rule: str | None
 ) -> None:
-    """What would allow does not hold, what would stop denies; what does not depend on it decides as always."""
+    """A rule that allows does not hold, another rule denies. A rule that does not need the starter decides as usual."""
     policy = policy_of(*rules)
     for _ in range(2):  # remembered, it is the same
         ruling = policy.decide(PROPOSAL, run(actor=None), NOON)
@@ -154,10 +154,10 @@ def test_a_rule_that_depends_on_who_started_the_run_is_not_passed_where_nobody_k
 
 
 def test_a_denial_for_want_of_a_starter_says_so() -> None:
-    """Whoever reads it knows what to do."""
+    """The reason has the remedy."""
     policy = policy_of(('actor.name == "bob"', "deny"))
     ruling = policy.decide(PROPOSAL, run(actor=None), NOON)
-    assert ruling.reason.endswith("it depends on who started the run, and nobody said: start the run with actor=")
+    assert ruling.reason.endswith("it depends on who started the run, and that is not known: start the run with actor=")
     (step,) = policy.steps(PROPOSAL, run(actor=None), NOON)
     assert step.outcome == "error"
     assert "actor=" in step.detail
@@ -169,7 +169,7 @@ def test_a_run_without_a_trigger_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("when", "fields", "told"),
+    ("when", "fields", "problem"),
     [
         ("action.fields.missing > 1", {}, "there is no 'missing'"),
         ('action.fields["missing"] == 1', {}, "there is no 'missing'"),
@@ -184,14 +184,14 @@ def test_a_run_without_a_trigger_has_none() -> None:
         ("action.fields.l[5] == 1", {"l": [1]}, "index out of bounds"),
     ],
 )
-def test_a_rule_that_cannot_be_evaluated_denies_and_is_named(when: str, fields: dict[str, Any], told: str) -> None:
-    """It fails closed: a later rule that would allow is not asked, and the reason says which rule and what."""
+def test_a_rule_that_cannot_be_evaluated_denies_and_is_named(when: str, fields: dict[str, Any], problem: str) -> None:
+    """It fails closed: a later rule that allows is not evaluated, and the reason names the rule and the problem."""
     policy = policy_of(("false", "allow"), (when, "allow"), ("true", "allow"))
     for _ in range(2):
         ruling = policy.decide(proposal(fields=fields), RUN, NOON)
         assert (ruling.effect, ruling.rule) == ("deny", "r1")
         assert "rule 'r1' cannot be evaluated" in ruling.reason
-        assert told in ruling.reason
+        assert problem in ruling.reason
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_rule_that_cannot_be_evaluated_denies_and_is_named(when: str, fields: 
     ],
 )
 def test_a_reason_quotes_no_argument(when: str, fields: dict[str, Any], explained: str) -> None:
-    """It is part of the audit, which tells of values by type, size and hash alone. Who explains the rule sees all."""
+    """The reason is in the audit, which has only type, size and hash of values. `policy explain` shows the values."""
     policy = policy_of((when, "allow"))
     reason = policy.decide(proposal(fields=fields), RUN, NOON).reason
     assert "rule 'r0' cannot be evaluated: " in reason
@@ -215,8 +215,8 @@ def test_a_reason_quotes_no_argument(when: str, fields: dict[str, Any], explaine
     assert explained in next(policy.steps(proposal(fields=fields), RUN, NOON)).detail
 
 
-def test_a_rule_that_decides_first_is_not_harmed_by_a_broken_one_behind_it() -> None:
-    """What comes after the deciding rule is not asked, not even where all are evaluated together."""
+def test_a_broken_rule_does_not_affect_an_earlier_rule_that_decides() -> None:
+    """Rules after the deciding one do not count, even if all are evaluated together."""
     broken = ("action.fields.a == 1", "deny")
     assert (
         policy_of(("action.writes", "allow"), broken).decide(proposal(fields={"a": object()}), RUN, NOON).rule == "r0"
@@ -229,8 +229,8 @@ ODD = [*VALUES, print, object(), ...]
 
 
 @pytest.mark.parametrize("when", ["action.fields.a == 1", "1.0 / action.fields.a > 0.0", "has(action.fields.a)"])
-def test_no_value_is_taken_for_the_one_before_it(when: str) -> None:
-    """Any two values after each other, a missing one too, are judged as each is judged alone."""
+def test_no_value_is_mistaken_for_the_one_before_it(when: str) -> None:
+    """Any two values in a row, or a missing one, get the same rulings as alone."""
     cases = [proposal(fields={"a": value}) for value in ODD] + [proposal(fields={})]
     for before in cases:
         for after in cases:
@@ -247,16 +247,16 @@ def test_a_list_that_changed_in_place_is_read_again() -> None:
     assert policy.decide(proposal(fields={"items": items}), RUN, NOON).effect == "allow"
 
 
-def test_a_time_that_no_calendar_has_is_denied() -> None:
-    """Whatever the worker passes, a ruling comes back."""
+def test_a_time_outside_of_the_calendar_is_denied() -> None:
+    """There is a ruling for any time."""
     ruling = policy_of(("time.getHours() < 30", "allow")).decide(PROPOSAL, RUN, 10**20)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
 
 
 def test_a_policy_that_takes_too_long_denies_and_says_so() -> None:
-    """The time is measured; it is measured twice, so that a machine that paused once denies nothing."""
+    """The time is measured twice, so one pause of the machine does not deny."""
     slow = SLOWEST_NANOSECONDS + 1
-    # Read before and after all together, before the first one alone, and after each.
+    # The clock is read before and after all rules together, then before the first rule alone, and after each.
     twice = policy_of(("true", "allow"), clock=Clock(0, slow, 0, slow)).decide(PROPOSAL, RUN, NOON)
     assert (twice.effect, twice.rule) == ("deny", "r0")
     assert "took too long" in twice.reason
@@ -266,14 +266,14 @@ def test_a_policy_that_takes_too_long_denies_and_says_so() -> None:
 
 
 def test_a_policy_that_was_slow_is_not_remembered_as_slow() -> None:
-    """Time is no fact of the action: the next decision is measured for itself."""
+    """The time is no fact of the action: the next decision is measured again."""
     slow = SLOWEST_NANOSECONDS + 1
     policy = policy_of(("true", "allow"), clock=Clock(0, slow, 0, slow))
     assert [policy.decide(PROPOSAL, RUN, NOON).effect for _ in range(2)] == ["deny", "allow"]
 
 
-def test_a_rule_that_is_slow_in_truth_is_denied() -> None:
-    """The real clock stops a rule that counts for too long."""
+def test_a_really_slow_rule_is_denied() -> None:
+    """By the real clock."""
     when = f"{[0] * 3000}.map(a, a).size() > 0"
     ruling = policy_of((when, "allow")).decide(PROPOSAL, RUN, NOON)
     assert (ruling.effect, ruling.rule) == ("deny", "r0")
@@ -282,7 +282,7 @@ def test_a_rule_that_is_slow_in_truth_is_denied() -> None:
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 200])
 def test_any_number_of_rules_is_judged_in_order(count: int) -> None:
-    """More rules than one expression can hold are several."""
+    """Too many rules for one expression become several expressions."""
     policy = policy_of(*((f"run.writes == {number}", "allow") for number in range(count)))
     for number in {0, count // 2, count - 1}:
         assert policy.decide(PROPOSAL, run(writes=number), NOON).rule == f"r{number}"
@@ -290,7 +290,7 @@ def test_any_number_of_rules_is_judged_in_order(count: int) -> None:
 
 
 def test_rules_that_nest_deeply_are_judged_too() -> None:
-    """Where rules cannot be put together, they are judged apart."""
+    """Rules that cannot be one expression are evaluated one by one."""
     deep = "(" * 90 + "action.writes" + ")" * 90
     policy = policy_of(("false", "deny"), *[(deep, "deny")] * 3, ("true", "allow"))
     assert policy.decide(proposal(writes=False), RUN, NOON).rule == "r4"
@@ -298,7 +298,7 @@ def test_rules_that_nest_deeply_are_judged_too() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    """A policy never grows with the actions it has seen."""
+    """A policy does not grow with the actions that it judges."""
     policy = policy_of(('action.target == "x"', "allow"))
     for number in range(REMEMBERED + 10):
         policy.decide(proposal(target=str(number)), RUN, NOON)
@@ -318,8 +318,8 @@ def test_a_policy_is_loaded_from_a_file(tmp_path: Any) -> None:
     assert load(str(path)).hash != first.hash
 
 
-def test_steps_tell_what_came_of_each_rule() -> None:
-    """Each is judged for itself, also behind the one that decides."""
+def test_there_is_a_step_for_each_rule() -> None:
+    """Each rule is evaluated by itself, even after the one that decides."""
     policy = policy_of(("false", "deny"), ("action.fields.x", "deny"), ("true", "allow"))
     steps = list(policy.steps(PROPOSAL, RUN, NOON))
     assert [step.outcome for step in steps] == ["not matched", "error", "matched"]
@@ -382,15 +382,15 @@ _runs = st.builds(
     st.lists(st.tuples(_proposals, _runs, st.sampled_from([0, NOON])), min_size=1, max_size=25),
 )
 def test_the_fast_ways_give_the_answer_of_the_rules_one_by_one(
-    rules: list[tuple[str, str]], asked: list[tuple[Proposal, RunFacts, int]]
+    rules: list[tuple[str, str]], cases: list[tuple[Proposal, RunFacts, int]]
 ) -> None:
-    """Kept contexts, flat variables, rules put together and remembered rulings change no answer."""
+    """Flat variables, rules in one expression and remembered rulings change no ruling."""
     policy = policy_of(*rules, clock=Clock())
-    for case in [*asked, *reversed(asked)]:
+    for case in [*cases, *reversed(cases)]:
         assert policy.decide(*case) == _meaning(policy, *case)
 
 
 def _meaning(policy: Policy, proposal: Proposal, run: RunFacts, now: int) -> Any:
-    """What the rules say in order, each read by itself."""
+    """The ruling of the rules in order, each evaluated by itself."""
     ruling, _ = policy._one_by_one(proposal, run, now)
     return ruling

@@ -44,7 +44,7 @@ def test_a_kind_of_another_part_is_explained_and_shown() -> None:
             run = await app.start(remarking, "anyone there?", False)
             await app.changed(1)
             assert "waiting for an answer to the remark 'anyone there?'" in await run.explain()
-            entries = [entry async for entry in journals.read(app.store, await run.info())]
+            entries = [entry async for entry in journals.read(app.store, await journals.row_of(app.store, run.key))]
             rows = item_rows(fold(entries))
             assert [rows[1][2], rows[1][5]] == ["remarked: anyone there?", "for the audit"]
 

@@ -221,7 +221,7 @@ async def sync_acting(way: str) -> str:
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize("flow", [acting, sync_acting])
 def test_whatever_an_action_or_its_cost_raises_ends_there(flow: Any, way: str) -> None:
-    """The act is tried again, its receipt is closed, and the cost says that it could not be told."""
+    """The act is tried again, its receipt is closed, and the cost says that it is not known."""
 
     async def main(ground: Ground) -> None:
         async with ground.engine(acting, sync_acting, policy=FREE) as app:

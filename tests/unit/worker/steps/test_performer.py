@@ -48,7 +48,7 @@ async def attempt(definition: Step[..., object], *args: object) -> Settled | Att
         performer = Performer(store, VirtualClock(loop), threads, 1)
         payload = definition.signature.write(args, {})
         key = Key("default", "run")
-        performer.perform(definition, key, PROMISE, 1, payload, lambda _, told: reported.set_result(told), ignore)
+        performer.perform(definition, key, PROMISE, 1, payload, lambda _, outcome: reported.set_result(outcome), ignore)
         return await reported
 
 

@@ -1,1 +1,1 @@
-"""The topics of the store suite that the gate and the audit rest on."""
+"""The topics of the store suite for the gate and the audit."""

@@ -1,4 +1,4 @@
-"""Admission: which queued runs a claim with limits lets begin, and which it never holds back."""
+"""Admission: the queued runs that a claim with limits lets begin, and those that it never holds back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def admitted(
 
 
 async def queue(store: p.Store, *runs: str, tenant: str = "acme", workflow: str = WORKFLOW, at: int = NOW) -> None:
-    """Start runs that wait for a worker, one microsecond after the other."""
+    """Start runs that wait for a worker, one microsecond apart."""
     await store.commit([start(run, tenant=tenant, workflow=workflow, at=at + place) for place, run in enumerate(runs)])
 
 
@@ -67,7 +67,7 @@ async def end(store: p.Store, run: str) -> None:
 class Admission(Topic):
     @on_fresh_store
     async def test_a_claim_with_limits_leases_as_any_other(self, store: p.Store) -> None:
-        """The run is given as its row now is: owned, begun, at a raised epoch."""
+        """The claim gives the run's new row: owned, begun, at a raised epoch."""
         before = await begun(store, start())
         (run,) = (await store.claim("ann", SERVES, 10, NOW + 5, limits(1))).runs
         assert (run.owner, run.begun_at, run.epoch, run.ready_at) == ("ann", NOW + 5, before.epoch + 1, None)
@@ -76,7 +76,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_tenant_begins_no_more_runs_than_its_cap(self, store: p.Store) -> None:
-        """Those under way count from their first lease to their end, also while they wait."""
+        """Runs are under way from their first lease to their end, even while they wait."""
         await queue(store, "a", "b", "c", "d")
         assert await admitted(store, limits(2)) == ["a", "b"]
         assert await admitted(store, limits(2)) == []
@@ -87,14 +87,14 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_run_born_under_way_counts(self, store: p.Store) -> None:
-        """It has begun where it was started."""
+        """A run that its starter leases has begun."""
         await begun(store, start("born", projection=RUNNING, owner="bob"))
         await queue(store, "a", "b")
         assert await admitted(store, limits(2)) == ["a"]
 
     @on_fresh_store
     async def test_a_cap_of_none_admits_no_one(self, store: p.Store) -> None:
-        """No place at all is a limit too; without limits all are claimed as ever."""
+        """A cap of 0 is a limit, too; without limits all are claimed as usual."""
         await queue(store, "a", "b")
         assert await admitted(store, limits(0)) == []
         assert await admitted(store, limits(per_min=0)) == []
@@ -118,7 +118,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_claim_with_limits_gives_no_more_than_its_room(self, store: p.Store) -> None:
-        """Runs under way and such as begin share it."""
+        """Runs under way and runs that begin share it."""
         await queue(store, "a", "b", "c", "d")
         assert await admitted(store, limits(100), 1) == ["a"]
         await advanced(store, turn(await row(store, "a"), WAITING, release=True))
@@ -128,7 +128,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_resuming_run_needs_no_place(self, store: p.Store) -> None:
-        """It has one: a tenant at its cap goes on with what it has begun, before anything new begins."""
+        """It has its place: a tenant at its cap continues its runs under way, before new ones begin."""
         await queue(store, "a", "b")
         assert await admitted(store, limits(1)) == ["a"]
         await advanced(store, turn(await row(store, "a"), WAITING, release=True))
@@ -137,7 +137,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_rescued_run_needs_no_place(self, store: p.Store) -> None:
-        """A worker that left does not cost its runs their places."""
+        """Runs keep their places when their worker leaves."""
         await queue(store, "a", "b")
         assert await admitted(store, limits(1)) == ["a"]
         await store.unregister("ann", NOW)
@@ -156,7 +156,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_retried_run_asks_for_a_place_again(self, store: p.Store) -> None:
-        """It gave its place up when it ended: with it, more would be under way than its tenant may have."""
+        """It gave up its place when it ended: otherwise more runs than the cap could be under way."""
         await queue(store, "a")
         await admitted(store, limits(1))
         await advanced(store, turn(await row(store, "a"), p.Projection("failed")))
@@ -172,7 +172,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_paused_and_unknown_runs_do_not_begin(self, store: p.Store) -> None:
-        """Nor do they hold up those behind them."""
+        """Nor do they hold up those after them."""
         await queue(store, "paused", "a")
         await queue(store, "foreign", workflow="other", at=NOW - 9)
         await store.pause(key("paused"), "wait", NOW)
@@ -180,7 +180,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_tenant_begins_no_more_runs_in_a_minute_than_its_rate(self, store: p.Store) -> None:
-        """Those that have ended since count too; the claim tells when the next may begin."""
+        """Runs that have ended since count, too; the claim gives the time when the next may begin."""
         await queue(store, "a", "b", "c", "d")
         rate = limits(per_min=2)
         assert await admitted(store, rate, 1) == ["a"]
@@ -196,7 +196,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_the_earlier_of_a_timer_and_a_rate_is_told(self, store: p.Store) -> None:
-        """A claimer sleeps until whichever comes first, and a cap without a rate tells no time."""
+        """A claimer sleeps until the earliest of them; a cap without a rate gives no time."""
         await queue(store, "a", "b")
         assert (await store.claim("ann", SERVES, 10, NOW, limits(1))).next_wake_at is None
         rate = limits(per_min=1)
@@ -216,7 +216,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_workflow_at_its_cap_holds_up_no_other(self, store: p.Store) -> None:
-        """However many of it wait in front, and however little room the claim has."""
+        """Even if many of its runs wait in front, and the claim has little room."""
         await queue(store, *(f"a{number}" for number in range(20)), workflow="busy")
         await queue(store, "b", workflow="other", at=NOW + SECOND)
         wanted = p.Limits(p.TenantLimits(workflows={"busy": p.Cap(1)}))
@@ -235,7 +235,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_tenants_share_a_claim_fairly(self, store: p.Store) -> None:
-        """The one that has least under way is served first: a long queue does not starve a short one."""
+        """The one with the fewest runs under way comes first: a long queue does not starve a short one."""
         await queue(store, *(f"a{number}" for number in range(20)), tenant="acme")
         await queue(store, "b0", "b1", tenant="bolt", at=NOW + SECOND)
         assert sorted(await admitted(store, limits(), 4)) == ["a0", "a1", "b0", "b1"]
@@ -252,7 +252,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_workspaces_of_a_tenant_share_a_claim_fairly(self, store: p.Store) -> None:
-        """Who queues more does not begin sooner; what is under way counts; an urgent run waits for no turn."""
+        """A longer queue gives no advantage, runs under way count, and an urgent run does not wait for its turn."""
         await place(store, "north", "a", "b", "c", "d")
         await place(store, "south", "e", "f", at=NOW + 100)
         assert await admitted(store, limits(100), 3) == ["a", "e", "b"]
@@ -265,7 +265,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_a_tenants_cap_counts_all_its_workspaces(self, store: p.Store) -> None:
-        """They share its places, and a place that is free is given by turns."""
+        """They share its places, and get free places in turn."""
         await place(store, "north", "a", "b", "c")
         assert await admitted(store, limits(2)) == ["a", "b"]
         await place(store, "south", "d", at=NOW + 100)
@@ -274,7 +274,7 @@ class Admission(Topic):
 
     @on_fresh_store
     async def test_two_claims_admit_no_more_than_one(self, store: p.Store) -> None:
-        """What one worker has begun counts for the next at once."""
+        """The runs that one worker has begun count for the next one at once."""
         await queue(store, "a", "b", "c")
         given = []
         for worker in ("ann", "bob", "carl"):

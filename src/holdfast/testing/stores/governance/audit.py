@@ -10,14 +10,14 @@ from holdfast.testing.stores.samples import NOW, TENANT, advanced, begun, commit
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
-def _said(entries: list[p.AuditEntry]) -> str:
+def _bodies(entries: list[p.AuditEntry]) -> str:
     return "".join(entry.body.decode() for entry in entries)
 
 
 class AuditTopic(Topic):
     @on_fresh_store
     async def test_a_note_becomes_an_entry(self, store: p.Store) -> None:
-        """It has all that was noted, a sequence, and no position yet."""
+        """It has all fields of the note, a sequence, and no position yet."""
         assert await commit(store, note("bytes: ü", kind="policy", at=NOW + 3, run=None)) == p.Noted()
         (entry,) = await store.entries(p.AuditQuery(TENANT), 10)
         expected = p.AuditEntry(entry.sequence, TENANT, None, "policy", NOW + 3, "bytes: ü".encode(), None)
@@ -30,34 +30,34 @@ class AuditTopic(Topic):
         await store.commit([note("a"), note("b", tenant="bolt")])
         await commit(store, note("c"))
         found = await store.unsealed(10)
-        assert _said(found) == "abc"
+        assert _bodies(found) == "abc"
         assert [entry.sequence for entry in found] == sorted({entry.sequence for entry in found})
-        assert _said(await store.unsealed(2)) == "ab"
+        assert _bodies(await store.unsealed(2)) == "ab"
         assert await bodies(store) == ["a", "c"]
 
     @on_fresh_store
     async def test_what_is_noted_with_a_turn_is_noted_once(self, store: p.Store) -> None:
         """Not where the turn is fenced, and not again where it is committed again."""
-        change = turn(await leased(store), also=(note(),))
+        change = turn(await leased(store), attached=(note(),))
         assert await commit(store, replace(change, epoch=9)) == p.Fenced()
         assert await bodies(store) == []
         for _ in range(3):
-            assert (await advanced(store, change)).also == (p.Noted(),)
+            assert (await advanced(store, change)).attached == (p.Noted(),)
         assert await bodies(store) == ["said"]
 
     @on_fresh_store
     async def test_what_is_noted_with_a_start_is_noted_once(self, store: p.Store) -> None:
         """Not where the id is taken, and not again where the start is recognised."""
-        change = start(owner="ann", also=(note(),))
+        change = start(owner="ann", attached=(note(),))
         for _ in range(3):
             assert await commit(store, change) == p.Started(1, (p.Noted(),))
         await begun(store, start("two"))
-        assert isinstance(await commit(store, start("two", owner="bob", also=(note("no"),))), p.Exists)
+        assert isinstance(await commit(store, start("two", owner="bob", attached=(note("no"),))), p.Exists)
         assert await bodies(store) == ["said"]
 
     @on_fresh_store
     async def test_a_note_with_an_id_is_written_once(self, store: p.Store) -> None:
-        """In one batch or in two, by itself or with others, sealed meanwhile or not; each time it is noted."""
+        """In one batch or in two, alone or with others, sealed since or not; the answer is always Noted."""
         named = note("named", id="n")
         assert await store.commit([note("a"), named, named, note("b")]) == [p.Noted()] * 4
         assert await commit(store, named) == p.Noted()
@@ -68,7 +68,8 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_an_id_is_one_tenants_and_says_nothing_of_what_is_noted(self, store: p.Store) -> None:
-        """Another tenant has its own; under a taken one nothing is written, whatever it says; without one, all is."""
+        """Each tenant has its own ids. Under a used id nothing is written, even with another body; without an id, each
+        note is written."""
         await store.commit([note("first", id="n"), note("other", tenant="bolt", id="n")])
         assert await commit(store, note("second", id="n")) == p.Noted()
         for _ in range(2):
@@ -78,16 +79,17 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_what_is_noted_with_a_turn_without_events_is_noted_once(self, store: p.Store) -> None:
-        """Nothing tells such a turn from itself committed again, but its entries' ids do; fenced, it notes nothing."""
-        change = turn(await leased(store), count=0, also=(note("decided", id="n"),))
+        """Such a turn cannot be recognised when committed again, but the ids of its entries are. A fenced turn notes
+        nothing."""
+        change = turn(await leased(store), count=0, attached=(note("decided", id="n"),))
         assert await commit(store, replace(change, epoch=9)) == p.Fenced()
         for _ in range(3):
-            assert (await advanced(store, change)).also == (p.Noted(),)
+            assert (await advanced(store, change)).attached == (p.Noted(),)
         assert await bodies(store) == ["decided"]
 
     @on_fresh_store
     async def test_sealing_gives_positions_in_the_order_given(self, store: p.Store) -> None:
-        """From the block's first on; sealed entries are not told among the unsealed any more."""
+        """From the block's first on; sealed entries are no longer listed as unsealed."""
         a, b, c = await noted(store, "a", "b", "c")
         assert await seal(store, block(1, 1, 2), [b.sequence, a.sequence])
         assert await store.unsealed(10) == [c]
@@ -108,7 +110,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_an_entry_is_sealed_once(self, store: p.Store) -> None:
-        """A block with one that is sealed already, or of another tenant, or not there, is refused whole."""
+        """A block with an entry that is sealed already, of another tenant or missing is refused completely."""
         a, b = await noted(store, "a", "b")
         (foreign,) = await noted(store, "c", tenant="bolt")
         assert await seal(store, block(1, 1, 1), [a.sequence])
@@ -120,7 +122,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_blocks_follow_each_other_without_a_gap(self, store: p.Store) -> None:
-        """A block that leaves a number or a position out, or goes back, is refused whole."""
+        """A block that skips or repeats a number or a position is refused completely."""
         a, b = await noted(store, "a", "b")
         assert await seal(store, block(1, 1, 1), [a.sequence])
         for number, first in ((3, 2), (0, 2), (2, 3), (2, 1)):
@@ -142,7 +144,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_blocks_are_read_from_a_number_on_or_from_the_end(self, store: p.Store) -> None:
-        """In order, as they were written, and no more than asked."""
+        """In order, unchanged, and no more than the limit."""
         for number, entry in enumerate(await noted(store, *"abcd"), 1):
             assert await seal(store, block(number, number, 1), [entry.sequence])
         chain = [block(number, number, 1) for number in range(1, 5)]
@@ -155,22 +157,22 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_entries_are_listed_by_pages(self, store: p.Store) -> None:
-        """Sealed ones by position, then the others by sequence; no page repeats or leaves out one."""
+        """Sealed ones by position, then the others by sequence; no page repeats or skips one."""
         a, b, c, _, _ = await noted(store, *"abcde")
         assert await seal(store, block(1, 1, 3), [c.sequence, a.sequence, b.sequence])
         listed: list[p.AuditEntry] = []
         while page := await store.entries(p.AuditQuery(TENANT), 2, listed[-1] if listed else None):
             assert len(page) <= 2
             listed += page
-        assert _said(listed) == "cabde"
+        assert _bodies(listed) == "cabde"
 
     @on_fresh_store
     async def test_a_listing_goes_on_where_its_last_entry_was_sealed_meanwhile(self, store: p.Store) -> None:
-        """What follows it in the chain follows in the list."""
+        """The entries after it in the chain come after it in the list."""
         entries = await noted(store, *"abcd")
         page = await store.entries(p.AuditQuery(TENANT), 2)
         assert await seal(store, block(1, 1, 3), [entry.sequence for entry in entries[:3]])
-        assert _said(await store.entries(p.AuditQuery(TENANT), 10, page[-1])) == "cd"
+        assert _bodies(await store.entries(p.AuditQuery(TENANT), 10, page[-1])) == "cd"
 
     @on_fresh_store
     async def test_entries_are_listed_by_what_is_asked(self, store: p.Store) -> None:
@@ -185,16 +187,16 @@ class AuditTopic(Topic):
             ]
         )
 
-        async def said(query: p.AuditQuery) -> str:
-            return _said(await store.entries(query, 10))
+        async def listed_bodies(query: p.AuditQuery) -> str:
+            return _bodies(await store.entries(query, 10))
 
-        assert await said(p.AuditQuery(TENANT)) == "abcd"
-        assert await said(p.AuditQuery("bolt")) == "e"
-        assert await said(p.AuditQuery(TENANT, run="one")) == "ac"
-        assert await said(p.AuditQuery(TENANT, kind="receipt")) == "c"
-        assert await said(p.AuditQuery(TENANT, since=NOW + 1, until=NOW + 3)) == "bc"
-        assert await said(p.AuditQuery(TENANT, "one", "decided", NOW, NOW + 9)) == "a"
-        assert await said(p.AuditQuery(TENANT, "two", "receipt")) == ""
+        assert await listed_bodies(p.AuditQuery(TENANT)) == "abcd"
+        assert await listed_bodies(p.AuditQuery("bolt")) == "e"
+        assert await listed_bodies(p.AuditQuery(TENANT, run="one")) == "ac"
+        assert await listed_bodies(p.AuditQuery(TENANT, kind="receipt")) == "c"
+        assert await listed_bodies(p.AuditQuery(TENANT, since=NOW + 1, until=NOW + 3)) == "bc"
+        assert await listed_bodies(p.AuditQuery(TENANT, "one", "decided", NOW, NOW + 9)) == "a"
+        assert await listed_bodies(p.AuditQuery(TENANT, "two", "receipt")) == ""
 
     @on_fresh_store
     async def test_entries_and_blocks_outlive_their_runs(self, store: p.Store) -> None:
@@ -219,7 +221,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_a_signing_key_comes_with_its_entry_or_not_at_all(self, store: p.Store) -> None:
-        """Nobody adds a key without the audit saying who, and nothing is said of one that was not added."""
+        """Every added key has its entry in the audit, and a refused key has none."""
         key = p.SigningKey(1, "key 1", b"public", None, NOW)
         assert await store.add_signing_key(key, note("added"))
         assert not await store.add_signing_key(replace(key, id="key 2"), note("not added"))
@@ -227,7 +229,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_blocks_of_many_tenants_are_sealed_together_and_judged_each_on_its_own(self, store: p.Store) -> None:
-        """Several of one tenant follow each other; what is refused leaves its neighbours as they are."""
+        """Several of one tenant follow each other; a refused block does not affect the others."""
         await store.commit([note(body, tenant=tenant) for tenant in ("bolt", "corp", TENANT) for body in "ab"])
         found = {(entry.tenant, entry.body): entry.sequence for entry in await store.unsealed(10)}
         sealings = [
@@ -258,7 +260,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_the_blocks_that_hold_entries_are_found_together(self, store: p.Store) -> None:
-        """Each once, whole; of a position that no block holds there is none."""
+        """Each block once, complete; none for a position that no block holds."""
         entries = await noted(store, *"abcde")
         for number, first, count in ((1, 1, 2), (2, 3, 1), (3, 4, 2)):
             assert await seal(store, block(number, first, count), [e.sequence for e in entries[first - 1 :][:count]])
@@ -281,24 +283,24 @@ class AuditTopic(Topic):
         ]
         await store.commit(notes)
         spans = [p.Span(p.Key(TENANT, "one")), p.Span(p.Key(TENANT, "two"), NOW + 1), p.Span(p.Key("bolt", "one"))]
-        assert _said(await store.entries_in(spans, 10)) == "aceg"
+        assert _bodies(await store.entries_in(spans, 10)) == "aceg"
         found = await store.unsealed(10)
         assert await seal(store, block(1, 1, 2), [found[2].sequence, found[0].sequence])
-        told = await store.entries_in(spans, 10)
-        assert _said(told) == "aceg"
-        assert [entry.position for entry in told] == [2, 1, None, None]
+        entries = await store.entries_in(spans, 10)
+        assert _bodies(entries) == "aceg"
+        assert [entry.position for entry in entries] == [2, 1, None, None]
         first = await store.entries_in(spans, 2)
-        assert _said(first) == "ac"
-        assert _said(await store.entries_in(spans, 2, first[-1])) == "eg"
-        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), NOW, NOW + 5)], 10)) == "a"
+        assert _bodies(first) == "ac"
+        assert _bodies(await store.entries_in(spans, 2, first[-1])) == "eg"
+        assert _bodies(await store.entries_in([p.Span(p.Key(TENANT, "one"), NOW, NOW + 5)], 10)) == "a"
         assert await store.entries_in([], 10) == []
         await store.commit([note("h", kind="receipt")])
-        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="receipt")], 10)) == "h"
-        assert _said(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
+        assert _bodies(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="receipt")], 10)) == "h"
+        assert _bodies(await store.entries_in([p.Span(p.Key(TENANT, "one"), kind="decided")], 10)) == "ag"
 
     @on_fresh_store
     async def test_only_the_last_key_seals(self, store: p.Store) -> None:
-        """A sealer that has not heard of the new key yet is refused, and looks again."""
+        """A sealer that does not know the new key yet is refused, and reads the keys again."""
         a, b = await noted(store, "a", "b")
         for number in (1, 2):
             key = p.SigningKey(number, f"key {number}", b"public", None, NOW)
@@ -309,7 +311,7 @@ class AuditTopic(Topic):
 
     @on_fresh_store
     async def test_a_new_key_comes_with_the_ends_of_all_chains(self, store: p.Store) -> None:
-        """Where one has gone on meanwhile nothing is added: its new block would be behind the end of its own key."""
+        """Where a chain has grown since, nothing is added: its new block would be after the end of its key."""
         first = p.SigningKey(1, "key 1", b"public", None, NOW)
         assert await store.add_signing_key(first)
         a, b = await noted(store, "a", "b")

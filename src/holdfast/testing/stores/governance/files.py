@@ -133,7 +133,7 @@ class Files(Topic):
 
     @on_fresh_store
     async def test_evidence_is_due_for_governed_runs_that_have_ended(self, store: p.Store) -> None:
-        """Oldest end first, within the limit, until it is kept; never for a run that proposed no action or goes on."""
+        """Oldest end first, within the limit, until it is kept; never for a run without an action or before its end."""
         await ended(store, "plain")
         await advanced(store, turn(await leased(store, "going"), p.Projection("running", governed=True)))
         for name, at in (("b", 2), ("c", 3), ("a", 1)):
@@ -154,7 +154,7 @@ class Files(Topic):
 
     @on_fresh_store
     async def test_sealing_an_entry_makes_the_evidence_of_its_run_due_again(self, store: p.Store) -> None:
-        """What was kept lacks it, and stays until replaced. Entries of others and refused blocks change nothing."""
+        """The kept evidence lacks it, and stays until replaced. Entries of others and refused blocks change nothing."""
         for name in ("one", "two"):
             await governed_end(store, name)
             await keep(store, kept_file(p.EVIDENCE, run=name), b"data")
@@ -189,7 +189,7 @@ class Files(Topic):
 
     @on_fresh_store
     async def test_evidence_without_a_run_is_kept_likewise(self, store: p.Store) -> None:
-        """The run may be gone meanwhile: what would be kept must not lack anything either."""
+        """Even if the run is deleted since: kept evidence must be complete."""
         (entry,) = await noted(store, "a")
         await seal(store, block(), [entry.sequence])
         assert not await keep(store, kept_file(p.EVIDENCE), b"data")

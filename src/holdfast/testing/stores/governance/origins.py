@@ -1,4 +1,4 @@
-"""What a row tells of where its run came from and of what the gate knows of it."""
+"""A run's row: its origin, and its facts for the gate."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Origins(Topic):
 
     @on_fresh_store
     async def test_a_run_without_an_origin_says_so(self, store: p.Store) -> None:
-        """Nobody is made up."""
+        """A run without an actor has none in its row."""
         run = await begun(store, start())
         assert (run.workspace, run.actor, run.trigger_type, run.trigger_ref) == ("", None, None, None)
 
     @on_fresh_store
     async def test_a_run_begins_where_it_is_first_leased(self, store: p.Store) -> None:
-        """A queued one has not begun; later leases do not change when it did."""
+        """A queued run has not begun; later leases do not change the time when it began."""
         assert (await begun(store, start())).begun_at is None
         (run,) = (await store.claim("ann", SERVES, 1, NOW + 5)).runs
         assert run.begun_at == NOW + 5
@@ -81,7 +81,7 @@ class Origins(Topic):
 
     @on_fresh_store
     async def test_a_run_that_was_governed_once_stays_governed(self, store: p.Store) -> None:
-        """A later turn does not take that back; the acts that write are as its last turn counted them."""
+        """A later turn does not undo that; the writes are those that its last turn counted."""
         run = await begun(store, start(projection=RUNNING, owner="ann"))
         assert (run.governed, run.writes) == (False, 0)
         for projection, expected in (

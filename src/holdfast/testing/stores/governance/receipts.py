@@ -1,4 +1,4 @@
-"""ReceiptTopic: one per idempotency key, closed only by the holder of their token."""
+"""Receipts: one per idempotency key, closed only by the holder of its token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ID: Final = receipt().id
 class ReceiptTopic(Topic):
     @on_fresh_store
     async def test_receipts_are_kept_under_what_they_say(self, store: p.Store) -> None:
-        """Whatever became of them."""
+        """In every state."""
         assert await store.misfiled(TENANT) is None
         done = await closed(store, replace(await opened(store, receipt("done")), state="succeeded"))
         await opened(store, receipt("open"))
@@ -51,7 +51,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_receipt_is_found_by_its_key(self, store: p.Store) -> None:
-        """In its tenant alone, whatever became of it, with what is said of it later."""
+        """In its tenant alone, in every state, with its later ``reversed_by``."""
         pending = await opened(store, receipt())
         assert await store.receipt_of_key(TENANT, pending.key) == pending
         assert await store.receipt_of_key(TENANT, "no such") is None
@@ -63,7 +63,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_of_two_openings_of_one_key_the_first_has_it(self, store: p.Store) -> None:
-        """The other is shown the receipt that is in its way, in one batch or in two, whichever run it comes from."""
+        """The other gets the receipt that has the key, in one batch or in two, from any run."""
         mine, other = receipt(), receipt(token="second", run="two", id="other")
         answers = await store.commit([p.OpenReceipt(mine), p.OpenReceipt(other)])
         assert answers == [p.Opened(), p.Taken(mine)]
@@ -89,7 +89,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_success_is_never_opened_anew(self, store: p.Store) -> None:
-        """What was done is not done again: not by its own token, nor by whoever names it."""
+        """A finished act is not repeated: not by its own token, nor by an opening that names it."""
         await opened(store, receipt())
         done = await closed(store, receipt(state="succeeded", result=b"paid"))
         for attempt in (
@@ -101,7 +101,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_failed_receipt_gives_way_to_anyone(self, store: p.Store) -> None:
-        """The new attempt has the key; the last holder of it is fenced out."""
+        """The new attempt has the key; its last holder is fenced."""
         await opened(store, receipt())
         await closed(store, receipt(state="failed"))
         again = await opened(store, receipt(token="second", id="retry"))
@@ -112,7 +112,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_an_open_receipt_gives_way_only_to_who_names_its_token(self, store: p.Store) -> None:
-        """A takeover fences the last holder out; naming any other token does not take anything over."""
+        """A takeover fences the last holder; naming any other token takes nothing over."""
         pending = await opened(store, receipt())
         takeover = receipt(token="second", id="takeover")
         assert await commit(store, p.OpenReceipt(takeover, instead_of="third")) == p.Taken(pending)
@@ -125,7 +125,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_an_unknown_outcome_gives_way_only_to_who_names_its_token(self, store: p.Store) -> None:
-        """Nobody may act again before someone has decided what became of it."""
+        """Nobody may act again before its outcome is decided."""
         await opened(store, receipt())
         unknown = await closed(store, receipt(state="unknown"))
         second = receipt(token="second")
@@ -135,13 +135,13 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_takeover_of_a_free_key_opens_it(self, store: p.Store) -> None:
-        """There is nobody in the way."""
+        """There is no other receipt of the key."""
         assert await commit(store, p.OpenReceipt(receipt(), instead_of="gone")) == p.Opened()
         assert await store.receipt(TENANT, ID) == receipt()
 
     @on_fresh_store
     async def test_a_receipt_is_not_closed_under_another_token(self, store: p.Store) -> None:
-        """Nor one that nobody opened; what came also, and its blobs, leave no trace."""
+        """Nor one that nobody opened; the attached changes and the blobs leave no trace."""
         pending = await opened(store, receipt())
         for wrong in (receipt(token="second", state="succeeded"), receipt("no such", state="succeeded")):
             change = p.CloseReceipt(wrong, {b"digest": b"data"}, (note(),))
@@ -155,7 +155,7 @@ class ReceiptTopic(Topic):
         """Another outcome under the same token is fenced."""
         await opened(store, receipt())
         done = await closed(store, receipt(state="succeeded"))
-        assert await commit(store, p.CloseReceipt(receipt(state="failed"), also=(note(),))) == p.Fenced()
+        assert await commit(store, p.CloseReceipt(receipt(state="failed"), attached=(note(),))) == p.Fenced()
         assert await store.receipt(TENANT, ID) == done
         assert await bodies(store) == []
 
@@ -170,7 +170,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_closing_committed_again_is_recognised(self, store: p.Store) -> None:
-        """After a lost answer it is closed again, and what came also is there once: for every outcome."""
+        """After a lost answer it is closed again, and the attached changes are made once, for every outcome."""
         for state in ("succeeded", "failed", "unknown"):
             await opened(store, receipt(state))
             change = p.CloseReceipt(receipt(state, state=state), {b"digest": b"data"}, (note(state),))
@@ -179,19 +179,19 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_what_comes_with_a_turn_opens_and_closes_receipts(self, store: p.Store) -> None:
-        """They ride in a turn, are answered in order, and are recognised when the turn is committed again."""
+        """They are attached to a turn, answered in order, and recognised when the turn is committed again."""
         run = await leased(store)
         taken = await opened(store, receipt("taken", token="other"))
         await opened(store, receipt("done"))
-        also = (
+        attached = (
             note(),
             p.OpenReceipt(receipt()),
             p.OpenReceipt(receipt("taken")),
-            p.CloseReceipt(receipt("done", state="succeeded"), also=(note("closed"),)),
+            p.CloseReceipt(receipt("done", state="succeeded"), attached=(note("closed"),)),
         )
-        change = turn(run, also=also)
+        change = turn(run, attached=attached)
         answer = await advanced(store, change)
-        assert answer.also == (p.Noted(), p.Opened(), p.Taken(taken), p.Closed())
+        assert answer.attached == (p.Noted(), p.Opened(), p.Taken(taken), p.Closed())
         assert await advanced(store, change) == answer
         assert await bodies(store) == ["said", "closed"]
 
@@ -200,14 +200,14 @@ class ReceiptTopic(Topic):
         """No key is reserved, nothing is closed, nothing is noted."""
         run = await leased(store)
         pending = await opened(store, receipt("done"))
-        also = (note(), p.OpenReceipt(receipt()), p.CloseReceipt(receipt("done", state="succeeded")))
-        assert await commit(store, replace(turn(run, also=also), epoch=9)) == p.Fenced()
+        attached = (note(), p.OpenReceipt(receipt()), p.CloseReceipt(receipt("done", state="succeeded")))
+        assert await commit(store, replace(turn(run, attached=attached), epoch=9)) == p.Fenced()
         assert await store.receipts(p.ReceiptQuery(), 10) == [pending]
         assert await bodies(store) == []
 
     @on_fresh_store
     async def test_a_success_that_reverses_another_marks_it(self, store: p.Store) -> None:
-        """``reversed_by`` names the receipt that took it back, also where that is told twice."""
+        """``reversed_by`` names the receipt that reversed it, also where that is closed twice."""
         await opened(store, receipt())
         done = await closed(store, receipt(state="succeeded"))
         await opened(store, receipt("refund", id="refund", reverses=ID))
@@ -219,7 +219,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_only_a_success_of_the_same_tenant_reverses(self, store: p.Store) -> None:
-        """A refund that failed has taken nothing back, nor has one that another tenant made."""
+        """A failed refund reverses nothing, nor does one of another tenant."""
         await opened(store, receipt())
         done = await closed(store, receipt(state="succeeded"))
         strays: list[tuple[str, p.ReceiptState]] = [(TENANT, "failed"), (TENANT, "unknown"), ("bolt", "succeeded")]
@@ -252,7 +252,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_run_of_the_same_id_takes_no_blob_of_a_receipt_along(self, store: p.Store) -> None:
-        """Who keeps a blob is told by kind and id: whatever runs are called, a receipt keeps its own."""
+        """The users of a blob are distinguished by kind and id: a receipt keeps its blobs, for any names of runs."""
         await opened(store, receipt())
         await commit(store, p.CloseReceipt(receipt(state="succeeded"), {b"own": b"mine"}))
         for run in (ID, f"~receipt:{ID}"):
@@ -262,7 +262,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_a_worker_that_takes_a_run_over_sees_its_receipts(self, store: p.Store) -> None:
-        """Those that have not succeeded, of the runs it asks for; runs that have none are left out."""
+        """The receipts that have not succeeded, of the requested runs; runs without any are left out."""
         await leased(store)
         for name in ("pending", "unknown", "failed", "succeeded"):
             await opened(store, receipt(name))
@@ -278,7 +278,7 @@ class ReceiptTopic(Topic):
 
     @on_fresh_store
     async def test_receipts_are_listed_oldest_first_by_pages(self, store: p.Store) -> None:
-        """Those of one time by tenant and id; no page repeats or leaves out what another gives."""
+        """Equal times are ordered by tenant and id; no page repeats or skips a row."""
         for tenant, name, at in (
             ("bolt", "c", 1),
             (TENANT, "a", 3),

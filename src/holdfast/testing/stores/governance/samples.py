@@ -1,4 +1,4 @@
-"""Receipts, tasks, entries and blocks to judge a store with: only what a test says is special about them."""
+"""Receipts, tasks, entries and blocks for the tests of a store. A test sets only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def seal(store: p.Store, block: p.Block, sequences: Sequence[int]) -> bool
 
 
 async def bodies(store: p.Store, tenant: str = TENANT) -> list[str]:
-    """What a tenant's audit says, in order."""
+    """The bodies of a tenant's audit, in order."""
     return [entry.body.decode() for entry in await store.entries(p.AuditQuery(tenant), 1000)]
 
 

@@ -1,4 +1,4 @@
-"""TaskTopic: each changes only from the version before, and is cancelled from any."""
+"""Tasks: each changes only from the version before, and is cancelled from any."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_of_two_answers_to_one_version_the_first_is_applied(self, store: p.Store) -> None:
-        """The other is fenced, in one batch or in two, and what came also with it leaves no trace."""
+        """The other is fenced, in one batch or in two, and its attached changes leave no trace."""
         await commit(store, p.PutTask(task()))
         rejected = task("task", 2, status="rejected", answers=[p.TaskAnswer("bob", "rejected", "no", NOW)])
         change = p.PutTask(rejected, (note("rejected"),))
@@ -58,7 +58,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_a_task_is_made_once(self, store: p.Store) -> None:
-        """Another task of the same id is fenced, whatever it says."""
+        """Another task of the same id is fenced, with any contents."""
         await commit(store, p.PutTask(task()))
         assert await commit(store, p.PutTask(task(run="two"))) == p.Fenced()
         assert await store.task(TENANT, "task") == task()
@@ -66,7 +66,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_no_version_is_left_out_and_none_comes_back(self, store: p.Store) -> None:
-        """A task that is not there has no second version; one at its second takes neither a fourth nor a second."""
+        """A missing task has no second version; a task at version 2 accepts neither version 4 nor another version 2."""
         assert await commit(store, p.PutTask(task("task", 2))) == p.Fenced()
         assert await store.task(TENANT, "task") is None
         await store.commit([p.PutTask(task()), p.PutTask(APPROVED)])
@@ -75,8 +75,22 @@ class TaskTopic(Topic):
         assert await store.task(TENANT, "task") == APPROVED
 
     @on_fresh_store
+    async def test_the_files_of_an_answer_come_with_it_and_outlive_the_run(self, store: p.Store) -> None:
+        """They are kept with the answer that is applied, leave no trace of a fenced one, and belong to the task."""
+        await ended(store, blobs={b"shared": b"data"})
+        await commit(store, p.PutTask(task()))
+        change = p.PutTask(APPROVED, blobs={b"shared": b"data", b"own": b"mine"})
+        assert await commit(store, change) == p.Tasked()
+        assert await commit(store, change) == p.Tasked()
+        other = task("task", 2, status="rejected")
+        assert await commit(store, p.PutTask(other, blobs={b"other": b"lost"})) == p.Fenced()
+        assert await store.blob(TENANT, b"other") is None
+        assert await store.prune(NOW + 1, 10) == 1
+        assert [await store.blob(TENANT, digest) for digest in (b"shared", b"own")] == [b"data", b"mine"]
+
+    @on_fresh_store
     async def test_a_task_put_again_as_it_was_is_recognised(self, store: p.Store) -> None:
-        """After a lost answer it is tasked again, and what came also is there once."""
+        """After a lost answer it is tasked again, and the attached changes are made once."""
         await leased(store)
         first = p.PutTask(task(), (note("requested"),))
         second = p.PutTask(APPROVED, (deliver(), note("approved")))
@@ -87,7 +101,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_an_open_task_is_cancelled_whatever_its_version(self, store: p.Store) -> None:
-        """What was said to it stays, and it is found as what it is now."""
+        """Its answers stay, and it is found by its new status."""
         await begun(store, start())
         passed_on = task("task", 2, answers=[p.TaskAnswer("ann", "delegated to dora", "she knows: ü", NOW + 3)])
         await store.commit([p.PutTask(task()), p.PutTask(passed_on), p.PutTask(task("other"))])
@@ -110,7 +124,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_what_is_answered_or_has_expired_is_not_cancelled(self, store: p.Store) -> None:
-        """It is fenced and left as it is, as is a task that is not there or another tenant's."""
+        """It is fenced and unchanged; a missing task, or one of another tenant, is fenced, too."""
         closed = [task(status, status=status) for status in ("approved", "rejected", "expired")]
         await store.commit([*(p.PutTask(each) for each in closed), p.PutTask(task("foreign", tenant="bolt"))])
         names = [*(each.id for each in closed), "foreign", "no such"]
@@ -122,7 +136,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_of_an_answer_and_a_cancellation_the_first_counts(self, store: p.Store) -> None:
-        """Also in one batch: the other is fenced, and what came also with it leaves no trace."""
+        """Even in one batch: the other is fenced, and its attached changes leave no trace."""
         await store.commit([p.PutTask(task("a")), p.PutTask(task("b"))])
         answered = [p.PutTask(replace(APPROVED, id=name), (note(f"{name} approved"),)) for name in "ab"]
         cancelled = [p.CancelTask(TENANT, name, NOW + 5, (note(f"{name} cancelled"),)) for name in "ab"]
@@ -134,23 +148,23 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_a_task_is_cancelled_with_its_turn(self, store: p.Store) -> None:
-        """Where the turn is applied, and only there; committed again it is recognised, with events and without."""
+        """Only if the turn is applied; committed again it is recognised, with events and without."""
         run = await leased(store)
         await store.commit([p.PutTask(task()), p.PutTask(task("other"))])
-        change = turn(run, count=0, also=(p.CancelTask(TENANT, "task", NOW, (note("first"),)),))
+        change = turn(run, count=0, attached=(p.CancelTask(TENANT, "task", NOW, (note("first"),)),))
         assert await commit(store, replace(change, epoch=9)) == p.Fenced()
         assert await store.task(TENANT, "task") == task()
-        last = turn(run, COMPLETED, also=(p.CancelTask(TENANT, "other", NOW, (note("second"),)),))
+        last = turn(run, COMPLETED, attached=(p.CancelTask(TENANT, "other", NOW, (note("second"),)),))
         for each in (change, last):
             answers = [await advanced(store, each) for _ in range(2)]
-            assert [answer.also for answer in answers] == [(p.Tasked(),)] * 2
+            assert [answer.attached for answer in answers] == [(p.Tasked(),)] * 2
         assert await store.tasks(p.TaskQuery(status="requested"), 10) == []
         assert await bodies(store) == ["first", "second"]
 
     @on_fresh_store
     async def test_an_answer_wakes_its_run(self, store: p.Store) -> None:
         """The message comes with the answer, and makes a run that waits ready."""
-        await advanced(store, turn(await leased(store), WAITING, release=True, also=(p.PutTask(task()),)))
+        await advanced(store, turn(await leased(store), WAITING, release=True, attached=(p.PutTask(task()),)))
         await commit(store, p.PutTask(APPROVED, (deliver(body="approved", at=NOW + 1),)))
         assert (await row(store)).ready_at == NOW + 1
         ((_, message),) = (await store.messages([key()]))[key()]
@@ -158,7 +172,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_an_answer_to_a_run_that_has_ended_is_kept(self, store: p.Store) -> None:
-        """The message finds nobody, and the task is answered all the same."""
+        """The message has no receiver, but the task is answered."""
         await ended(store)
         await commit(store, p.PutTask(task()))
         assert await commit(store, p.PutTask(APPROVED, (deliver(), note("approved")))) == p.Tasked()
@@ -167,14 +181,14 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_a_task_comes_with_its_turn(self, store: p.Store) -> None:
-        """It is made where the turn is applied, recognised where it is committed again, not made where it is fenced."""
+        """It is made if the turn is applied, recognised if that is committed again, and not made if it is fenced."""
         run = await leased(store)
-        change = turn(run, WAITING, also=(p.PutTask(task(), (note(),)),))
+        change = turn(run, WAITING, attached=(p.PutTask(task(), (note(),)),))
         assert await commit(store, replace(change, epoch=9)) == p.Fenced()
         assert await store.task(TENANT, "task") is None
         assert await bodies(store) == []
         answers = [await advanced(store, change) for _ in range(2)]
-        assert [answer.also for answer in answers] == [(p.Tasked(),)] * 2
+        assert [answer.attached for answer in answers] == [(p.Tasked(),)] * 2
         assert await bodies(store) == ["said"]
 
     @on_fresh_store
@@ -192,7 +206,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_tasks_outlive_their_run(self, store: p.Store) -> None:
-        """Pruning a run does not delete who was asked and what they said."""
+        """Pruning a run does not delete its tasks and their answers."""
         await ended(store)
         await commit(store, p.PutTask(task()))
         assert await store.prune(NOW + 1, 10) == 1
@@ -201,7 +215,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_tasks_are_listed_oldest_first_by_pages(self, store: p.Store) -> None:
-        """Those of one time by tenant and id; no page repeats or leaves out what another gives."""
+        """Equal times are ordered by tenant and id; no page repeats or skips a row."""
         for tenant, name, at in (
             ("bolt", "c", 1),
             (TENANT, "a", 3),
@@ -218,7 +232,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_tasks_are_listed_by_what_is_asked(self, store: p.Store) -> None:
-        """Each condition narrows the list, and a changed task is found as it is now."""
+        """Each condition narrows the list, and a changed task is found by its new fields."""
         await store.commit(
             [
                 p.PutTask(task("a")),
@@ -241,7 +255,7 @@ class TaskTopic(Topic):
 
     @on_fresh_store
     async def test_tasks_are_listed_by_subject_and_owner(self, store: p.Store) -> None:
-        """As they are now: a task that was released has no owner any more."""
+        """By their present owner: a released task has none."""
         await store.commit(
             [
                 p.PutTask(task("a", kind="form")),

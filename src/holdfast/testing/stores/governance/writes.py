@@ -16,7 +16,7 @@ TWO = p.WriteLimits(2)
 
 
 async def family(store: p.Store, *runs: str) -> None:
-    """Runs whose ids tell whose children they are."""
+    """Runs whose ids name their parents."""
     for run in runs:
         await begun(store, start(run, parent=run.rpartition("~")[0] or None))
 
@@ -33,7 +33,7 @@ async def answers(store: p.Store, *changes: p.OpenReceipt) -> list[p.Answer]:
 class Writes(Topic):
     @on_fresh_store
     async def test_a_run_writes_as_often_as_it_may(self, store: p.Store) -> None:
-        """Then nothing is opened, and the answer says which run has none left."""
+        """Then nothing is opened, and the answer names the run that has none left."""
         await family(store, "one")
         made = await answers(store, write("a"), write("b"), write("c"), write("d", limits=p.WriteLimits(3)))
         assert made == [p.Opened(), p.Opened(), p.Capped("one", 2, 2), p.Opened()]
@@ -41,7 +41,7 @@ class Writes(Topic):
 
     @on_fresh_store
     async def test_a_write_counts_for_all_runs_above(self, store: p.Store) -> None:
-        """Children, and theirs; not for a sibling alone, nor for a run of its own."""
+        """Children at every level share the count; siblings and independent runs have their own."""
         await family(store, "one", "one~1", "one~2", "one~1~1", "two")
         assert await answers(store, write("a", "one~1~1"), write("b", "one~2")) == [p.Opened(), p.Opened()]
         assert await commit(store, write("c", "one~1")) == p.Capped("one", 2, 2)
@@ -58,7 +58,7 @@ class Writes(Topic):
 
     @on_fresh_store
     async def test_each_workflow_has_its_own_limit(self, store: p.Store) -> None:
-        """A child's narrower one holds for it, its parent's for both."""
+        """A child's own, smaller limit holds for the child, its parent's for both."""
         await begun(store, start("one"))
         await begun(store, start("one~1", parent="one", workflow="small"))
         limits = p.WriteLimits(None, {"small": 1, WORKFLOW: 2})
@@ -76,7 +76,7 @@ class Writes(Topic):
 
     @on_fresh_store
     async def test_what_is_no_write_more_is_not_counted(self, store: p.Store) -> None:
-        """Another attempt of a call; an opening that came through before; a key that another has."""
+        """Another attempt of a call, a repeated opening, and a key that another receipt has."""
         await family(store, "one", "two")
         limits = p.WriteLimits(1)
         first = write("a", limits=limits)
@@ -90,7 +90,7 @@ class Writes(Topic):
 
     @on_fresh_store
     async def test_a_key_that_is_taken_is_told_before_the_limit(self, store: p.Store) -> None:
-        """What was done already is no write, so it does not matter that none is left."""
+        """A finished act is not written again, so it does not matter that no write is left."""
         await family(store, "one", "two")
         done = write("a", "two")
         assert await answers(store, done, write("b"), write("c")) == [p.Opened()] * 3
@@ -102,7 +102,7 @@ class Writes(Topic):
 
     @on_fresh_store
     async def test_of_a_batch_the_first_have_what_is_left(self, store: p.Store) -> None:
-        """In the order of the batch, whatever their keys are; one whose key is taken takes no place."""
+        """In the order of the batch, not of the keys; an opening whose key is taken is not counted."""
         await family(store, "one", "one~1", "one~2", "two")
         taken = write("m", "two")
         assert await commit(store, taken) == p.Opened()
@@ -120,21 +120,23 @@ class Writes(Topic):
     async def test_a_refused_turn_counts_nothing(self, store: p.Store) -> None:
         """The count is part of the turn."""
         first = await begun(store, start("one", owner="ann"))
-        fenced = replace(turn(first, also=(write("a"),)), epoch=first.epoch + 1)
+        fenced = replace(turn(first, attached=(write("a"),)), epoch=first.epoch + 1)
         assert await commit(store, fenced) == p.Fenced()
-        made = await advanced(store, turn(first, also=(write("b"), write("c"), write("d"))))
-        assert made.also == (p.Opened(), p.Opened(), p.Capped("one", 2, 2))
+        made = await advanced(store, turn(first, attached=(write("b"), write("c"), write("d"))))
+        assert made.attached == (p.Opened(), p.Opened(), p.Capped("one", 2, 2))
 
     @on_fresh_store
     async def test_a_turn_whose_answer_was_lost_counts_once(self, store: p.Store) -> None:
         """It is committed again, and answered as before."""
-        change = turn(await begun(store, start("one", owner="ann")), also=(write("a"), write("b"), write("c")))
+        change = turn(await begun(store, start("one", owner="ann")), attached=(write("a"), write("b"), write("c")))
         made = await advanced(store, change)
-        assert (await advanced(store, change)).also == made.also == (p.Opened(), p.Opened(), p.Capped("one", 2, 2))
+        assert (
+            (await advanced(store, change)).attached == made.attached == (p.Opened(), p.Opened(), p.Capped("one", 2, 2))
+        )
 
     @on_fresh_store
     async def test_children_at_once_write_no_more_than_their_parent_may(self, store: p.Store) -> None:
-        """On several handles, with their parent's own turns among them: none is lost, none is one too many."""
+        """On several handles, mixed with their parent's own turns: no write is lost, and none passes the limit."""
         children = [f"one~{number}" for number in range(12)]
         await begun(store, start("one", owner="ann"))
         for child in children:
@@ -143,8 +145,8 @@ class Writes(Topic):
         async with handles(store) as several:
 
             async def act(number: int, run: str) -> p.Answer:
-                change = turn(await row(store, run), also=(write(f"k{number}", run, limits),))
-                return (await advanced(several[number % len(several)], change)).also[0]
+                change = turn(await row(store, run), attached=(write(f"k{number}", run, limits),))
+                return (await advanced(several[number % len(several)], change)).attached[0]
 
             made = await asyncio.gather(*(act(number, run) for number, run in enumerate([*children, "one"])))
         assert made.count(p.Opened()) == 5

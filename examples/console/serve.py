@@ -1,0 +1,93 @@
+"""Make some runs of the office, and serve them with the console. ``make serve``.
+
+The store is in a temporary folder. Everybody on this host is the operator, so nobody has to log in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from office import Invoice, engine, order, pay_invoice  # noqa: E402
+
+from holdfast import Holdfast  # noqa: E402
+
+YOU = "you"
+
+
+async def seed(app: Holdfast) -> None:
+    """Runs that wait for people, for signals and for time; that have ended, failed and are parked."""
+    paid = Invoice("R-1001", "Nordlicht Papier", 240.0)
+    runs = [
+        await app.start(pay_invoice.bind(paid), id="invoice-1001", actor="ann", attributes={"team": "purchasing"}),
+        await app.start("claims.settle", claim("C-17", 120.0), id="claim-17", actor="cleo"),
+        await app.start("claims.settle", claim("C-18", 8400.0), id="claim-18", actor="cleo"),
+        await app.start(order.bind("a lamp"), id="order-501", actor="ann", attributes={"tier": "gold"}),
+        await app.start(order.bind("a kite"), id="order-502", actor="ann", attributes={"tier": "basic"}),
+        await app.start(order.bind("a table"), id="order-503", actor="ben", attributes={"tier": "gold"}),
+    ]
+    await app.run("claim-17").signal("documents", ["photo"], key="C-17")
+    await app.run("claim-18").signal("documents", ["photo", "report"], key="C-18")
+    await app.run("order-501").signal("packed", "mia", by="mia")
+    await app.run("order-502").signal("packed", "mia", by="mia")
+    large = Invoice("R-1002", "Falk Maschinenbau", 18_400.0)
+    huge = Invoice("R-1003", "Werft Nord", 76_000.0)
+    small = Invoice("R-1004", "Bäckerei Lind", 36.5)
+    runs += [
+        await app.start(pay_invoice.bind(large), id="invoice-1002", actor="ann", attributes={"team": "purchasing"}),
+        await app.start(pay_invoice.bind(huge), id="invoice-1003", actor="ben", attributes={"team": "dock"}),
+        await app.start(pay_invoice.bind(small, account="4711"), id="invoice-1004", actor="ben"),
+    ]
+    await app.run("renewal-halden").signal("accepted", value=True)
+    for run in runs:
+        await run.settled(timeout=30)
+
+
+def claim(number: str, amount: float) -> dict[str, object]:
+    """A claim as the definition takes it."""
+    return {"claimNo": number, "filedBy": "ann", "items": [{"what": "a window", "amount": amount}]}
+
+
+async def prepare(url: str) -> None:
+    """Fill an empty store."""
+    yesterday = [sys.executable, str(HERE / "yesterday.py"), url]
+    await asyncio.to_thread(subprocess.run, yesterday, check=True)  # our own file
+    async with engine(url) as app:
+        await app.definitions.publish_all([(HERE.parent / "claims" / "claims.yaml").read_text()], by="cleo")
+        await app.tenants.create("default", by="cleo")
+        await app.users.create(YOU, level=6, groups=["claims"], tenant="default", by="cleo")
+        await seed(app)
+        await app.schedules.create(
+            "tidy-up", order.bind("a broom"), cron="0 6 * * 1-5", timezone="Europe/Berlin", by=YOU
+        )
+        await app.schedules.run_now("tidy-up", by=YOU, reason="to have one to look at")
+        await app.templates.create("claims", "claims.settle", name="Settle a claim", by=YOU)
+        await app.templates.activate("claims", by=YOU)
+
+
+def main() -> None:
+    """Fill a store, then become ``holdfast serve``."""
+    port = os.environ.get("PORT", "8420")
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{Path(folder) / 'office.db'}"
+        print("making some runs to look at …", flush=True)
+        asyncio.run(prepare(url))
+        command = [sys.executable, "-m", "holdfast", "serve", str(HERE / "office.py"), "--store", url]
+        options = ["--no-auth", "--port", port, "--as", YOU]
+        with subprocess.Popen([*command, *options]) as server:  # our own command
+            # Ctrl-C reaches the server as well; what stops this process alone is passed on.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of ``holdfast def``: definitions in files and in the store."""

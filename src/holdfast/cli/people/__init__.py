@@ -1,0 +1,1 @@
+"""Commands about people: tenants, workspaces, users and tokens."""

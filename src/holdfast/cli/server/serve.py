@@ -1,0 +1,120 @@
+"""``serve APP``: the HTTP API and a worker in one process, until a signal stops them."""
+
+from __future__ import annotations
+
+import os
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import exits, options, session
+from holdfast.cli.apps import load_app
+from holdfast.cli.logs import configure
+from holdfast.cli.runs.worker import engine_of
+from holdfast.cli.shift import Shift, from_store
+from holdfast.errors import ExtraMissing
+from holdfast.people.users import USER
+
+if TYPE_CHECKING:
+    from holdfast.server import Server
+    from holdfast.server.listener import Listener
+
+_NEEDED = ("jinja2", "python_multipart", "starlette", "uvicorn")
+_LEVELS = ["debug", "info", "warning", "error"]
+_NO_USERS = (
+    "there are no users yet. Open this link once to become the first:\n  {link}\n"
+    "`holdfast users create` and `holdfast tokens mint` make users as well; --no-auth needs none, on this host alone"
+)
+
+
+@click.command()
+@click.argument("app", required=False)
+@options.definitions
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8420, show_default=True, help="The port; 0 is any free.")
+@click.option("--root-path", default="", metavar="PREFIX", help="The prefix that a proxy in front takes off.")
+@click.option("--no-worker", is_flag=True, help="Only answer requests: other processes advance the runs.")
+@click.option("--read-only", is_flag=True, help="Refuse every request that would change something.")
+@click.option("--no-auth", is_flag=True, help="Ask nobody who they are: everybody on this host is the operator.")
+@click.option("--as", "who", default=options.operator, metavar="NAME", help="Who acts, with --no-auth.")
+@options.tenant
+@options.policy
+@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
+@options.store
+def serve(
+    app: str | None,
+    definitions: tuple[Path, ...],
+    host: str,
+    port: int,
+    root_path: str,
+    no_worker: bool,
+    read_only: bool,
+    no_auth: bool,
+    who: str,
+    tenant: str,
+    policy: str | None,
+    log_level: str,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Serve API and console for the workflows of APP, with a worker: module:attribute or file.py:attribute.
+
+    Without APP it serves what is published and what other workers serve. Requests carry a token (`holdfast tokens`).
+    --no-auth needs none: everybody who reaches 127.0.0.1 is NAME in TENANT, and may do everything. Stop it with Ctrl-C
+    or SIGTERM: streams end at once, requests and steps may finish first. A second one stops it at once.
+    """
+    configure(log_level, as_json=as_json)
+    if missing := [
+        name for name in ("jinja2", "python_multipart", "starlette", "uvicorn") if util.find_spec(name) is None
+    ]:
+        raise ExtraMissing(f"the server needs {' and '.join(missing)}: pip install 'holdfast[server]'.")
+    from holdfast.server import Operator, Server, ServerSettings
+    from holdfast.server.listener import Listener
+
+    engine = engine_of(None if app is None else load_app(app), store, policy)
+    engine.definitions.give(definitions, "strict")
+    ways = [Operator(engine, who, tenant)] if no_auth else None
+    server = Server(
+        engine,
+        settings=ServerSettings(read_only=read_only, metrics_token=os.environ.get("HOLDFAST_METRICS_TOKEN")),
+        authenticators=ways,
+    )
+    listener = Listener(server, host, port, root_path=root_path)
+    session.run(_Service(server, listener, as_json, has_worker=not no_worker, is_open=no_auth).work())
+    return exits.GOOD
+
+
+class _Service(Shift):
+    """A server, and a worker unless there is to be none."""
+
+    def __init__(self, server: Server, listener: Listener, as_json: bool, *, has_worker: bool, is_open: bool) -> None:
+        super().__init__(server.app, as_json)
+        self._server = server
+        self._listener = listener
+        self._has_worker = has_worker
+        self._is_open = is_open
+        self._has_users = True
+
+    async def open(self) -> None:
+        await self.engine.open(worker=self._has_worker)
+        self._has_users = bool(await self.engine.store.items(USER, 1))
+        await self._listener.start()
+
+    async def close(self) -> None:
+        await self._listener.stop()
+        await super().close()
+
+    def write_ready(self) -> None:
+        address = self._listener.address
+        worker = "with a worker" if self._has_worker else "without a worker"
+        more: dict[str, Any] = {"address": address, "worker": self._has_worker, "users": self._has_users}
+        self.write("ready", f"serving {address} {worker}{from_store(self.engine.url)}", **more)
+        if not self._has_users and not self._is_open and not self.as_json:
+            self.write("no users", _NO_USERS.format(link=self._link()))
+
+    def _link(self) -> str:
+        """The address of the page for the first user, good once."""
+        console = self._server.console
+        return "" if console is None else f"{self._listener.address}{console.invite()}"

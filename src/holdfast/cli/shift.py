@@ -1,0 +1,104 @@
+"""A shift: a worker, or a server with one, from its start until a signal stops it.
+
+The first SIGINT or SIGTERM lets steps finish within the grace time and gives the rest back; the second stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+from holdfast.cli import exits, output
+from holdfast.client.engine import Holdfast
+from holdfast.gate.policy.policy import NO_POLICY
+from holdfast.programs.function.reversal import REVERSE
+from holdfast.worker.worker import Worker
+
+
+class Shift:
+    """One worker from its start to its stop."""
+
+    def __init__(self, engine: Holdfast, as_json: bool) -> None:
+        self.engine = engine
+        self.as_json = as_json
+        self._stopping = asyncio.Event()
+
+    async def work(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        if self.engine.policy.current is not NO_POLICY:
+            loop.add_signal_handler(signal.SIGHUP, self.engine.policy.reload)
+        opening = asyncio.create_task(self.open())
+        stopping = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not opening.done():  # a signal came before the store answered
+                opening.cancel()
+                await asyncio.wait([opening])
+                return
+            await opening
+            self.write_ready()
+            await stopping
+        finally:
+            stopping.cancel()
+            await self.close()
+        self.write("stopped", "stopped")
+
+    async def open(self) -> None:
+        """Begin to work."""
+        await self.engine.open(worker=True)
+
+    async def close(self) -> None:
+        """End the work; steps may finish first."""
+        await self.engine.close()
+
+    def _signalled(self) -> None:
+        if self._stopping.is_set():
+            self._exit_at_once()
+        self._stopping.set()
+        worker = self.engine.worker
+        steps = worker.performer.running if worker is not None and worker.running else 0
+        hint = f"finishing {steps} steps, press Ctrl-C again to stop at once"
+        self.write("stopping", hint, steps=steps)
+
+    def _exit_at_once(self) -> NoReturn:
+        self.write("stopped at once", "stopped at once; other workers take over what was under way")
+        logging.shutdown()
+        os._exit(exits.INTERRUPTED)
+
+    def write_ready(self) -> None:
+        """Say what is served."""
+        worker = self.engine.worker
+        assert isinstance(worker, Worker)
+        functions = {*self.engine.catalogue.serves().functions} - {REVERSE}  # every worker serves the engine's own
+        names = [*sorted(functions), *(each.reference for each in self.engine.definitions)]
+        known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "published definitions"
+        sentence = f"worker {worker.id} is ready, serving {known}{from_store(self.engine.url)}{woken_by(self.engine)}"
+        self.write("ready", sentence, worker=worker.id, workflows=names)
+
+    def write(self, event: str, sentence: str, **more: Any) -> None:
+        if self.as_json:
+            output.emit({"event": event, **more})
+        else:
+            output.note(sentence)
+        sys.stdout.flush()
+
+
+def woken_by(engine: Holdfast) -> str:
+    """The wake-ups, without secrets; nothing for an object that does not describe itself."""
+    wakeups = engine.neighbours.wakeups
+    return "" if wakeups is None or type(wakeups).__str__ is object.__str__ else f", with wake-ups by {wakeups}"
+
+
+def from_store(url: str) -> str:
+    """The store, without secrets: an app without an engine may be served from another one than its author expects."""
+    if not url.startswith("postgres"):
+        return f" from {url}" if url else ""
+    from holdfast.store.postgres.connection import shown
+
+    return f" from {shown(url)}"

@@ -1,0 +1,1 @@
+"""An engine's definitions: given and published ones, moves of runs, pictures."""

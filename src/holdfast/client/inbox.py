@@ -1,0 +1,67 @@
+"""A person's inbox: the open tasks that they may answer now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.client.governance.staff import answerer
+from holdfast.client.pages import check_limit
+from holdfast.client.views.cursors import Page, read_cursor, write_cursor
+from holdfast.client.views.tasks import TaskInfo, task_info
+from holdfast.errors import InvalidRequest, NotPermitted, TaskClosed, TaskForbidden
+from holdfast.people.names import person
+from holdfast.people.users import read_user, user_key
+from holdfast.store import protocol as p
+from holdfast.tasks import answers
+from holdfast.tasks.eligibility import approvers, holder_of, is_barred, is_candidate
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_KIND: Final = "tasks"
+_READ: Final = 200
+_MOST_READ: Final = 2000
+"""How many open tasks are looked through for one page."""
+
+
+async def inbox_of(
+    app: Holdfast, tenant: str, by: str | None, groups: Sequence[str], limit: int, after: str | None
+) -> Page[TaskInfo]:
+    """See ``Tasks.inbox``. Raises InvalidRequest where nobody is named."""
+    who = app.person_of(by)
+    if who is None:
+        raise InvalidRequest("say whose tasks: by='their name'")
+    row = await app.store.item(user_key(tenant, who))
+    known = tuple(groups) if row is None else read_user(row).groups
+    place, found, query = read_cursor(_KIND, after), list[p.TaskRow](), p.TaskQuery(tenant, "requested")
+    for _ in range(_MOST_READ // _READ):
+        rows = await app.store.tasks(query, _READ, place)
+        for task in rows:
+            place = task.cursor
+            if may_answer(task, who, known):
+                found.append(task)
+                if len(found) == check_limit(limit):
+                    return Page([task_info(each) for each in found], write_cursor(_KIND, place))
+        if len(rows) < _READ:
+            return Page([task_info(each) for each in found], None)
+    return Page([task_info(each) for each in found], None if place is None else write_cursor(_KIND, place))
+
+
+def may_answer(task: p.TaskRow, who: str, groups: Collection[str]) -> bool:
+    """Whether this person can answer the task now, as far as that can be known before they try."""
+    holder = holder_of(task)
+    if holder is not None:
+        return person(holder) == person(who)
+    said = person(who) in map(person, approvers(task))
+    return is_candidate(task, who, groups) and not said and not (task.kind != "form" and is_barred(task, who))
+
+
+async def refusal_of(app: Holdfast, task: p.TaskRow, by: str | None, groups: Sequence[str]) -> str | None:
+    """See ``Tasks.refusal``: the answer is made and thrown away, so this says what answering would say."""
+    try:
+        who = await answerer(app, task.tenant, by, groups)
+        answers.answer(task, who.name, answers.ANSWERS[task.kind][0], "", app.clock.now(), None, who.groups)
+    except (NotPermitted, TaskClosed, TaskForbidden) as error:
+        return str(error)
+    return None

@@ -1,0 +1,156 @@
+"""The parts of a client that people know by name, and for whom it acts.
+
+They are loaded when first used: most commands only look at runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from holdfast.client.actor import Actor
+from holdfast.client.people.permission import operation
+from holdfast.client.views.workers import WorkerInfo, worker_info
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+    from holdfast.client.governance.audit import Audit
+    from holdfast.client.governance.receipts import Receipts
+    from holdfast.client.governance.tasks import Tasks
+    from holdfast.client.people.tenants import Tenants, Workspaces
+    from holdfast.client.people.tokens import Tokens
+    from holdfast.client.people.users import Users
+    from holdfast.client.schedules.app_schedules import Schedules
+    from holdfast.client.templates.app_templates import AppTemplates
+    from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.people.caller import Caller
+
+
+class Parts(Actor):
+    """The parts of an engine, each for whoever the engine acts for; and how it is bound to somebody."""
+
+    def acting_as(self, who: str | Caller, *, tenant: str | None = None) -> Holdfast:
+        """A client that acts for a user of a tenant, or for the user of a token. It is light, and needs no closing.
+
+        Each of its operations is judged first: the user is enabled, and has the level that it needs. So it raises
+        NotPermitted, which is noted in the audit, InvalidToken or UserNotFound. What belongs to another tenant is not
+        found. ``tenant`` is the user's; a token needs none.
+        """
+        from holdfast.client.people.acting import ActingHoldfast
+        from holdfast.client.people.binding import bind
+
+        return ActingHoldfast(self._whole(), bind(self._whole(), who, tenant))
+
+    @property
+    def caller(self) -> Caller | None:
+        """The user that this client acts for, as of its last operation; None where it is the process's own."""
+        return None
+
+    @operation("users.see_self")
+    async def whoami(self) -> Caller | None:
+        """The user that this client acts for, as of now; None where it is the process's own."""
+        return None
+
+    @property
+    def tasks(self) -> Tasks:
+        """Work for people, and how they answer."""
+        from holdfast.client.governance.tasks import Tasks
+
+        return Tasks(self._whole())
+
+    @property
+    def receipts(self) -> Receipts:
+        """What actions did, and how an act is taken back."""
+        from holdfast.client.governance.receipts import Receipts
+
+        return Receipts(self._whole())
+
+    @property
+    def audit(self) -> Audit:
+        """Decisions, answers, acts and what operators did; and the keys that sign it."""
+        from holdfast.client.governance.audit import Audit
+
+        return Audit(self._whole())
+
+    @property
+    def schedules(self) -> Schedules:
+        """What starts by itself, and how people steer it."""
+        from holdfast.client.schedules.app_schedules import Schedules
+
+        return Schedules(self._whole())
+
+    @property
+    def templates(self) -> AppTemplates:
+        """What a tenant offers to be started, and what was started of it."""
+        from holdfast.client.templates.app_templates import AppTemplates
+
+        return AppTemplates(self._whole())
+
+    @property
+    def tenants(self) -> Tenants:
+        """The tenants of the installation, and their caps."""
+        from holdfast.client.people.tenants import Tenants
+
+        return Tenants(self._whole())
+
+    @property
+    def workspaces(self) -> Workspaces:
+        """The parts of a tenant that its runs belong to."""
+        from holdfast.client.people.tenants import Workspaces
+
+        return Workspaces(self._whole())
+
+    @property
+    def users(self) -> Users:
+        """The people and services of a tenant, their levels and groups."""
+        from holdfast.client.people.users import Users
+
+        return Users(self._whole())
+
+    @property
+    def tokens(self) -> Tokens:
+        """Secrets that stand for users."""
+        from holdfast.client.people.tokens import Tokens
+
+        return Tokens(self._whole())
+
+    @operation("runs.see")
+    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+        """The number of runs by tenant and status; fast, however many there are."""
+        return await self._whole().store.counts(tenant)
+
+    @operation("workers.see")
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """The workers that are registered, and what they serve."""
+        return [worker_info(row) for row in await self._whole().store.workers()]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the engine can be used."""
+        return self._whole()._is_open
+
+    @operation("events.emit")
+    async def emit(
+        self,
+        event: str,
+        data: object = None,
+        *,
+        id: str,
+        workspace: str = "",
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> EmittedInfo:
+        """Tell the tenant's templates that something happened; each that hears it starts one instance. Durable when
+        this returns.
+
+        A template hears an event by its route. ``id`` is the event's own: emitted again with it, nothing is started
+        twice, and what a crash left undone is done. The answer says what was started, and whether anything heard it.
+        Raises EventConflict where the id was another event's.
+        """
+        from holdfast.client.templates.emitter import Emitter
+
+        return await Emitter(self._whole()).emit(event, data, id, workspace, tenant, by)
+
+    def _whole(self) -> Holdfast:
+        return cast("Holdfast", self)

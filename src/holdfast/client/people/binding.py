@@ -1,0 +1,176 @@
+"""Who a bound client acts for: a user by name, or by a token. Both are read anew for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest, InvalidToken, NotPermitted, UserNotFound
+from holdfast.people import tokens, users
+from holdfast.people.caller import Caller
+from holdfast.people.permissions import LEAST, OPERATE, Refusal, judge
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+REFUSE: Final = "refuse"
+USE_TOKEN: Final = "use_token"  # noqa: S105  # a word of the audit
+TOKEN_USE: Final = "token_use"  # noqa: S105  # the kind of an item
+USE_SECONDS: Final = 3600
+"""The last use of a token is known to this precision: it is no commit for each call."""
+
+
+class Binding:
+    """A client's user. ``tenant`` is known from the start, or for a token from its first use on."""
+
+    def __init__(self, engine: Holdfast, tenant: str | None, user: str, token: tokens.Presented | None = None) -> None:
+        self._engine = engine
+        self._user = user
+        self._token = token
+        self._tenant = tenant
+        self._known: Caller | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Raises InvalidRequest where the tenant of a token is not known yet."""
+        if self._tenant is None:
+            raise InvalidRequest("whose token this is shows with its first use: `await app.whoami()` first.")
+        return self._tenant
+
+    @property
+    def known_tenant(self) -> str | None:
+        return self._tenant
+
+    @property
+    def caller(self) -> Caller:
+        """The user as last judged. Raises InvalidRequest where nothing was asked for yet."""
+        if self._known is None:
+            raise InvalidRequest("the caller is known after an operation: `await app.whoami()` first.")
+        return self._known
+
+    async def judge(self, operation: str, tenant: str | None = None) -> Caller:
+        """The caller as of now, who may do this. Raises NotPermitted, InvalidToken or UserNotFound, each audited.
+
+        What is asked of another tenant is not refused here: nothing of it is found, and nothing in it is changed.
+        """
+        caller = self._known = await self._look(operation)
+        refusal = judge(caller, operation, tenant or caller.tenant)
+        if refusal is not None:
+            foreign = {"tenant": tenant} if refusal.hidden and tenant is not None else {}
+            await self._note_refusal(caller, describe(refusal, caller), {"operation": operation, **foreign})
+            if not refusal.hidden:
+                raise _refused(refusal, caller)
+        if self._token is not None:
+            await self._note_use(caller, self._token.id)
+        return caller
+
+    def judge_known(self, operation: str) -> Caller:
+        """The same by what is known, for plain methods: nothing is read or written."""
+        if LEAST[operation] >= OPERATE and self._known is None:
+            raise NotPermitted(f"{operation} is for the operator of the installation.", operation=operation)
+        caller = self.caller
+        if (refusal := judge(caller, operation, caller.tenant)) is not None:
+            raise _refused(refusal, caller)
+        return caller
+
+    def conditions(self, caller: Caller) -> tuple[p.ExpectItem, ...]:
+        """What must still hold when an act of the caller is committed."""
+        user = p.ExpectItem(users.user_key(caller.tenant, caller.user), caller.version)
+        if caller.token is None:
+            return (user,)
+        return user, p.ExpectItem(tokens.token_key(caller.tenant, caller.token), caller.token_version)
+
+    async def _look(self, operation: str) -> Caller:
+        if self._token is None:
+            return await self._user_of(self.tenant, self._user, operation)
+        row = await self._token_row(self._token)
+        token = None if row is None else tokens.read_token(row)
+        if not tokens.fits(self._token, token) or row is None or token is None:
+            raise InvalidToken(tokens.UNUSABLE)
+        self._tenant = row.tenant
+        caller = await self._user_of(row.tenant, token.user, operation)
+        if (problem := tokens.problem_of(token, self._engine.clock.now())) is not None:
+            details = {"operation": operation, "token": row.id}
+            await self._note_refusal(caller, f"the token cannot be used: {problem}", details)
+            raise InvalidToken(f"token {row.id} cannot be used: {problem}. Have another one made.")
+        level = min(caller.level, token.level)
+        return msgspec.structs.replace(caller, level=level, token=row.id, scope=token.scope, token_version=row.version)
+
+    async def _token_row(self, token: tokens.Presented) -> p.ItemRow | None:
+        store = self._engine.whole_store
+        if self._tenant is not None:
+            return await store.item(tokens.token_key(self._tenant, token.id))
+        found = await store.items(tokens.TOKEN, 1, id=token.id)
+        return found[0] if found else None
+
+    async def _user_of(self, tenant: str, name: str, operation: str) -> Caller:
+        row = await self._engine.whole_store.item(users.user_key(tenant, name))
+        if row is None:
+            raise UserNotFound(f"there is no user {name!r} in tenant {tenant!r}: look with `holdfast users list`.")
+        user = users.read_user(row)
+        caller = Caller(tenant, user.name, user.level, user.groups, version=row.version)
+        if user.disabled:
+            await self._note_refusal(caller, "the user is disabled", {"operation": operation})
+            raise NotPermitted(
+                f"user {user.name} of tenant {tenant!r} is disabled: a user of level 6 can enable them.",
+                operation=operation,
+            )
+        return caller
+
+    async def _note_refusal(self, caller: Caller, reason: str, details: Mapping[str, str]) -> None:
+        await self._engine.committer.commit(self._note(caller, REFUSE, reason, details))
+        self._engine.wake_sealer()
+
+    def _note(self, caller: Caller, act: str, reason: str, details: Mapping[str, str]) -> p.Note:
+        from holdfast.audit.notes import note
+        from holdfast.audit.records import Operated
+
+        engine = self._engine
+        record = Operated(engine.clock.now(), act, caller.user, None, reason, details)
+        return msgspec.structs.replace(note(caller.tenant, None, record), id=engine.token())
+
+    async def _note_use(self, caller: Caller, token: str) -> None:
+        """Keep that the token was used, at most once in ``USE_SECONDS``."""
+        engine, now = self._engine, self._engine.clock.now()
+        if now - engine.token_uses.get(token, 0) < USE_SECONDS * 1_000_000:
+            return
+        engine.token_uses[token] = now
+        key = p.ItemKey(caller.tenant, TOKEN_USE, token)
+        row = await engine.whole_store.item(key)
+        if row is not None and now - row.changed_at < USE_SECONDS * 1_000_000:
+            engine.token_uses[token] = row.changed_at
+            return
+        used = p.ItemRow(*key, 1 if row is None else row.version + 1, b"", changed_at=now)
+        # Refused where another process kept it first: that is as good.
+        await engine.committer.commit(
+            p.Operate(self._note(caller, USE_TOKEN, "", {"token": token}), (p.PutItem(used),))
+        )
+
+
+def bind(engine: Holdfast, who: str | Caller, tenant: str | None) -> Binding:
+    """Who it is about. Raises InvalidRequest where that is no name, and InvalidToken where it is no whole token."""
+    if isinstance(who, Caller):
+        return Binding(engine, who.tenant, who.user)
+    if not isinstance(who, str):
+        raise InvalidRequest(f"a client acts for a user's name or a token, not for {who!r:.60}")
+    if tokens.is_token(who):
+        return Binding(engine, None, "", tokens.read_text(who))
+    return Binding(engine, engine.tenant_of(tenant), who)
+
+
+def describe(refusal: Refusal, caller: Caller) -> str:
+    """Why an operation is refused, in words."""
+    if refusal.hidden:
+        return f"{refusal.operation} was asked for in another tenant"
+    if refusal.out_of_scope:
+        return f"{refusal.operation} is not in the scope of the token"
+    if refusal.needed >= OPERATE:
+        return f"{refusal.operation} is for the operator of the installation"
+    return f"{refusal.operation} needs level {refusal.needed}, and {caller.user} has level {caller.level}"
+
+
+def _refused(refusal: Refusal, caller: Caller) -> NotPermitted:
+    return NotPermitted(f"{describe(refusal, caller)}.", operation=refusal.operation, needed=refusal.needed)

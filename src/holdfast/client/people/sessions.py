@@ -1,0 +1,102 @@
+"""Sessions: people who are logged in to the console. The store keeps them, so they outlive a restart of the server.
+
+A session is an item whose id is the SHA-256 of a secret that only the person's browser has. It stands for the token
+with which they logged in, or for a user alone where somebody else vouched for them. Nothing is decided by it: user and
+token are read and judged anew for every operation, so a token that is revoked ends its sessions, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.client.items import Change, change_item
+from holdfast.client.people.binding import Binding
+from holdfast.client.people.permission import operating
+from holdfast.people import tokens
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+SESSION: Final = "session"
+OPEN: Final = "open"
+ENDED: Final = "ended"
+SESSION_SECONDS: Final = 12 * 3600
+"""How long a session is good: a working day."""
+
+
+class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex."""
+
+    user: str
+    expires_at: int
+    token: str = ""
+    digest: str = ""
+
+
+_decoder = msgspec.json.Decoder(ConsoleSession)
+
+
+class ConsoleSessions:
+    """The sessions of one engine. The engine must be bound to nobody."""
+
+    def __init__(self, engine: Holdfast) -> None:
+        self._engine = engine
+
+    async def begin(self, token: str) -> str:
+        """Log in with a token; gives the new session's secret. Raises InvalidToken or NotPermitted."""
+        presented = tokens.read_text(token)
+        client = self._engine.acting_as(token)
+        async with operating(client, "users.see_self"):
+            caller = client.caller
+        assert caller is not None
+        return await self._keep(caller.tenant, caller.user, presented.id, presented.digest.hex())
+
+    async def begin_for(self, tenant: str, user: str) -> str:
+        """Log a user in for whom somebody else vouches, such as a provider of identities. Gives the secret."""
+        return await self._keep(tenant, user, "", "")
+
+    async def client(self, secret: str) -> Holdfast | None:
+        """A client that acts for whoever has this session; None where it is over, or there is none."""
+        row = await self._row(secret)
+        if row is None or row.status != OPEN:
+            return None
+        session = _decoder.decode(row.body)
+        if session.expires_at <= self._engine.clock.now():
+            return None
+        from holdfast.client.people.acting import ActingHoldfast
+
+        presented = tokens.Presented(session.token, bytes.fromhex(session.digest)) if session.token else None
+        return ActingHoldfast(self._engine, Binding(self._engine, row.tenant, session.user, presented))
+
+    async def end(self, secret: str) -> None:
+        """Log out. Nothing happens where there is no such session."""
+        row = await self._row(secret)
+        if row is None or row.status != OPEN:
+            return
+        session = _decoder.decode(row.body)
+        await change_item(
+            self._engine, row.key, "logout", lambda _: Change(row.body, ENDED), by=session.user, reason=""
+        )
+
+    async def _keep(self, tenant: str, user: str, token: str, digest: str) -> str:
+        secret, engine = secrets.token_hex(32), self._engine
+        session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest)
+        details = {"token": token} if token else {}
+        key = p.ItemKey(tenant, SESSION, _id_of(secret))
+
+        fresh = Change(msgspec.json.encode(session), OPEN, details=details)
+        await change_item(engine, key, "login", lambda _: fresh, by=user)
+        return secret
+
+    async def _row(self, secret: str) -> p.ItemRow | None:
+        found = await self._engine.whole_store.items(SESSION, 1, id=_id_of(secret))
+        return found[0] if found else None
+
+
+def _id_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,156 @@
+"""``app.tokens``: secrets that stand for users. Only a hash of each is kept."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.client.items import Change, all_items, change_item, found
+from holdfast.client.operators import UNNAMED, operator_note
+from holdfast.client.people.binding import TOKEN_USE
+from holdfast.client.people.permission import operation
+from holdfast.client.views.people import MintedToken, TokenInfo, token_info
+from holdfast.errors import EngineError, InvalidRequest, NotPermitted, TokenNotFound, UserNotFound
+from holdfast.people import tokens
+from holdfast.people.permissions import in_scope, is_scope
+from holdfast.people.users import check_level, read_user, user_key
+from holdfast.runs.birth import check_text
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+DAY: Final = 86_400_000_000
+
+
+class Tokens:
+    """The tokens of one engine's tenants."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    @operation("tokens.see")
+    async def list(self, *, tenant: str | None = None, user: str | None = None) -> AsyncIterator[TokenInfo]:
+        """A tenant's tokens, by id, also those that are over; with ``user`` those of one user."""
+        tenant = self._app.tenant_of(tenant)
+        wanted = None if user is None else user_key(tenant, user).id
+        async for row in all_items(self._app, tokens.TOKEN, tenant=tenant):
+            if wanted in (None, tokens.read_token(row).user):
+                yield await self._info(row)
+
+    @operation("tokens.change")
+    async def mint(
+        self,
+        user: str,
+        *,
+        level: int | None = None,
+        scope: Sequence[str] = (),
+        days: float | None = tokens.DEFAULT_DAYS,
+        purpose: str = "",
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
+    ) -> MintedToken:
+        """Make a token for a user, which is shown only now. Without ``level`` it has the user's, and never more.
+
+        ``scope`` are the operations that it is for, such as ``runs.start`` or all of ``tasks``; none means all.
+        ``days`` is how long it is good; None is for ever. Raises UserNotFound, InvalidRequest, and NotPermitted where
+        its level is above the caller's, or its scope beyond that of the caller's own token.
+        """
+        app, tenant = self._app, self._app.tenant_of(tenant)
+        self._check_scope(scope)
+        while True:
+            row = await app.store.item(user_key(tenant, user))
+            if row is None:
+                raise UserNotFound(f"there is no user {user!r} in tenant {tenant!r}: look with `holdfast users list`.")
+            secret, now = secrets.token_bytes(32), app.clock.now()
+            token = tokens.Token(
+                user=row.id,
+                sha256=tokens.digest_of(secret).hex(),
+                level=self._level(level, read_user(row).level),
+                made_at=now,
+                made_by=app.person_of(by) or UNNAMED,
+                expires_at=_expiry(days, now),
+                scope=tuple(dict.fromkeys(scope)),
+                purpose=check_text(purpose, "the purpose"),
+            )
+            made = await self._keep(tenant, token, row, by, reason)
+            if made is not None:
+                return MintedToken(text=tokens.make_text(made.id, secret), token=token_info(made, None, now))
+
+    async def _keep(
+        self, tenant: str, token: tokens.Token, owner: p.ItemRow, by: str | None, reason: str
+    ) -> p.ItemRow | None:
+        """The new token's item; None where its user was changed since, or its id is taken."""
+        app, id = self._app, secrets.token_hex(tokens.ID_LENGTH // 2)
+        if await app.whole_store.items(tokens.TOKEN, 1, id=id):  # tokens are found by their ids alone
+            return None
+        row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status, None, token.made_at)
+        details = {"token": id, "user": token.user, "level": str(token.level), "scope": ",".join(token.scope)}
+        note = operator_note(app, tenant, "mint_token", by, None, reason, details)
+        expected = p.ExpectItem(owner.key, owner.version)
+        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), expected, p.PutItem(row))))
+        if not isinstance(answer, p.OperatedOn | p.Repeated | p.Fenced):
+            raise EngineError(f"a new token was answered {answer!r}")
+        app.wake_sealer()
+        return None if isinstance(answer, p.Fenced) else row
+
+    @operation("tokens.change")
+    async def revoke(self, id: str, *, tenant: str | None = None, by: str | None = None, reason: str = "") -> TokenInfo:
+        """Let a token be good for nothing from now on, for good. Raises TokenNotFound."""
+        tenant = self._app.tenant_of(tenant)
+
+        def change(present: p.ItemRow | None) -> Change:
+            row = found(present, TokenNotFound(f"there is no token {id!r} in tenant {tenant!r}."))
+            token = msgspec.structs.replace(tokens.read_token(row), revoked=True)
+            return Change(tokens.write_token(token), token.status, details={"user": token.user})
+
+        key = tokens.token_key(tenant, id)
+        return await self._info(await change_item(self._app, key, "revoke_token", change, by=by, reason=reason))
+
+    async def _info(self, row: p.ItemRow) -> TokenInfo:
+        used = await self._app.store.item(p.ItemKey(row.tenant, TOKEN_USE, row.id))
+        return token_info(row, None if used is None else used.changed_at, self._app.clock.now())
+
+    def _most(self) -> int:
+        caller = self._app.caller
+        return tokens.HIGHEST if caller is None else caller.level
+
+    def _level(self, asked: int | None, owners: int) -> int:
+        """The token's level. Raises InvalidRequest or NotPermitted where it is above the user's or the caller's."""
+        if asked is None:
+            return min(owners, self._most())
+        if check_level(asked) > owners:
+            raise InvalidRequest(f"the user has level {owners}, and a token of theirs cannot have level {asked}.")
+        if asked > self._most():
+            raise NotPermitted(
+                f"you act with level {self._most()}, and cannot make a token of level {asked}.",
+                operation="tokens.change",
+                needed=asked,
+            )
+        return asked
+
+    def _check_scope(self, scope: Sequence[str]) -> None:
+        if isinstance(scope, str):
+            raise InvalidRequest(f"a scope is a list of operations, not the text {scope!r:.60}")
+        if unknown := [name for name in scope if not is_scope(name)]:
+            raise InvalidRequest(f"{unknown[0]!r:.60} is no operation: say for example runs.start, or tasks for all.")
+        caller = self._app.caller
+        if caller is None or not caller.scope:
+            return
+        if not scope or not all(name in caller.scope or in_scope(name, caller.scope) for name in scope):
+            raise NotPermitted(
+                f"you act with a token for {', '.join(caller.scope)}, and cannot make one for more.",
+                operation="tokens.change",
+            )
+
+
+def _expiry(days: float | None, now: int) -> int | None:
+    if days is None:
+        return None
+    if isinstance(days, bool) or not 0 < days <= tokens.LONGEST_DAYS:
+        raise InvalidRequest(f"a token is good for up to {tokens.LONGEST_DAYS} days, not for {days!r:.60}")
+    return now + int(days * DAY)

@@ -1,0 +1,171 @@
+"""``app.users``: the people and services of a tenant. Every change is one commit with its note in the audit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.client.items import all_items, found
+from holdfast.client.operators import operator_note
+from holdfast.client.people.permission import operation
+from holdfast.client.people.tenants import no_tenant
+from holdfast.client.views.people import UserInfo, user_info
+from holdfast.errors import EngineError, NameTaken, UserNotFound
+from holdfast.people.tenants import tenant_key
+from holdfast.people.users import (
+    CHANGE_USER,
+    CREATE_USER,
+    USER,
+    User,
+    check_groups,
+    check_level,
+    check_rulers,
+    check_user_name,
+    first_user_key,
+    read_user,
+    user_key,
+    user_subject,
+    write_user,
+)
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+Edit = Callable[[User | None], User]
+
+
+class Users:
+    """The users of one engine's tenants. No user is deleted: one who is gone is disabled."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    @operation("users.see")
+    async def list(self, *, tenant: str | None = None) -> AsyncIterator[UserInfo]:
+        """A tenant's users, by name."""
+        async for row in all_items(self._app, USER, tenant=self._app.tenant_of(tenant)):
+            yield user_info(row)
+
+    @operation("users.see")
+    async def get(self, name: str, *, tenant: str | None = None) -> UserInfo:
+        """One user, by any spelling of the name. Raises UserNotFound."""
+        tenant = self._app.tenant_of(tenant)
+        row = await self._app.store.item(user_key(tenant, name))
+        return user_info(found(row, _missing(name, tenant)))
+
+    @operation("users.change")
+    async def create(
+        self,
+        name: str,
+        *,
+        level: int,
+        groups: Sequence[str] = (),
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
+    ) -> UserInfo:
+        """Make a user of a tenant. Raises NameTaken where there is one of that name in any spelling, TenantNotFound
+        where there is no such tenant, and InvalidRequest where the name, level or groups cannot be used."""
+        user = User(check_user_name(name), check_level(level), check_groups(groups))
+
+        def edit(present: User | None) -> User:
+            if present is not None:
+                raise NameTaken(f"there is a user {present.name!r} in tenant {self._app.tenant_of(tenant)!r} already.")
+            return user
+
+        return await self._change(name, tenant, CREATE_USER, edit, by, reason)
+
+    @operation("users.change")
+    async def set_level(
+        self, name: str, level: int, *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    ) -> UserInfo:
+        """Give a user another level, which counts from the next operation on. Raises UserNotFound or LastRuler."""
+        check_level(level)
+        return await self._edit(name, tenant, by, reason, level=level)
+
+    @operation("users.change")
+    async def set_groups(
+        self, name: str, groups: Sequence[str], *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    ) -> UserInfo:
+        """Put a user into these groups, and out of all others. Raises UserNotFound."""
+        return await self._edit(name, tenant, by, reason, groups=check_groups(groups))
+
+    @operation("users.change")
+    async def disable(
+        self, name: str, *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    ) -> UserInfo:
+        """Let a user do nothing from now on; what they did stays. Raises UserNotFound or LastRuler."""
+        return await self._edit(name, tenant, by, reason, disabled=True)
+
+    @operation("users.change")
+    async def enable(
+        self, name: str, *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    ) -> UserInfo:
+        """Let a disabled user act again. Raises UserNotFound."""
+        return await self._edit(name, tenant, by, reason, disabled=False)
+
+    async def _edit(self, name: str, tenant: str | None, by: str | None, reason: str, **fields: object) -> UserInfo:
+        def edit(present: User | None) -> User:
+            if present is None:
+                raise _missing(name, self._app.tenant_of(tenant))
+            return msgspec.structs.replace(present, **fields)
+
+        return await self._change(name, tenant, CHANGE_USER, edit, by, reason)
+
+    async def _change(
+        self, name: str, asked: str | None, act: str, edit: Edit, by: str | None, reason: str
+    ) -> UserInfo:
+        """Give a user the next version; the same again changes nothing. Where another change came first, look again."""
+        app, tenant = self._app, self._app.tenant_of(asked)
+        key = user_key(tenant, name)
+        while True:
+            place = await app.store.item(tenant_key(tenant))  # before the users: a change of them since shows in it
+            if place is None:
+                raise no_tenant(tenant)
+            present = await app.store.item(key)
+            before = None if present is None else read_user(present)
+            after = edit(before)
+            if present is not None and after == before:
+                return user_info(present)
+            now = app.clock.now()
+            row = p.ItemRow(*key, 1 if present is None else present.version + 1, write_user(after), after.status)
+            row = msgspec.structs.replace(row, changed_at=now)
+            note = operator_note(app, tenant, act, by, user_subject(name), reason, user_details(after))
+            rulers = await self._rulers(place, key, before, after, now)
+            answer = await app.committer.commit(p.Operate(note, (*app.conditions(), p.PutItem(row), *rulers)))
+            if isinstance(answer, p.OperatedOn | p.Repeated):
+                app.wake_sealer()
+                return user_info(row)
+            if not isinstance(answer, p.Fenced):
+                raise EngineError(f"{act} of user {name} was answered {answer!r}")
+
+    async def _rulers(
+        self, place: p.ItemRow, key: p.ItemKey, before: User | None, after: User, now: int
+    ) -> tuple[p.PutItem | p.ExpectItem, ...]:
+        """The change of the tenant's item, where one of its users stops being of level 6. Raises LastRuler."""
+        if before is None or not before.rules or after.rules:
+            return () if before is not None else await self._first(place, after, now)
+        others = [read_user(row) async for row in all_items(self._app, USER, tenant=key.tenant) if row.id != key.id]
+        check_rulers(key.tenant, before, after, others)
+        return (p.PutItem(msgspec.structs.replace(place, version=place.version + 1, changed_at=now)),)
+
+    async def _first(self, place: p.ItemRow, user: User, now: int) -> tuple[p.PutItem | p.ExpectItem, ...]:
+        """What is committed with a new user: the tenant is there, and the first user is named."""
+        expected = p.ExpectItem(place.key, place.version)
+        key = first_user_key(place.tenant)
+        if await self._app.store.item(key) is not None:
+            return (expected,)
+        return expected, p.PutItem(p.ItemRow(*key, 1, user.name.encode(), changed_at=now))
+
+
+def user_details(user: User) -> dict[str, str]:
+    """A user as the audit's note of a change says: all that counts from then on."""
+    groups = msgspec.json.encode(user.groups).decode()
+    return {"user": user.name, "level": str(user.level), "groups": groups, "status": user.status}
+
+
+def _missing(name: str, tenant: str) -> UserNotFound:
+    return UserNotFound(f"there is no user {name!r} in tenant {tenant!r}: look with `holdfast users list`.")

@@ -1,0 +1,193 @@
+"""The starter: makes a run of what the caller asks for, or refuses it before anything is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from holdfast.client.operators import operator_note
+from holdfast.client.people.tenants import check_workspace
+from holdfast.client.runs.handle import RunHandle
+from holdfast.errors import DuplicateName, InvalidRequest, RunConflict, RunRetired, WorkflowUnknown
+from holdfast.journal.payload import Payload
+from holdfast.programs.function.decorators import Bound, Workflow
+from holdfast.programs.function.values import encode
+from holdfast.runs.birth import Birth, Pin, Trigger, check_id, origin_of
+from holdfast.store import protocol as p
+from holdfast.store.committer import CALLER_PATIENCE_SECONDS, into
+from holdfast.templates.template import RESERVED
+
+if TYPE_CHECKING:
+    from holdfast.client.definitions.app_definitions import Startable
+    from holdfast.client.engine import Holdfast
+
+
+Call = tuple[str, Pin, Payload, tuple[p.KeepCode, ...]]
+"""A program's name, its pin, its arguments, and its code where the store may not have it."""
+
+
+class Options(TypedDict, total=False):
+    """What ``start`` takes beside the workflow and its arguments."""
+
+    id: str | None
+    tenant: str | None
+    priority: int
+    attributes: Mapping[str, str] | None
+    workspace: str
+    actor: str | None
+    trigger: Trigger | None
+
+
+class NotedOptions(Options, total=False):
+    """What parts of the engine may give as well."""
+
+    note: p.Note  # the audit's note, in place of the one that a person started a run
+
+
+class Starter:
+    """Starts the runs of one engine."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+
+    async def start(
+        self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any], options: NotedOptions
+    ) -> RunHandle[Any]:
+        """See ``Holdfast.start``."""
+        if isinstance(what, Bound):
+            if args or kwargs:
+                raise InvalidRequest("the arguments are bound already: give all of them to bind(), or all to start().")
+            args, kwargs, what = what.args, what.kwargs, what.workflow
+        id, trigger = options.get("id"), options.get("trigger")
+        origin = origin_of(options.get("workspace", ""), self._app.person_of(options.get("actor")), trigger)
+        known = self._resolve(what)
+        chosen = id
+        if id is None and trigger is not None:
+            chosen = trigger.run_id(str(what) if known is None else known.name)
+        tenant = check_id(self._app.tenant_of(options.get("tenant")), "the tenant")
+        key = p.Key(tenant, check_id(chosen, "the id") if chosen is not None else self._app.token())
+        priority, attributes = options.get("priority", 0), options.get("attributes") or {}
+        _check_numbers_and_texts(priority, attributes)
+        await check_workspace(self._app, tenant, origin.workspace)
+        name, pin, input, keep = await self._called(what, known, tenant, args, kwargs)
+        birth = Birth(
+            key=key,
+            workflow=name,
+            pin=pin,
+            input=input,
+            priority=priority,
+            attributes=attributes,
+            origin=origin,
+            notes=self._notes(key, origin, options.get("note")),
+            keep=keep,
+        )
+        check_start_answer(await self._commit(birth), birth, by_trigger_alone=not id and trigger is not None)
+        return RunHandle(self._app, key, what if isinstance(what, Workflow) else None)
+
+    async def check_served(self, name: str, tenant: str | None) -> None:
+        """Raises WorkflowUnknown where nobody could advance such a run: nothing of that name is known here or
+        published, and no living worker serves it."""
+        known = self._app.workflow_named(name) is not None
+        if known or await self._app.definitions.to_start(name, self._app.tenant_of(tenant), is_function=known):
+            return
+        workers = await self._app.store.workers()
+        if not any(worker.serves.takes(p.FUNCTION, name) for worker in workers):
+            raise WorkflowUnknown(f"no workflow or definition {name!r} is known here, and no worker serves one.")
+
+    async def call_by_name(self, reference: str, tenant: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """What a run of this workflow or definition is made of. Raises as ``start`` does."""
+        return await self._called(reference, self._resolve(reference), tenant, args, kwargs)
+
+    async def _called(
+        self,
+        what: object,
+        known: Workflow[..., Any] | None,
+        tenant: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Call:
+        startable = None
+        if isinstance(what, str):
+            startable = await self._app.definitions.to_start(what, tenant, is_function=known is not None)
+        return self._call(what, known, startable, tenant, args, kwargs)
+
+    def _call(
+        self,
+        what: object,
+        known: Workflow[..., Any] | None,
+        startable: Startable | None,
+        tenant: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Call:
+        """The program's name, its pin, the arguments, and its code. Raises InvalidArguments where it is known."""
+        if startable is not None:
+            start = self._app.definitions.start_of(startable, tenant, args, kwargs)
+            return start.name, start.pin, start.payload, start.keep
+        if known is not None:
+            return known.name, Pin(digest=known.digest), known.signature.write_checked(args, kwargs), ()
+        return str(what), Pin(), encode([args, kwargs], f"the arguments of {what}"), ()
+
+    def _notes(self, key: p.Key, origin: p.Origin, note: p.Note | None) -> tuple[p.Note, ...]:
+        """The audit's notes of the start: one where a person asks for it, none where a program does."""
+        if note is not None:
+            return (note,)
+        if origin.actor is None:
+            return ()
+        cause = {} if origin.trigger_type is None else {"trigger": f"{origin.trigger_type}:{origin.trigger_ref}"}
+        return (operator_note(self._app, key.tenant, "start", origin.actor, key.run, "", cause),)
+
+    def _resolve(self, workflow: object) -> Workflow[..., Any] | None:
+        if isinstance(workflow, str):
+            return self._app.workflow_named(workflow)
+        if not isinstance(workflow, Workflow):
+            raise WorkflowUnknown(
+                f"{workflow!r} is no workflow: decorate it with @workflow, or give a workflow's name."
+            )
+        served = self._app.workflows.get(workflow.name, workflow)
+        if served is not workflow:
+            raise DuplicateName(
+                f"this engine serves another workflow called {workflow.name!r} ({served.module}.{served.qualname}): "
+                f"give one of them another name, or make the engine with Holdfast(…, workflows=[{workflow.name}])."
+            )
+        return workflow
+
+    async def _commit(self, birth: Birth) -> p.Answer:
+        app = self._app
+        if app.binding is not None:
+            answer = await app.committer.commit(birth.start(app.clock.now()))
+            app.wake_sealer()
+            app.hint()
+            return answer
+        future: asyncio.Future[p.Answer] = asyncio.get_running_loop().create_future()
+        begun = app.worker is not None and app.worker.begin(birth, into(future))
+        if not begun:
+            app.committer.submit(birth.start(app.clock.now()), into(future), CALLER_PATIENCE_SECONDS)
+        answer = await future
+        if birth.notes:
+            app.wake_sealer()
+        if not begun:
+            app.hint()
+        return answer
+
+
+def check_start_answer(answer: p.Answer, birth: Birth, *, by_trigger_alone: bool) -> None:
+    """Raises RunConflict where the id is taken by another run. A trigger alone finds its run whatever the arguments."""
+    key = birth.key
+    if isinstance(answer, p.Retired):
+        raise RunRetired(f"run id {key.run!r} was used before, and its evidence is kept: choose another id.")
+    if isinstance(answer, p.Exists) and answer.fingerprint != birth.fingerprint and not by_trigger_alone:
+        raise RunConflict(
+            f"run {key.run!r} of tenant {key.tenant!r} exists with another workflow or other arguments "
+            f"(it runs {answer.workflow!r}): choose another id, or start it with the same arguments."
+        )
+
+
+def _check_numbers_and_texts(priority: object, attributes: Mapping[Any, object]) -> None:
+    if not isinstance(priority, int) or not -(2**31) < priority < 2**31:
+        raise InvalidRequest(f"priority is a whole number, not {priority!r}")
+    if not all(isinstance(text, str) for pair in attributes.items() for text in pair):
+        raise InvalidRequest("attributes are texts by name: convert numbers and dates to text")
+    if reserved := [name for name in RESERVED if name in attributes]:
+        raise InvalidRequest(f"the attribute {reserved[0]!r} is for instances: app.templates.start() gives it.")

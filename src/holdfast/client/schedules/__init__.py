@@ -1,0 +1,1 @@
+"""Schedules as people steer them, and as code declares them."""

@@ -1,0 +1,1 @@
+"""A tenant's templates, their instances, and the events that start some."""

@@ -1,0 +1,365 @@
+"""``app.templates``: what a tenant offers to be started, and what was started of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.client.filters import run_rows
+from holdfast.client.items import Change, all_items, cap_change, change_item, derived_item, found
+from holdfast.client.people.permission import operation
+from holdfast.client.runs.handle import RunHandle
+from holdfast.client.templates.instance_starter import InstanceStarter, template_details
+from holdfast.client.templates.instances import instance_view
+from holdfast.client.views.states import INSTANCE_STATES
+from holdfast.client.views.templates import TemplateInfo, TemplateInstance, template_info
+from holdfast.errors import InvalidRequest, TemplateConflict, TemplateNotFound, WorkflowUnknown
+from holdfast.programs.definition.compiler.batch import DefinitionSource
+from holdfast.programs.function.decorators import Workflow
+from holdfast.runs.birth import Trigger, check_id, check_text
+from holdfast.runs.journals import row_of
+from holdfast.runs.program_names import DEFINITION
+from holdfast.store import protocol as p
+from holdfast.templates import template as t
+from holdfast.templates.routes import ROUTE, check_route
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_ACTS: Final[dict[t.TemplateAct, str]] = {
+    "activate": "activate_template",
+    "pause": "pause_template",
+    "resume": "resume_template",
+    "archive": "archive_template",
+    "new version": "new_version",
+}
+"""The audit's word for each act."""
+
+MANUAL: Final = "manual"
+"""The type of the trigger of what a person started."""
+
+
+class TemplateDraft(NamedTuple):
+    """What an author may say of a template. What is None stays as it was."""
+
+    program: t.TemplateProgram | None
+    name: str | None
+    trigger: t.StartTrigger | None
+    caps: t.TemplateCaps | None
+    input: Any
+    route: t.EventRoute | None
+
+
+class AppTemplates:
+    """The templates of one engine's tenants."""
+
+    def __init__(self, app: Holdfast) -> None:
+        self._app = app
+        self._starter = InstanceStarter(app)
+
+    # -- authoring -----------------------------------------------------------------------------------------------------
+
+    @operation("templates.change")
+    async def create(
+        self,
+        id: str,
+        program: str | Workflow[..., Any] | None = None,
+        *,
+        source: DefinitionSource | None = None,
+        name: str | None = None,
+        trigger: t.StartTrigger | None = None,
+        caps: t.TemplateCaps | None = None,
+        input: object = None,
+        route: t.EventRoute | None = None,
+        check_uses: bool = True,
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> TemplateInfo:
+        """Make a template; it is a draft until it is activated.
+
+        ``program`` is a Python workflow or its name, or a published definition as ``name``, ``name@3`` or ``name@^2``;
+        with ``source`` a definition is published and used. A definition is pinned: another version comes with
+        ``new_version``. Without ``check_uses`` it is not looked whether this process knows what it names. ``route``
+        makes it a template of trigger ``event``. Raises TemplateConflict where the id is taken, InvalidRequest,
+        WorkflowUnknown, and what publishing raises.
+        """
+        tenant = self._app.tenant_of(tenant)
+        check_id(id, "the template's id")
+        said = await self._draft(program, source, name, trigger, caps, input, route, check_uses, tenant, by)
+        if said.program is None:
+            raise InvalidRequest("a template needs a program: a workflow, a published definition, or source=")
+        made = _made(t.Template(name=name or id, program=said.program, owner=self._app.person_of(by)), said)
+
+        def judge(present: p.ItemRow | None) -> tuple[t.Template, t.TemplateStatus]:
+            if present is not None:
+                raise TemplateConflict(
+                    f"template {id!r} exists in tenant {tenant!r} and is {present.status}: choose another id, or give "
+                    "it a new version."
+                )
+            return made, "draft"
+
+        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), "create_template", judge, by, "")
+
+    @operation("templates.change")
+    async def new_version(
+        self,
+        id: str,
+        program: str | Workflow[..., Any] | None = None,
+        *,
+        source: DefinitionSource | None = None,
+        name: str | None = None,
+        trigger: t.StartTrigger | None = None,
+        caps: t.TemplateCaps | None = None,
+        input: object = None,
+        route: t.EventRoute | None = None,
+        check_uses: bool = True,
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> TemplateInfo:
+        """Change a template that is not archived: what is not given stays. ``TemplateCaps()`` takes its caps away.
+
+        Instances that were started keep the program that they were started with. Raises as ``create`` does.
+        """
+        tenant = self._app.tenant_of(tenant)
+        said = await self._draft(program, source, name, trigger, caps, input, route, check_uses, tenant, by)
+
+        def judge(present: p.ItemRow | None) -> tuple[t.Template, t.TemplateStatus]:
+            row = found(present, _missing(id, tenant))
+            status = t.next_status(row, "new version")
+            before = t.read_template(row)
+            return _made(msgspec.structs.replace(before, version=before.version + 1), said), status
+
+        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS["new version"], judge, by, "")
+
+    @operation("templates.change")
+    async def activate(self, id: str, *, tenant: str | None = None, by: str | None = None) -> TemplateInfo:
+        """Let a draft start instances. Raises TemplateNotFound, TemplateConflict where it is no draft."""
+        return await self._steer(id, "activate", tenant, by, "")
+
+    @operation("templates.change")
+    async def pause(
+        self, id: str, *, reason: str = "", tenant: str | None = None, by: str | None = None
+    ) -> TemplateInfo:
+        """Let an active template start nothing until it is resumed. Instances go on, queued ones too."""
+        return await self._steer(id, "pause", tenant, by, reason)
+
+    @operation("templates.change")
+    async def resume(self, id: str, *, tenant: str | None = None, by: str | None = None) -> TemplateInfo:
+        """Let a paused template start instances again."""
+        return await self._steer(id, "resume", tenant, by, "")
+
+    @operation("templates.change")
+    async def archive(
+        self, id: str, *, reason: str = "", tenant: str | None = None, by: str | None = None
+    ) -> TemplateInfo:
+        """Let an active or paused template start nothing, for good. Instances go on, queued ones too."""
+        return await self._steer(id, "archive", tenant, by, reason)
+
+    async def _steer(
+        self, id: str, act: t.TemplateAct, tenant: str | None, by: str | None, reason: str
+    ) -> TemplateInfo:
+        tenant = self._app.tenant_of(tenant)
+
+        def judge(present: p.ItemRow | None) -> tuple[t.Template, t.TemplateStatus]:
+            row = found(present, _missing(id, tenant))
+            return t.read_template(row), t.next_status(row, act)
+
+        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS[act], judge, by, reason)
+
+    async def _draft(
+        self,
+        program: str | Workflow[..., Any] | None,
+        source: DefinitionSource | None,
+        name: str | None,
+        trigger: t.StartTrigger | None,
+        caps: t.TemplateCaps | None,
+        input: object,
+        route: t.EventRoute | None,
+        check_uses: bool,
+        tenant: str,
+        by: str | None,
+    ) -> TemplateDraft:
+        """What the author says, checked. Raises InvalidRequest."""
+        self._app.check_open()
+        if trigger is not None and trigger not in t.TRIGGERS:
+            raise InvalidRequest(f"a template's trigger is one of {', '.join(t.TRIGGERS)}, not {trigger!r:.60}")
+        if name is not None and not check_text(name, "the template's name").strip():
+            raise InvalidRequest("the template's name is empty")
+        if route is not None:
+            if trigger not in (None, "event"):
+                raise InvalidRequest(f"a route is for the trigger event, and the trigger is {trigger}")
+            route, trigger = check_route(route), "event"
+        elif trigger == "event":
+            raise InvalidRequest("a template of trigger event needs route=EventRoute(event, filter, input)")
+        return TemplateDraft(
+            await self._program(program, source, check_uses, tenant, by),
+            name,
+            trigger,
+            None if caps is None else _checked(caps),
+            _json(input),
+            route,
+        )
+
+    async def _program(
+        self,
+        program: str | Workflow[..., Any] | None,
+        source: DefinitionSource | None,
+        check_uses: bool,
+        tenant: str,
+        by: str | None,
+    ) -> t.TemplateProgram | None:
+        """The program that is meant, pinned. Raises WorkflowUnknown, and what publishing raises."""
+        if source is not None:
+            if program is not None:
+                raise InvalidRequest("give a program or a source= to be published, not both")
+            info = await self._app.definitions.publish(source, tenant=tenant, by=by, check_uses=check_uses)
+            return t.TemplateProgram(DEFINITION, info.name, info.version, info.digest)
+        if program is None:
+            return None
+        if isinstance(program, Workflow):
+            return t.function_program(program.name)
+        published = await self._app.definitions.load(check_text(program, "the program"), tenant=tenant)
+        if published is not None:
+            return t.definition_program(published)
+        if "@" not in program and (self._app.workflow_named(program) is not None or not check_uses):
+            return t.function_program(program)
+        raise WorkflowUnknown(
+            f"no definition {program!r} is published in tenant {tenant!r}, and no workflow of that name is known here: "
+            "publish the definition, or import the module of the workflow."
+        )
+
+    async def _change(
+        self,
+        key: p.ItemKey,
+        act: str,
+        judge: Callable[[p.ItemRow | None], tuple[t.Template, t.TemplateStatus]],
+        by: str | None,
+        reason: str,
+    ) -> TemplateInfo:
+        """Give a template its next version, with the items that follow from it: its route, and its caps."""
+        app = self._app
+
+        async def change(present: p.ItemRow | None) -> Change:
+            template, status = judge(present)
+            route = b"" if template.route is None else msgspec.json.encode(template.route)
+            caps = p.SetCap(template.caps.max_concurrency, template.caps.max_runs_per_min)
+            route_key = p.ItemKey(key.tenant, ROUTE, key.id)
+            beside = [
+                *await derived_item(app, route_key, route, status if route else "none", is_set=bool(route)),
+                *await cap_change(app, p.cap_key(key.tenant, template=key.id), caps),
+            ]
+            details = template_details(key.id, template)
+            return Change(t.write_template(template), status, details=details, beside=beside)
+
+        return template_info(await change_item(app, key, act, change, by=by, reason=reason))
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    @operation("templates.see")
+    async def show(self, id: str, *, tenant: str | None = None) -> TemplateInfo:
+        """A template. Raises TemplateNotFound."""
+        return template_info(await self._row(id, self._app.tenant_of(tenant)))
+
+    @operation("templates.see")
+    async def list(
+        self, *, status: t.TemplateStatus | None = None, tenant: str | None = None
+    ) -> AsyncIterator[TemplateInfo]:
+        """The templates of a tenant by id, those of one status or all."""
+        if status is not None and status not in t.STATUSES:
+            raise InvalidRequest(f"a template's status is one of {', '.join(t.STATUSES)}, not {status!r:.60}")
+        async for row in all_items(self._app, t.TEMPLATE, tenant=self._app.tenant_of(tenant), status=status):
+            yield template_info(row)
+
+    @operation("templates.see")
+    async def instances(
+        self, id: str, *, state: str | None = None, limit: int | None = None, tenant: str | None = None
+    ) -> AsyncIterator[TemplateInstance]:
+        """What was started of a template, newest first, with the states of steps. Raises TemplateNotFound.
+
+        ``state`` is one of queued, running, completed, failed and cancelled.
+        """
+        tenant = self._app.tenant_of(tenant)
+        await self._row(id, tenant)
+        if state is not None and state not in INSTANCE_STATES:
+            raise InvalidRequest(f"an instance's state is one of {', '.join(INSTANCE_STATES)}, not {state!r:.60}")
+        wanted = None if state is None else f"instance:{state}"
+        rows = run_rows(self._app.store, limit=limit, tenant=tenant, attributes={t.TEMPLATE: id}, state=wanted)
+        async for row in rows:
+            yield await instance_view(self._app, row)
+
+    @operation("templates.see")
+    async def instance(self, run: str, *, tenant: str | None = None) -> TemplateInstance:
+        """One instance by its run's id. Raises RunNotFound, TemplateNotFound where no template started it."""
+        return await instance_view(
+            self._app, await row_of(self._app.store, p.Key(self._app.tenant_of(tenant), check_text(run, "the id")))
+        )
+
+    async def _row(self, id: str, tenant: str) -> p.ItemRow:
+        key = p.ItemKey(tenant, t.TEMPLATE, check_text(id, "the template's id"))
+        return found(await self._app.store.item(key), _missing(id, tenant))
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    @operation("templates.start")
+    async def start(
+        self,
+        template: str,
+        input: object = None,
+        *,
+        id: str | None = None,
+        workspace: str = "",
+        priority: int = 0,
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> RunHandle[Any]:
+        """Start an instance of an active template; durable when this returns. The same ``id`` finds the same instance.
+
+        ``input`` is laid over the template's own, member by member. Over a cap the instance is queued. Raises
+        TemplateNotFound, TemplateConflict where the template is not active, InvalidArguments where the input does not
+        fit, and RunConflict where the id belongs to another run.
+        """
+        tenant = self._app.tenant_of(tenant)
+        run = check_id(id, "the id") if id is not None else self._app.token()
+        actor = self._app.person_of(by)
+        while True:
+            row = await self._row(template, tenant)
+            try:
+                start = await self._starter.prepare(
+                    row, input, run, Trigger(MANUAL, template), workspace, actor, priority
+                )
+            except TemplateConflict:
+                if id is not None and await self._starter.is_instance(p.Key(tenant, run), template):
+                    return self._app.run(run, tenant=tenant)  # it was started before the template changed
+                raise
+            if await self._starter.commit(row, start, by) != "again":
+                return self._app.run(run, tenant=tenant)
+
+
+def _missing(id: str, tenant: str) -> TemplateNotFound:
+    return TemplateNotFound(
+        f"there is no template {id!r} in tenant {tenant!r}: `holdfast templates list` shows what there is."
+    )
+
+
+def _made(template: t.Template, said: TemplateDraft) -> t.Template:
+    """The template with what its author says. A route is of a template that events start, and of no other."""
+    given = {name: value for name, value in said._asdict().items() if value is not None}
+    made = msgspec.structs.replace(template, **given)
+    return made if made.trigger == "event" else msgspec.structs.replace(made, route=None)
+
+
+def _checked(caps: t.TemplateCaps) -> t.TemplateCaps:
+    try:
+        return msgspec.convert(msgspec.to_builtins(caps), t.TemplateCaps)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"caps are TemplateCaps(…) with numbers from 0 to 1,000,000,000: {error}") from None
+
+
+def _json(input: object) -> Any:
+    """The input as JSON. Raises InvalidRequest."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(input))
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(f"a template's own input is plain JSON: {error}") from None

@@ -1,0 +1,136 @@
+"""Tenants, workspaces, users and tokens as people see them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.client.views.times import moment
+from holdfast.people.tenants import TenantQuota, read_tenant, read_workspace
+from holdfast.people.tokens import read_token
+from holdfast.people.users import read_user
+from holdfast.store import protocol as p
+
+
+class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant. A cap that is None is left to the policy's file."""
+
+    name: str
+    title: str
+    max_concurrency: int | None
+    max_runs_per_min: int | None
+    weight: int | None
+    changed_at: datetime
+
+    @property
+    def limits(self) -> TenantQuota:
+        return TenantQuota(self.max_concurrency, self.max_runs_per_min, self.weight)
+
+
+class WorkspaceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A workspace of a tenant."""
+
+    name: str
+    tenant: str
+    title: str
+    archived: bool
+    changed_at: datetime
+
+
+class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A user of a tenant."""
+
+    name: str
+    tenant: str
+    level: int
+    groups: tuple[str, ...]
+    disabled: bool
+    changed_at: datetime
+
+
+class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A token, without its secret, which nobody can show again."""
+
+    id: str
+    tenant: str
+    user: str
+    level: int
+    scope: tuple[str, ...]  # the operations that it is for; all where it is empty
+    purpose: str
+    made_at: datetime
+    made_by: str
+    expires_at: datetime | None
+    revoked: bool
+    expired: bool
+    last_used_at: datetime | None  # to the hour
+
+
+class MintedToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A new token. ``text`` is shown only now: the store keeps its hash."""
+
+    text: str
+    token: TokenInfo
+
+    def __repr__(self) -> str:
+        return f"MintedToken(text='hf_{self.token.id}_…', token={self.token!r})"
+
+
+def tenant_info(row: p.ItemRow) -> TenantInfo:
+    tenant = read_tenant(row)
+    return TenantInfo(
+        name=row.id,
+        title=tenant.title,
+        max_concurrency=tenant.limits.max_concurrency,
+        max_runs_per_min=tenant.limits.max_runs_per_min,
+        weight=tenant.limits.weight,
+        changed_at=moment(row.changed_at),
+    )
+
+
+def workspace_info(row: p.ItemRow) -> WorkspaceInfo:
+    found = read_workspace(row)
+    return WorkspaceInfo(
+        name=found.name,
+        tenant=row.tenant,
+        title=found.title,
+        archived=found.archived,
+        changed_at=moment(row.changed_at),
+    )
+
+
+def user_info(row: p.ItemRow) -> UserInfo:
+    user = read_user(row)
+    return UserInfo(
+        name=user.name,
+        tenant=row.tenant,
+        level=user.level,
+        groups=user.groups,
+        disabled=user.disabled,
+        changed_at=moment(row.changed_at),
+    )
+
+
+def token_info(row: p.ItemRow, used_at: int | None, now: int) -> TokenInfo:
+    token = read_token(row)
+    return TokenInfo(
+        id=row.id,
+        tenant=row.tenant,
+        user=token.user,
+        level=token.level,
+        scope=token.scope,
+        purpose=token.purpose,
+        made_at=moment(token.made_at),
+        made_by=token.made_by,
+        expires_at=None if token.expires_at is None else moment(token.expires_at),
+        revoked=token.revoked,
+        expired=token.expires_at is not None and token.expires_at <= now,
+        last_used_at=None if used_at is None else moment(used_at),
+    )
+
+
+def record(info: TenantInfo | WorkspaceInfo | UserInfo | TokenInfo) -> dict[str, Any]:
+    """What ``--json`` writes."""
+    found: dict[str, Any] = msgspec.to_builtins(info)
+    return found

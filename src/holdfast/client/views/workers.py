@@ -1,0 +1,35 @@
+"""A worker as people and programs see it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from holdfast.client.views.times import moment
+from holdfast.store.protocol import WorkerRow
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered worker. It is alive until ``expires_at``, which it keeps moving."""
+
+    id: str
+    host: str
+    process: int
+    workflows: tuple[str, ...]  # the functions that it serves; it serves every published definition
+    queues: tuple[str, ...]
+    started_at: datetime
+    expires_at: datetime
+
+
+def worker_info(row: WorkerRow) -> WorkerInfo:
+    """A worker's row as a view."""
+    return WorkerInfo(
+        id=row.id,
+        host=row.host,
+        process=row.pid,
+        workflows=row.workflows,
+        queues=row.queues,
+        started_at=moment(row.started_at),
+        expires_at=moment(row.expires_at),
+    )

@@ -1,0 +1,1 @@
+"""Where everything stands: parts in, a picture with exact coordinates out."""

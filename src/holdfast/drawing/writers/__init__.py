@@ -1,0 +1,1 @@
+"""A picture as SVG, PNG, JSON or Mermaid text."""

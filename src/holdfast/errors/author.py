@@ -1,0 +1,96 @@
+"""Errors that the author of a workflow or step must act on: the code must change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors.root import HoldfastError
+
+
+class AuthorError(HoldfastError):
+    """The code of a workflow or step must change."""
+
+    code = "author"
+    http_status = 422
+
+
+class InvalidFunction(AuthorError):
+    """A decorator was given something that it cannot make durable."""
+
+    code = "invalid_function"
+
+
+class InvalidDefinition(AuthorError):
+    """A definition cannot be accepted, or a run of it cannot go on. ``faults`` are all that is wrong with it."""
+
+    code = "invalid_definition"
+
+    def __init__(self, message: str, faults: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+class DuplicateName(AuthorError):
+    """Two workflows, or two steps, share one name: rename one with ``name=``."""
+
+    code = "duplicate_name"
+
+
+class Unencodable(AuthorError):
+    """A value cannot be written as data: return or pass plain data, a dataclass, a msgspec or pydantic model."""
+
+    code = "unencodable"
+
+
+class Undecodable(AuthorError):
+    """Stored data does not fit the annotated type: make the annotation accept it."""
+
+    code = "undecodable"
+
+
+class PayloadTooLarge(AuthorError):
+    """A value is over the payload limit: keep it outside and pass a reference."""
+
+    code = "payload_too_large"
+    http_status = 413
+
+
+class BlockedLoop(AuthorError):
+    """A workflow body did real I/O or a blocking call: move it into a step."""
+
+    code = "blocked_loop"
+
+
+class NotInWorkflow(AuthorError):
+    """A call that only a workflow can make was made elsewhere."""
+
+    code = "not_in_workflow"
+
+
+class NotAwaited(AuthorError):
+    """A step, an action or a child was called and the call was never awaited, so nothing was done: await it.
+
+    A call that is not wanted any more is closed: ``call.close()``.
+    """
+
+    code = "not_awaited"
+
+
+class Nondeterminism(AuthorError):
+    """The code issued another command than the journal recorded at this point.
+
+    Deploy the old code, guard the change with ``patched()``, or fork the run from an earlier sequence.
+    """
+
+    code = "nondeterminism"
+
+    def __init__(self, sequence: int, recorded: str, issued: str) -> None:
+        self.sequence = sequence
+        self.recorded = recorded
+        self.issued = issued
+        super().__init__(
+            f"the workflow's code no longer matches its journal at sequence {sequence}:\n"
+            f"  - recorded: {recorded}\n"
+            f"  + issued:   {issued}\n"
+            "Deploy the code that wrote the journal, guard the change with patched(), or fork the run from before."
+        )

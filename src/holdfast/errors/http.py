@@ -1,0 +1,84 @@
+"""Errors of the HTTP server: a request that is refused before any operation is asked for, or by the server itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors.caller import CallerError, InvalidRequest
+
+
+class MalformedRequest(InvalidRequest):
+    """A query, a header or a body is not what its route takes: mend each place that ``problems`` names.
+
+    Each problem is the place (``body/attributes``, ``query/limit``) and what is wrong there.
+    """
+
+    code = "malformed_request"
+
+    def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class NotAuthenticated(CallerError):
+    """The request does not say who sends it: give a token, as ``Authorization: Bearer hf_…``."""
+
+    code = "not_authenticated"
+    http_status = 401
+
+
+class CrossSiteRequest(CallerError):
+    """A page of another site sent a request that changes something, with this site's cookie: send it from here."""
+
+    code = "cross_site_request"
+    http_status = 403
+
+
+class ServerReadOnly(CallerError):
+    """The server was started to be looked at only: use another one to change something."""
+
+    code = "server_read_only"
+    http_status = 403
+
+
+class RouteNotFound(CallerError):
+    """There is nothing at this path: ``/openapi.json`` lists what there is."""
+
+    code = "route_not_found"
+    http_status = 404
+
+
+class MethodNotAllowed(CallerError):
+    """There is something at this path, and not for this method: the header ``Allow`` names the methods."""
+
+    code = "method_not_allowed"
+    http_status = 405
+
+    def __init__(self, message: str, *, allowed: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
+
+
+class BodyTooLarge(CallerError):
+    """The body has more bytes than its route takes: send less, or in several requests."""
+
+    code = "body_too_large"
+    http_status = 413
+
+
+class UnsupportedMedia(CallerError):
+    """The body is not JSON: send it as ``Content-Type: application/json``."""
+
+    code = "unsupported_media"
+    http_status = 415
+
+
+class TooManyRequests(CallerError):
+    """More requests than this caller may make in the time: wait for as long as ``Retry-After`` says."""
+
+    code = "too_many_requests"
+    http_status = 429
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

@@ -1,0 +1,137 @@
+"""Evaluates expressions in another process, which is ended where they take too long.
+
+The engines hold Python's interpreter lock while they evaluate, and cannot be interrupted: in a thread they would stop
+the whole process. The other process is started when it is first needed, is introduced to what it must know, and ends
+with its parent. After it was ended, the next question starts another. Any thread may ask; it answers one question at a
+time, and callers wait.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+import cbor2
+
+START_SECONDS: Final = 30.0
+_LENGTH: Final = 8
+
+
+class CutOff(Exception):
+    """The process took too long, and was ended. ``doing`` is the last thing that it said it had begun."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__(doing)
+        self.doing = doing
+
+
+class EvaluationProcess:
+    """A process that runs ``module``, whose ``main`` reads ``questions`` and gives each a ``reply``."""
+
+    def __init__(
+        self,
+        module: str,
+        introduction: Any,
+        cut_off_seconds: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._module = module
+        self._introduction = introduction
+        self._cut_off_seconds = cut_off_seconds
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: Callable[[], Any] = lambda: None
+
+    def ask(self, question: Any) -> Any:
+        """The answer to a question. Raises CutOff, or OSError where no process can be started or it has ended."""
+        data = cbor2.dumps(question)
+        with self._lock:
+            try:
+                process = self._started()
+                _send(process, data)
+                return _answer(process, time.monotonic() + self._cut_off_seconds)
+            except BaseException:
+                self.end()
+                raise
+
+    def end(self) -> None:
+        """End the process at once."""
+        self._process = None
+        self._end()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.end()
+            environment = os.environ if self._environment is None else self._environment
+            process = subprocess.Popen(  # noqa: S603  # this very interpreter, with a module of ours
+                [sys.executable, "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # signals from the terminal do not reach it
+            )
+            self._end = weakref.finalize(self, _kill, process)
+            _send(process, cbor2.dumps(self._introduction))
+            _answer(process, time.monotonic() + START_SECONDS)
+            self._process = process
+        return self._process
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+    process.wait()
+
+
+def _send(process: subprocess.Popen[bytes], data: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(len(data).to_bytes(_LENGTH) + data)
+    process.stdin.flush()
+
+
+def _answer(process: subprocess.Popen[bytes], deadline: float) -> Any:
+    """The answer of the process. Before it come the names of what it begins: CutOff has the last one."""
+    assert process.stdout is not None
+    doing, unread = "", b""
+    while True:
+        while len(unread) < _LENGTH or len(unread) < _LENGTH + int.from_bytes(unread[:_LENGTH]):
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise CutOff(doing)
+            data = os.read(process.stdout.fileno(), 65_536)
+            if not data:
+                raise OSError("the process that evaluates expressions has ended")
+            unread += data
+        size = _LENGTH + int.from_bytes(unread[:_LENGTH])
+        kind, content = cbor2.loads(unread[_LENGTH:size])
+        unread = unread[size:]
+        if kind == "done":
+            return content
+        doing = content
+
+
+# -- in the process ----------------------------------------------------------------------------------------------------
+
+
+def questions(stream: BinaryIO) -> Iterator[Any]:
+    """The introduction, then each question, until the input ends."""
+    while len(head := stream.read(_LENGTH)) == _LENGTH:
+        yield cbor2.loads(stream.read(int.from_bytes(head)))
+
+
+def reply(kind: str, content: Any) -> None:
+    """``done`` answers the last question; ``begun`` says before that what is under way."""
+    data = cbor2.dumps([kind, content])
+    sys.stdout.buffer.write(len(data).to_bytes(_LENGTH) + data)
+    sys.stdout.buffer.flush()

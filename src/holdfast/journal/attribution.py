@@ -1,0 +1,54 @@
+"""Who gave a value: the person who answered a form, sent a signal, or approved an act.
+
+The name stands in the name of the payload's codec, so the value's bytes and their hash stay those that the person gave.
+An error that a person decided has the name among its details.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.journal.error_classes import error_members, written_details
+from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload
+
+_GIVEN: Final = "cbor;by="
+BY: Final = "by"
+
+
+def given_by(payload: Payload, who: str | None) -> Payload:
+    """The payload with the name of the person who gave it. Only plain values have one."""
+    return payload if who is None or payload.codec != CBOR else Payload(payload.data, f"{_GIVEN}{who}", payload.blob)
+
+
+def decided_by(outcome: Outcome, who: str | None) -> Outcome:
+    """An outcome with the name of the person who made it so."""
+    if who is None:
+        return outcome
+    if isinstance(outcome, Ok):
+        return Ok(given_by(outcome.value, who))
+    return Err(refused_by(outcome.failure, who))
+
+
+def refused_by(failure: Failure, who: str) -> Failure:
+    """A failure with the name of the person who decided it."""
+    return msgspec.structs.replace(failure, details=written_details({**error_members(failure), BY: who}))
+
+
+def giver_of(payload: Payload) -> str | None:
+    """The person who gave a value; None where a program did, or nobody is known."""
+    return payload.codec.removeprefix(_GIVEN) if is_given(payload.codec) else None
+
+
+def decider_of(outcome: Outcome | None) -> str | None:
+    """The person who made an outcome what it is; None where nobody did."""
+    if isinstance(outcome, Ok):
+        return giver_of(outcome.value)
+    who = None if outcome is None else error_members(outcome.failure).get(BY)
+    return who if isinstance(who, str) else None
+
+
+def is_given(codec: str) -> bool:
+    """Whether the codec names the person who gave the value, which is plain CBOR."""
+    return codec.startswith(_GIVEN)

@@ -1,0 +1,181 @@
+"""The scribe writes a program's commands with the pen. A command that names a promise takes the next position."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from holdfast.journal import events as e
+from holdfast.journal.payload import Outcome, Payload, RetryPolicy
+from holdfast.journal.promise import JoinSetId, PromiseId
+from holdfast.kernel.commands import PATCH
+from holdfast.kernel.outstanding import Outstanding, Pending
+from holdfast.kernel.pen import Halt, Pen
+from holdfast.kernel.requests import Abandon, Invoke, Request, Stop
+
+
+class Entropy(Protocol):
+    """A source of randomness."""
+
+    def random(self) -> float: ...
+
+    def randbytes(self, n: int) -> bytes: ...
+
+
+class KernelScribe:
+    """The commands of a running program, and the requests that follow. See ``program.Scribe`` for the contract."""
+
+    __slots__ = ("_entropy", "_open", "_pen", "_requests", "_stopped", "next_child", "run")
+
+    def __init__(self, run: PromiseId, pen: Pen, outstanding: Outstanding, entropy: Entropy) -> None:
+        self.run = run
+        self._pen = pen
+        self._open = outstanding
+        self._entropy = entropy
+        self.next_child = 0
+        self._requests: dict[PromiseId, Request] = {}
+        self._stopped: dict[PromiseId, Stop] = {}
+
+    @property
+    def version(self) -> int:
+        return self._pen.ledger.version
+
+    def request(self, request: Request) -> None:
+        """Ask the worker for this once the turn is durable. Of two requests about one promise the later one is kept."""
+        self._requests[request.promise_id] = request
+
+    def take_requests(self) -> list[Request]:
+        """The requests since the last call."""
+        if not self._requests and not self._stopped:
+            return []
+        requests, self._requests = [*self._requests.values(), *self._stopped.values()], {}
+        self._stopped = {}
+        return requests
+
+    def _allocate(self) -> PromiseId:
+        promise = PromiseId(self.run.root, (*self.run.path, self.next_child))
+        self.next_child += 1
+        return promise
+
+    def invoke(
+        self,
+        kind: str,
+        function_name: str,
+        input: Payload,
+        retry_policy: RetryPolicy,
+        queue: str | None = None,
+        undoes: PromiseId | None = None,
+    ) -> PromiseId:
+        again = 0 if undoes is None else self._open.again.get(undoes, 0)  # a call that is done again is undone again
+        issued = e.InvokeScheduled(self._allocate(), kind, function_name, input, retry_policy, undoes, again)
+        pen = self._pen
+        recorded = pen.upcoming()
+        event = pen.command(issued)
+        assert isinstance(event, e.InvokeScheduled)
+        promise = event.promise_id
+        if event.again:
+            self._open.again[promise] = event.again
+        scheduled_at = pen.now if recorded is None else recorded.timestamp
+        pending = self._open.invocations[promise] = Pending(event, queue, scheduled_at)
+        if recorded is None:
+            self._requests[promise] = pending.request()
+        return promise
+
+    def upcoming_call(self, kind: str) -> str | None:
+        recorded = self._pen.upcoming()
+        event = None if recorded is None else recorded.event
+        return event.function_name if isinstance(event, e.InvokeScheduled) and event.kind == kind else None
+
+    def abandon(self, promise_id: PromiseId) -> None:
+        pending = self._open.forget(promise_id)
+        if pending is None:
+            return
+        if type(self._requests.get(promise_id)) is Invoke:  # requested in this turn: nobody has begun it
+            del self._requests[promise_id]
+        elif self._pen.upcoming() is None:
+            self.request(Abandon(promise_id, pending.event.kind, pending.queue))
+
+    def stop(self, promise_id: PromiseId) -> None:
+        pending = self._open.invocations.get(promise_id)
+        if pending is None or pending.stopped:
+            return
+        pending.stopped = True
+        if type(self._requests.get(promise_id)) is Invoke:
+            self._requests[promise_id] = pending.request()  # the one before does not say that it is stopped
+        if self._pen.upcoming() is None:
+            self._stopped[promise_id] = Stop(promise_id, pending.event.kind, pending.queue, pending.attempt)
+
+    def take_resting(self) -> list[Pending]:
+        """The stopped invocations of which no attempt is under way: their next one will not be requested."""
+        if not self._stopped:
+            return []
+        found = [self._open.invocations[promise] for promise in self._stopped if promise in self._open.invocations]
+        resting = [pending for pending in found if self._rests(pending)]
+        for pending in resting:
+            self._requests.pop(pending.event.promise_id, None)
+            del self._stopped[pending.event.promise_id]
+        return resting
+
+    def _rests(self, pending: Pending) -> bool:
+        """Whether the next attempt has not begun. One whose time has come in this turn is requested, and not begun,
+        unless the run was taken over: its holder before may have begun it."""
+        if pending.retry_at is not None:
+            return pending.retry_at > self._pen.clock  # else another worker may have taken it from its queue
+        return pending.failed_here and type(self._requests.get(pending.event.promise_id)) is Invoke
+
+    def timer(self, duration: int) -> PromiseId:
+        event = self._pen.command(e.TimerScheduled(self._allocate(), duration, self._pen.clock + duration))
+        assert isinstance(event, e.TimerScheduled)
+        self._open.set_timer(event.promise_id, event.fire_at)
+        return event.promise_id
+
+    def receive(self, name: str) -> tuple[PromiseId, Payload | None]:
+        promise = self._allocate()
+        buffered = self._pen.ledger.oldest_unconsumed(name)
+        if buffered is None or name in self._open.receivers:  # an older receive goes first
+            self._open.add_receive(promise, name)
+            return promise, None
+        delivery, payload = buffered
+        self._pen.command(e.SignalReceived(promise, name, payload, delivery))
+        return promise, payload
+
+    def take_revision(self) -> Payload | None:
+        """Receive the oldest revision of the run's code; None where there is none. For the kernel, not the program.
+
+        Raises Nondeterminism where the journal has something else at this place.
+        """
+        if self._pen.ledger.oldest_unconsumed(e.REVISION) is None:
+            return None
+        try:
+            return self.receive(e.REVISION)[1]
+        except Halt as halt:
+            raise self._pen.halted or halt from None
+
+    def random(self, size: int) -> bytes:
+        event = self._pen.command(e.RandomGenerated(self._allocate(), self._entropy.randbytes(size)))
+        assert isinstance(event, e.RandomGenerated)
+        return event.value
+
+    def now(self) -> int:
+        event = self._pen.command(e.TimeRecorded(self._allocate(), self._pen.now))
+        assert isinstance(event, e.TimeRecorded)
+        return event.time
+
+    def join_set(self) -> JoinSetId:
+        join_set = JoinSetId(self._allocate())
+        self._pen.command(e.JoinSetCreated(join_set))
+        return join_set
+
+    def submit(self, join_set: JoinSetId, promise_id: PromiseId) -> None:
+        self._pen.command(e.JoinSetSubmitted(join_set, promise_id))
+
+    def consume(self, join_set: JoinSetId, promise_id: PromiseId, result: Outcome) -> None:
+        self._pen.command(e.JoinSetAwaited(join_set, promise_id, result))
+
+    def patched(self, name: str) -> bool:
+        marker = PATCH + name.encode()
+        if (recorded := self._pen.upcoming()) is not None:
+            event = recorded.event
+            if not (isinstance(event, e.RandomGenerated) and event.value == marker):
+                return False
+        self._pen.command(e.RandomGenerated(self._allocate(), marker))
+        return True

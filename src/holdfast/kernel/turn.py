@@ -1,0 +1,24 @@
+"""What one advance of a run gives to its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.kernel.arrivals import CancelArrived, SignalArrived
+from holdfast.kernel.pen import Stamped
+from holdfast.kernel.requests import Request
+
+
+class Turn(msgspec.Struct, gc=False):
+    """The result of one advance: events to append, then requests to carry out.
+
+    ``unheard`` is a cancellation that came too late for this generation of the run; the next one must get it. ``stale``
+    are signals for an earlier version of the run: they change nothing.
+    """
+
+    events: list[Stamped]
+    requests: list[Request]
+    unheard: CancelArrived | None = None
+    stale: Sequence[SignalArrived] = ()

@@ -1,0 +1,192 @@
+"""Several definitions at once: read, compiled in the order in which they need each other, and all faults together.
+
+A definition that runs another is compiled after all versions of that one, wherever they stand. So ``letters`` means the
+newest of the batch, whatever the order of files is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import DuplicateName, InvalidDefinition, InvalidRequest
+from holdfast.programs.definition.compiler.checks.workflows import Workflows
+from holdfast.programs.definition.compiler.compiler import compile_document
+from holdfast.programs.definition.compiler.document import write_document
+from holdfast.programs.definition.compiler.faults import DefinitionFault
+from holdfast.programs.definition.compiler.source_map import SourceMap
+from holdfast.programs.definition.interpreter.routine import Toolbox
+from holdfast.programs.definition.model import Accepted, Definition
+from holdfast.programs.definition.sketch import Sketch
+
+DefinitionSource = str | Path | Mapping[str, Any] | Definition | Sketch
+"""The text of a definition, its file or a folder of files, a document, or what the DSL gives."""
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+class Draft(NamedTuple):
+    """A definition that was read and not compiled yet. ``label`` is its file, or what else people know it by."""
+
+    label: str
+    document: Any
+    marks: SourceMap | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that it gives itself; nothing where it gives none."""
+        return _text(self.document, "name")
+
+
+class Rejected(NamedTuple):
+    """A definition that cannot be accepted, and why. ``name`` and ``version`` are as far as they could be read."""
+
+    label: str
+    name: str
+    version: int | None
+    error: InvalidDefinition | DuplicateName
+
+    def __str__(self) -> str:
+        text = str(self.error)
+        return text if not self.label or text.startswith(self.label) else f"{self.label}: {text}"
+
+
+class Batch(NamedTuple):
+    """What became of several definitions."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+    def refuse(self) -> None:
+        """Raise InvalidDefinition with all faults of all of them, or DuplicateName where that is all that is wrong."""
+        if not self.rejected:
+            return
+        text = "\n".join(map(str, self.rejected))
+        if all(isinstance(each.error, DuplicateName) for each in self.rejected):
+            raise DuplicateName(text)
+        raise InvalidDefinition(text, [fault for each in self.rejected for fault in _faults(each)])
+
+
+def _faults(rejected: Rejected) -> Iterator[object]:
+    if isinstance(rejected.error, InvalidDefinition):
+        yield from rejected.error.faults
+    else:
+        yield DefinitionFault(message=str(rejected.error), file=rejected.label)
+
+
+def read_drafts(sources: Iterable[DefinitionSource]) -> tuple[list[Draft], list[Rejected]]:
+    """The definitions of these sources, and those that cannot be read. Raises InvalidRequest for what is no source."""
+    drafts: list[Draft] = []
+    rejected: list[Rejected] = []
+    for label, read in _readers(sources):
+        try:
+            drafts.append(read())
+        except InvalidDefinition as error:
+            rejected.append(Rejected(label, "", None, error))
+    return drafts, rejected
+
+
+def _readers(sources: Iterable[DefinitionSource]) -> Iterator[tuple[str, Callable[[], Draft]]]:
+    for source in sources:
+        if not isinstance(source, Path):
+            yield "", lambda source=source: _draft(source)  # type: ignore[misc]  # bound now
+            continue
+        for file in _files(source):
+            yield str(file), lambda file=file: _read_file(file)  # type: ignore[misc]  # bound now
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file()]
+    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
+
+
+def _read_file(file: Path) -> Draft:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fault = DefinitionFault(message=f"it cannot be read: {error}", file=str(file))
+        raise InvalidDefinition(str(fault), [fault]) from error
+    return _draft(text, str(file))
+
+
+def _draft(source: object, label: str = "") -> Draft:
+    if isinstance(source, str):
+        from holdfast.programs.definition.compiler.source import read_source  # YAML is loaded only where a text is read
+
+        return Draft(label, *read_source(source, label))
+    if isinstance(source, Definition):
+        return Draft(f"{source.name} version {source.version}", write_document(source))
+    if isinstance(source, Sketch | Mapping):
+        document = source.document if isinstance(source, Sketch) else source
+        return Draft(_text(document, "name"), document)
+    raise InvalidRequest(f"a definition is a Path, a text or a document, not {source!r:.60}")
+
+
+def compile_batch(
+    drafts: Iterable[Draft],
+    tools: Toolbox | None,
+    workflows: Workflows | None,
+    accept: Callable[[Accepted], None],
+) -> Batch:
+    """Compile definitions, each after those that it runs. ``accept`` makes one known to the next; it may raise
+    DuplicateName."""
+    batch = Batch([], [])
+    for draft in in_order(list(drafts)):
+        try:
+            accepted = compile_document(draft.document, tools, workflows, draft.marks)
+            accept(accepted)
+        except (InvalidDefinition, DuplicateName) as error:
+            version = draft.document.get("version") if isinstance(draft.document, Mapping) else None
+            known = version if isinstance(version, int) else None
+            batch.rejected.append(Rejected(draft.label, draft.name, known, error))
+        else:
+            batch.accepted.append(accepted)
+    return batch
+
+
+def in_order(drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts, each after all drafts of the names that it runs. Those that run each other stay as they are."""
+    named: dict[str, list[int]] = {}
+    for at, draft in enumerate(drafts):
+        named.setdefault(draft.name, []).append(at)
+    needs = [
+        [other for name in _runs(draft.document) for other in named.get(name, ()) if other != at]
+        for at, draft in enumerate(drafts)
+    ]
+    done: dict[int, None] = {}
+    for first in range(len(drafts)):
+        entered: set[int] = set()
+        stack = [first]
+        while stack:
+            at = stack[-1]
+            waiting = [] if at in entered else [each for each in needs[at] if each not in done and each not in entered]
+            entered.add(at)
+            if waiting:
+                stack.extend(reversed(waiting))
+            else:
+                done.setdefault(stack.pop())
+    return [drafts[at] for at in done]
+
+
+def _runs(document: Any) -> set[str]:
+    """The names of the workflows that a document runs. It may name too many: this only orders."""
+    found: set[str] = set()
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            for word in ("run", "continue"):
+                if isinstance(reference := value.get(word), str):
+                    found.add(reference.partition("@")[0])
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+    return found
+
+
+def _text(document: Any, member: str) -> str:
+    value = document.get(member) if isinstance(document, Mapping) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,12 @@
+"""The HTTP server: one table of routes, from which decoding, permission, answers, documentation and tests follow.
+
+``routes/`` has a module for each subject, each with a tuple of routes. A handler gets a ``RouteCall``, whose client is
+bound to whoever sent the request, and gives a view. It holds no logic that a client would need.
+"""
+
+from holdfast.server.authentication import Authenticator, BearerTokens, Operator
+from holdfast.server.call import Acting
+from holdfast.server.server import Server
+from holdfast.server.settings import ServerSettings
+
+__all__ = ["Acting", "Authenticator", "BearerTokens", "Operator", "Server", "ServerSettings"]

@@ -1,0 +1,73 @@
+"""The console's cookies: who is logged in, and what the last form said."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote, unquote
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from holdfast.client.engine import Holdfast
+from holdfast.client.people.sessions import SESSION_SECONDS, ConsoleSessions
+from holdfast.server.call import Acting
+
+_SESSION: Final = "holdfast-session"
+_SAID: Final = "holdfast-said"
+_LONGEST: Final = 600
+
+
+def session_name(connection: HTTPConnection) -> str:
+    """The cookie's name. Browsers keep ``__Host-`` for this very host, and take it over https alone."""
+    return f"__Host-{_SESSION}" if connection.url.scheme == "https" else _SESSION
+
+
+def give_session(response: Response, connection: HTTPConnection, secret: str) -> None:
+    """Let the browser keep a session."""
+    _set(response, connection, session_name(connection), secret, SESSION_SECONDS)
+
+
+def session_of(connection: HTTPConnection) -> str | None:
+    """The secret of the session that the browser has."""
+    return connection.cookies.get(session_name(connection))
+
+
+def take_session(response: Response, connection: HTTPConnection) -> None:
+    """Let the browser forget its session."""
+    _set(response, connection, session_name(connection), "", 0)
+
+
+def say(response: Response, connection: HTTPConnection, words: str) -> None:
+    """Have the next page say this once."""
+    _set(response, connection, _SAID, quote(words[:_LONGEST]), 30)
+
+
+def said(connection: HTTPConnection) -> str:
+    """What the last form said."""
+    return unquote(connection.cookies.get(_SAID, ""))[:_LONGEST]
+
+
+def unsay(response: Response, connection: HTTPConnection) -> None:
+    """It was said."""
+    if _SAID in connection.cookies:
+        _set(response, connection, _SAID, "", 0)
+
+
+def _set(response: Response, connection: HTTPConnection, name: str, value: str, seconds: int) -> None:
+    is_secure = connection.url.scheme == "https"
+    response.set_cookie(name, value, max_age=seconds, path="/", secure=is_secure, httponly=True, samesite="lax")
+
+
+class SessionCookies:
+    """An authenticator: whoever is logged in to the console."""
+
+    is_open_to_all = False
+
+    def __init__(self, app: Holdfast) -> None:
+        self._sessions = ConsoleSessions(app)
+
+    async def authenticate(self, connection: HTTPConnection) -> Acting | None:
+        """Whoever has the session; None without one, or where it is over."""
+        secret = session_of(connection)
+        client = None if not secret else await self._sessions.client(secret)
+        return None if client is None else Acting(client, f"session:{secret}", proof="cookie")

@@ -1,0 +1,1 @@
+"""The pages of the console: a module for each subject. ``table`` has all of them."""

@@ -1,0 +1,127 @@
+"""Definitions: their versions with the live runs on each, drawn, compared, and moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+from starlette.datastructures import FormData
+
+from holdfast.client.views.definitions import DefinitionInfo
+from holdfast.errors import WorkflowUnknown
+from holdfast.programs.definition.migration.differences import differences
+from holdfast.programs.definition.model import Accepted
+from holdfast.server.call import RouteCall
+from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
+from holdfast.server.console.reasons import reason_of
+from holdfast.server.routes.definitions import Version
+from holdfast.store.protocol import ENDED
+
+MOST_RUNS: Final = 1000
+
+
+class DefinitionPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which version, and with which older one it is compared."""
+
+    version: Version = ""
+    old: Version = ""
+
+
+async def load(call: RouteCall[Any, None]) -> Context:
+    names: dict[str, list[DefinitionInfo]] = {}
+    async for info in call.client.definitions.list(tenant=call.tenant):
+        names.setdefault(info.name, []).append(info)
+    return {"definitions": {name: versions[-1] for name, versions in names.items()}, "versions": names}
+
+
+async def load_definition(call: RouteCall[DefinitionPageQuery, None]) -> Context:
+    name, query, definitions = call.path["name"], call.query, call.client.definitions
+    versions = [info async for info in definitions.list(tenant=call.tenant, name=name)]
+    if not versions:
+        raise WorkflowUnknown(f"no definition {name!r} is published here.")
+    shown = next((info for info in versions if str(info.version) == query.version), versions[-1])
+    found = await _published(call, shown.version)
+    older = [info.version for info in versions if info.version < shown.version]
+    old = int(query.old) if query.old.isdecimal() and int(query.old) in older else (older[-1] if older else None)
+    return {
+        "name": name,
+        "info": shown,
+        "versions": list(reversed(versions)),
+        "live": await _live(call, found, versions),
+        "older": older,
+        "old": old,
+        "differences": differences((await _published(call, old)).definition, found.definition) if old else [],
+        "text": _yaml(found),
+    }
+
+
+async def _published(call: RouteCall[Any, Any], version: int) -> Accepted:
+    found = await call.client.definitions.load(f"{call.path['name']}@{version}", tenant=call.tenant)
+    if found is None:
+        raise WorkflowUnknown(f"version {version} of {call.path['name']} is not published here.")
+    return found
+
+
+async def _live(call: RouteCall[Any, None], newest: Accepted, versions: list[DefinitionInfo]) -> dict[int, int]:
+    """How many live runs each version has. Those that are not on an older one are on the newest."""
+    page = await call.client.page(tenant=call.tenant, workflow=call.path["name"], limit=MOST_RUNS)
+    total = sum(1 for run in page.items if run.status not in ENDED)
+    if total == 0 or len(versions) == 1:
+        return {versions[-1].version: total}
+    moves = await call.client.definitions.plan_moves(newest, tenant=call.tenant)
+    counts = Counter(move.before for move in moves)
+    rest = total - sum(counts.values())
+    return {**counts, newest.definition.version: counts.get(newest.definition.version, 0) + max(0, rest)}
+
+
+def _yaml(found: Accepted) -> str:
+    from holdfast.programs.definition.decompiler.yaml_text import yaml_of
+
+    return yaml_of(found.definition)
+
+
+async def migrate(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:
+    reason, version = reason_of(typed), str(typed.get("version", ""))
+    to = await _published(call, int(version) if version.isdecimal() else 0)
+    definitions = call.client.definitions
+    if typed.get("confirmed") != "yes":
+        moves = await definitions.plan_moves(to, tenant=call.tenant)
+        context = {"name": call.path["name"], "version": version, "moves": moves, "reason": reason}
+        return ShownInstead(template="migrate.html", context=context)
+    moves = await definitions.migrate(to, tenant=call.tenant, by=call.by, reason=reason)
+    asked = sum(1 for move in moves if move.asked)
+    words = f"{asked} runs were asked to move to version {version}; {len(moves) - asked} stay."
+    return Done(path=("definitions", call.path["name"]), words=words)
+
+
+DEFINITION = ConsolePage(
+    path="/definitions/{name}",
+    operation="definitions.see",
+    words="A definition: its versions, its picture, what changed, and moving runs.",
+    load=load_definition,
+    template="definition.html",
+    data="/v1/definitions/{name}",
+    query=DefinitionPageQuery,
+)
+
+PAGES = (
+    ConsolePage(
+        path="/definitions",
+        operation="definitions.see",
+        words="The published definitions.",
+        load=load,
+        template="definitions.html",
+        data="/v1/definitions",
+    ),
+    DEFINITION,
+)
+FORMS = (
+    ConsoleForm(
+        path="/definitions/{name}/migrate",
+        operation="definitions.move",
+        words="Move live runs to a version, after a dry run.",
+        act=migrate,
+        page=DEFINITION,
+    ),
+)

@@ -1,0 +1,87 @@
+"""What people do to a run: each act asks for a reason, which the audit keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.datastructures import FormData
+
+from holdfast.client.views.values import read_plain
+from holdfast.errors import InvalidRequest
+from holdfast.server.call import RouteCall
+from holdfast.server.console.page import ConsoleForm, Done, ShownInstead
+from holdfast.server.console.pages.run import RUN
+from holdfast.server.console.reasons import reason_of
+
+
+async def cancel(call: RouteCall[Any, None], typed: FormData) -> Done:
+    await call.run.cancel(reason_of(typed), by=call.by)
+    return _here(call, "It was asked to stop: its cleanup runs first.")
+
+
+async def pause(call: RouteCall[Any, None], typed: FormData) -> Done:
+    await call.run.pause(reason_of(typed), by=call.by)
+    return _here(call, "It pauses once the steps that it has begun are done.")
+
+
+async def resume(call: RouteCall[Any, None], typed: FormData) -> Done:
+    await call.run.resume(by=call.by, reason=reason_of(typed))
+    return _here(call, "It goes on.")
+
+
+async def signal(call: RouteCall[Any, None], typed: FormData) -> Done:
+    name = str(typed.get("name", "")).strip()
+    value = read_plain(json_of(str(typed.get("value", ""))))
+    await call.run.signal(name, value, by=call.by, reason=reason_of(typed))
+    return _here(call, f"Signal {name} was sent.")
+
+
+async def retry(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:
+    reason = reason_of(typed)
+    is_confirmed = typed.get("confirmed") == "yes"
+    again = await call.run.retry(by=call.by, reason=reason, dry_run=not is_confirmed)
+    if not is_confirmed:
+        return ShownInstead(
+            template="retry.html", context={"run": await call.run.info(), "again": again, "reason": reason}
+        )
+    return _here(call, f"It goes on from its failure; {', '.join(again) or 'nothing'} is done again.")
+
+
+async def fork(call: RouteCall[Any, None], typed: FormData) -> Done:
+    text, id = str(typed.get("sequence", "")), str(typed.get("id", "")).strip()
+    if not text.isdecimal() or len(text) > 15:
+        raise InvalidRequest("the place is a number of the timeline.")
+    fresh = await call.run.fork(int(text), id=id or None, by=call.by, reason=reason_of(typed))
+    return Done(path=("runs", fresh.id), words=f"This is a new run. It goes on from place {text} of {call.run.id}.")
+
+
+def _here(call: RouteCall[Any, None], words: str) -> Done:
+    return Done(path=("runs", call.run.id), words=words)
+
+
+def json_of(text: str) -> Any:
+    """A value as it was typed: nothing is null. Raises InvalidRequest where it is no JSON."""
+    if not text.strip():
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f'the value is JSON ({error}): write a text in quotes, such as "yes".') from error
+
+
+def _form(
+    name: str, words: str, act: Callable[[RouteCall[Any, None], FormData], Awaitable[Done | ShownInstead]]
+) -> ConsoleForm:
+    return ConsoleForm(path=f"/runs/{{run}}/{name}", operation=f"runs.{name}", words=words, act=act, page=RUN)
+
+
+FORMS = (
+    _form("cancel", "Ask a run to stop.", cancel),
+    _form("pause", "Stop a run until it is resumed.", pause),
+    _form("resume", "Let a paused or parked run go on.", resume),
+    _form("signal", "Send a signal to a run.", signal),
+    _form("retry", "Let a failed run go on from its failure, after a dry run.", retry),
+    _form("fork", "Make a new run of a prefix of this one.", fork),
+)

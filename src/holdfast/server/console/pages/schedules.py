@@ -1,0 +1,106 @@
+"""Schedules: the next times, what became of the last ones, and starting out of turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.datastructures import FormData
+
+from holdfast.errors import InvalidRequest
+from holdfast.server.call import RouteCall
+from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
+from holdfast.server.console.reasons import reason_of
+
+
+async def load(call: RouteCall[Any, None]) -> Context:
+    found = [each async for each in call.client.schedules.list(tenant=call.tenant)]
+    return {"schedules": found, "paused": sum(1 for each in found if each.status == "paused")}
+
+
+async def load_schedule(call: RouteCall[Any, None]) -> Context:
+    id, schedules = call.path["schedule"], call.client.schedules
+    return {
+        "schedule": await schedules.show(id, tenant=call.tenant),
+        "sentences": await schedules.explain(id, tenant=call.tenant),
+    }
+
+
+async def run_now(call: RouteCall[Any, None], typed: FormData) -> Done:
+    run = await call.client.schedules.run_now(call.path["schedule"], **_why(call, typed))
+    return Done(path=("runs", run), words="It was started now. The times to come stay as they are.")
+
+
+async def pause(call: RouteCall[Any, None], typed: FormData) -> Done:
+    await call.client.schedules.pause(call.path["schedule"], **_why(call, typed))
+    return _here(call, "It starts nothing until it is resumed.")
+
+
+async def resume(call: RouteCall[Any, None], typed: FormData) -> Done:
+    await call.client.schedules.resume(call.path["schedule"], **_why(call, typed))
+    return _here(call, "It goes on, from now.")
+
+
+async def backfill(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInstead:
+    since, until, why = _time(typed, "since"), _time(typed, "until"), _why(call, typed)
+    is_confirmed = typed.get("confirmed") == "yes"
+    schedules, id = call.client.schedules, call.path["schedule"]
+    info = await schedules.backfill(id, since, until, dry_run=not is_confirmed, **why)
+    if not is_confirmed:
+        context = {"id": id, "info": info, "since": since, "until": until, "reason": why["reason"]}
+        return ShownInstead(template="backfill.html", context=context)
+    return _here(call, "The runs of these times were started.")
+
+
+def _time(typed: FormData, name: str) -> datetime:
+    """A time as the form has it, in UTC."""
+    try:
+        found = datetime.fromisoformat(str(typed.get(name, "")))
+    except ValueError:
+        raise InvalidRequest(f"{name} is a time, such as 2026-01-31T06:00.") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _why(call: RouteCall[Any, None], typed: FormData) -> dict[str, Any]:
+    return {"tenant": call.tenant, "by": call.by, "reason": reason_of(typed)}
+
+
+def _here(call: RouteCall[Any, None], words: str) -> Done:
+    return Done(path=("schedules", call.path["schedule"]), words=words)
+
+
+SCHEDULE = ConsolePage(
+    path="/schedules/{schedule}",
+    operation="schedules.see",
+    words="A schedule: what it does, its next times, and what became of the last ones.",
+    load=load_schedule,
+    template="schedule.html",
+    data="/v1/schedules/{schedule}",
+)
+
+_Act = Callable[[RouteCall[Any, None], FormData], Awaitable[Done | ShownInstead]]
+
+
+def _form(name: str, words: str, act: _Act) -> ConsoleForm:
+    path = f"/schedules/{{schedule}}/{name}"
+    return ConsoleForm(path=path, operation="schedules.change", words=words, act=act, page=SCHEDULE)
+
+
+PAGES = (
+    ConsolePage(
+        path="/schedules",
+        operation="schedules.see",
+        words="What starts by itself, and when next.",
+        load=load,
+        template="schedules.html",
+        data="/v1/schedules",
+    ),
+    SCHEDULE,
+)
+FORMS = (
+    _form("run", "Start its run now.", run_now),
+    _form("pause", "Start nothing until it is resumed.", pause),
+    _form("resume", "Go on, from now.", resume),
+    _form("backfill", "Start the runs of times in the past, after a dry run.", backfill),
+)

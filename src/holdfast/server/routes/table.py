@@ -1,0 +1,52 @@
+"""All routes of the API, in the order of the documentation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.server.route import Route
+from holdfast.server.routes import (
+    audit,
+    bulk,
+    definitions,
+    events,
+    history,
+    installation,
+    people,
+    receipts,
+    runs,
+    schedules,
+    tasks,
+    templates,
+)
+
+SUBJECTS: Final = {
+    "runs": "Runs",
+    "history": "What a run did",
+    "bulk": "Many runs at once",
+    "tasks": "Tasks",
+    "definitions": "Definitions",
+    "templates": "Templates, instances and events",
+    "schedules": "Schedules",
+    "receipts": "Receipts",
+    "audit": "Audit and keys",
+    "people": "Users, tokens and workspaces",
+    "installation": "The installation",
+    "events": "Streams of events",
+}
+"""The modules of routes and their headings."""
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *runs.ROUTES,
+    *history.ROUTES,
+    *bulk.ROUTES,
+    *tasks.ROUTES,
+    *definitions.ROUTES,
+    *templates.ROUTES,
+    *schedules.ROUTES,
+    *receipts.ROUTES,
+    *audit.ROUTES,
+    *people.ROUTES,
+    *installation.ROUTES,
+    *events.ROUTES,
+)

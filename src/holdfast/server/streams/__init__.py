@@ -1,0 +1,1 @@
+"""Streams of events: one watcher for all of them, and how an event is written."""

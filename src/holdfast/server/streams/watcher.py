@@ -1,0 +1,178 @@
+"""The watcher: one for all open streams. It looks at what they are about when something was committed, here or not.
+
+A stream subscribes to a subject: a run, a list of runs, or a person's tasks. Streams of the same subject share what is
+read. Nothing is read while no stream is open, and nothing while nothing is committed, except every few seconds, because
+hints of other processes can be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from holdfast.client.engine import Holdfast
+from holdfast.errors import StoreUnavailable, TooManyRequests
+from holdfast.runs.role import Role
+from holdfast.store import protocol as p
+
+LOOK_SECONDS: Final = 5.0
+GATHER_SECONDS: Final = 0.1
+"""Changes are gathered for so long before they are looked at: a busy engine commits hundreds of times a second."""
+
+Read = Callable[[], Awaitable[tuple[Hashable, Any]]]
+"""Reads a subject: what tells two states of it apart, and what is shown of it."""
+
+
+class Subject:
+    """What streams are about. ``run`` is read together with all other runs, everything else by ``read``."""
+
+    __slots__ = ("mark", "read", "readers", "run", "value")
+
+    def __init__(self, run: p.Key | None, read: Read | None) -> None:
+        self.run = run
+        self.read = read
+        self.mark: Hashable = None
+        self.value: Any = None
+        self.readers: set[Subscription] = set()
+
+
+class Subscription:
+    """One stream's view of a subject: the last state that it has not seen."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    def change(self) -> None:
+        self._changed.set()
+
+    def end(self) -> None:
+        """The stream ends now."""
+        self._is_over = True
+        self._changed.set()
+
+    @property
+    def mark(self) -> Hashable:
+        return self._subject.mark
+
+    async def next(self, seconds: float) -> tuple[bool, Any]:
+        """Wait for a change, at most so long. Gives whether there is one, and the subject as it was read last.
+
+        Raises StopAsyncIteration where the stream is to end.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return False, self._subject.value
+        if self._is_over:
+            raise StopAsyncIteration
+        self._changed.clear()
+        return True, self._subject.value
+
+
+class StreamWatcher(Role):
+    """Looks at the subjects of open streams."""
+
+    name = "watcher"
+
+    def __init__(self, app: Holdfast, limit: int) -> None:
+        super().__init__()
+        self._app = app
+        self._limit = limit
+        self._subjects: dict[Hashable, Subject] = {}
+        self._count = 0
+        self._unlisten: Callable[[], None] | None = None
+        self.looks = 0
+        self.is_over = False
+
+    @property
+    def open_streams(self) -> int:
+        return self._count
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it will look soon, because something was committed."""
+        return self._alarm is not None or self._woken.is_set()
+
+    @asynccontextmanager
+    async def run(self, key: p.Key) -> AsyncIterator[Subscription]:
+        """Watch a run's row."""
+        async with self._subscribed(("run", key), Subject(key, None)) as found:
+            yield found
+
+    @asynccontextmanager
+    async def listing(self, key: Hashable, read: Read) -> AsyncIterator[Subscription]:
+        """Watch what ``read`` reads; equal keys share it."""
+        async with self._subscribed(key, Subject(None, read)) as found:
+            yield found
+
+    @asynccontextmanager
+    async def _subscribed(self, key: Hashable, fresh: Subject) -> AsyncIterator[Subscription]:
+        if self._count >= self._limit:
+            raise TooManyRequests(f"{self._limit} streams are open, which is the limit of this server.", retry_after=5)
+        if self.is_over:
+            raise StoreUnavailable("the server is stopping.")
+        subject = self._subjects.setdefault(key, fresh)
+        subscription = Subscription(subject)
+        if subject.mark is not None:
+            subscription.change()  # what others have seen is new here
+        subject.readers.add(subscription)
+        self._count += 1
+        self._begin()
+        try:
+            yield subscription
+        finally:
+            self._count -= 1
+            subject.readers.discard(subscription)
+            if not subject.readers:
+                self._subjects.pop(key, None)
+            if not self._subjects and self._unlisten is not None:
+                self._unlisten()
+                self._unlisten = None
+
+    def _begin(self) -> None:
+        self.start()
+        if self._unlisten is None:
+            self._unlisten = self._app.neighbours.add_listener(self._hinted)
+        self.wake()
+
+    def _hinted(self) -> None:
+        if self._subjects:
+            self.wake_within(GATHER_SECONDS)
+
+    async def stop(self) -> None:
+        """End every stream at once, for good."""
+        self.is_over = True
+        for subject in list(self._subjects.values()):
+            for reader in subject.readers:
+                reader.end()
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
+        await super().stop()
+
+    async def round(self) -> float | None:
+        """Read every subject once, and wake the streams of those that have changed."""
+        if not self._subjects:
+            return None
+        self.looks += 1
+        subjects = list(self._subjects.values())
+        runs = {subject.run: subject for subject in subjects if subject.run is not None}
+        for row in await self._app.store.get(list(runs)) if runs else ():
+            _put(runs[row.key], (row.generation, row.version, row.updated_at, row.status, row.owner), row)
+        for subject in subjects:
+            if subject.read is not None:
+                _put(subject, *await subject.read())
+        return LOOK_SECONDS
+
+
+def _put(subject: Subject, mark: Hashable, value: Any) -> None:
+    if subject.mark == mark:
+        return
+    subject.mark, subject.value = mark, value
+    for reader in subject.readers:
+        reader.change()

@@ -1,0 +1,86 @@
+"""The store's protocol for the gate: receipts, tasks, and the files that prove the acts of runs.
+
+See ``protocol`` for the laws of every operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.store.governance import File, Governed, KeptFile, ReceiptQuery, ReceiptRow, TaskQuery, TaskRow
+from holdfast.store.rows import Run
+from holdfast.store.values import Cursor, Key
+
+
+class GatePort(Protocol):
+    """The gate's data in a store. Receipts and tasks are written by the changes of ``commit``."""
+
+    async def governed(self, keys: Sequence[Key]) -> dict[Key, Governed]:
+        """The receipts of these runs that have not succeeded, and their live tasks; runs without any are left out."""
+        ...
+
+    async def receipt(self, tenant: str, id: str) -> ReceiptRow | None:
+        """A receipt by its id."""
+        ...
+
+    async def receipts_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, ReceiptRow]:
+        """Those receipts of a tenant that exist, by id."""
+        ...
+
+    async def receipt_of_key(self, tenant: str, key: str) -> ReceiptRow | None:
+        """The receipt that has an idempotency key."""
+        ...
+
+    async def receipts(
+        self, query: ReceiptQuery, limit: int, after: ReceiptRow | Cursor | None = None
+    ) -> list[ReceiptRow]:
+        """A page of receipts by ``(opened_at, tenant, id)``, beginning after ``after``."""
+        ...
+
+    async def task(self, tenant: str, id: str) -> TaskRow | None:
+        """A task by its id."""
+        ...
+
+    async def tasks_by_id(self, tenant: str, ids: Sequence[str]) -> dict[str, TaskRow]:
+        """Those tasks of a tenant that exist, by id."""
+        ...
+
+    async def tasks(self, query: TaskQuery, limit: int, after: TaskRow | Cursor | None = None) -> list[TaskRow]:
+        """A page of tasks by ``(created_at, tenant, id)``, beginning after ``after``."""
+        ...
+
+    async def keep_files(self, files: Sequence[File]) -> list[bool]:
+        """Keep files of runs. Each replaces a file of the same generation and name. Evidence shows in the run's row.
+
+        No two of them have the same run, generation and name.
+
+        Gives for each whether it was kept. Evidence is not kept if an entry of the run was sealed after the last one
+        that it has.
+        """
+        ...
+
+    async def files(self, key: Key) -> list[KeptFile]:
+        """The files of a run, oldest first."""
+        ...
+
+    async def file(self, key: Key, generation: int, name: str) -> bytes | None:
+        """A file's bytes."""
+        ...
+
+    async def kept_evidence(self, keys: Sequence[Key]) -> list[File]:
+        """The evidence of these runs, of all generations, in the order of tenant, run and generation."""
+        ...
+
+    async def evidence_due(self, limit: int) -> list[Run]:
+        """Governed runs that have ended and have no evidence yet, oldest first."""
+        ...
+
+    async def misfiled(self, tenant: str) -> str | None:
+        """The id of a receipt whose columns differ from its body, so that it could not be found; None where there is
+        none."""
+        ...
+
+    async def evidence_overdue(self, ended_before: int) -> int:
+        """How many of those ended before then: ``prune`` does not delete them, because they have no evidence."""
+        ...

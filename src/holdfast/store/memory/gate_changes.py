@@ -1,0 +1,112 @@
+"""The changes of the gate as replacements of rows: receipts, tasks, entries of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.store import protocol as p
+from holdfast.store.governance import cancelled, capped
+from holdfast.store.memory.tables import Holder, Tables
+
+OPEN: Final = ("pending", "unknown")
+
+
+def note(tables: Tables, change: p.Note) -> p.Answer:
+    if change.id is not None:
+        if (change.tenant, change.id) in tables.noted:
+            return p.Noted()
+        tables.noted.add((change.tenant, change.id))
+    entry = p.AuditEntry(len(tables.audit) + 1, change.tenant, change.run, change.kind, change.at, change.body)
+    tables.audit.append(entry)
+    return p.Noted()
+
+
+def open_receipt(tables: Tables, change: p.OpenReceipt) -> p.Answer:
+    """A failed receipt is replaced by any opening, an open one only by an opening that names its token."""
+    receipt = change.receipt
+    present = tables.receipts.get((receipt.tenant, receipt.key))
+    if present is not None and present.state == "pending" and present.token == receipt.token:
+        return p.Opened()
+    named = present is not None and present.state in OPEN and present.token == change.instead_of
+    gives_way = named or present is None or present.state == "failed"
+    if present is not None and not gives_way:
+        return p.Taken(present)
+    if change.limits is not None:
+        line = list(_line(tables, p.Key(receipt.tenant, receipt.run)))
+        found = capped(((key.run, workflow, writes) for key, workflow, writes in line), change.limits)
+        if found is not None:
+            return found
+        tables.write_counts.update({key: writes + 1 for key, _, writes in line})
+    tables.receipts[receipt.tenant, receipt.key] = receipt
+    return p.Opened()
+
+
+def _line(tables: Tables, key: p.Key) -> Iterator[tuple[p.Key, str, int]]:
+    """A run and those above it, each with its workflow and its writes so far."""
+    run = tables.runs.get(key)
+    while run is not None:
+        yield run.key, run.workflow, tables.write_counts.get(run.key, 0)
+        run = None if run.parent is None else tables.runs.get(p.Key(key.tenant, run.parent))
+
+
+def close_receipt(tables: Tables, change: p.CloseReceipt) -> tuple[p.Answer, bool]:
+    """The answer, and whether this change itself closed the receipt: only then the attached changes are made."""
+    receipt = change.receipt
+    present = tables.receipts.get((receipt.tenant, receipt.key))
+    if present is None or present.token != receipt.token:
+        return p.Fenced(), False
+    receipt = replace(receipt, reversed_by=present.reversed_by)
+    if present == receipt:
+        return p.Closed(), False
+    if present.state not in OPEN:
+        return p.Fenced(), False
+    tables.receipts[receipt.tenant, receipt.key] = receipt
+    for digest, data in change.blobs.items():
+        tables.use_blob(Holder(receipt.tenant, "receipt", receipt.id), digest, data)
+    if receipt.reverses is not None and receipt.state == "succeeded":
+        _reverse(tables, receipt.tenant, receipt.reverses, receipt.id)
+    return p.Closed(), True
+
+
+def _reverse(tables: Tables, tenant: str, reversed_id: str, by: str) -> None:
+    for place, receipt in tables.receipts.items():
+        if place[0] == tenant and receipt.id == reversed_id:
+            tables.receipts[place] = replace(receipt, reversed_by=by)
+
+
+def put_task(tables: Tables, change: p.PutTask) -> tuple[p.Answer, bool]:
+    """The answer, and whether this change itself changed the task."""
+    task = change.task
+    present = tables.tasks.get((task.tenant, task.id))
+    if present is not None:
+        task = replace(task, reference=present.reference)
+    if present == task:
+        return p.Tasked(), False
+    if task.version != (0 if present is None else present.version) + 1:
+        return p.Fenced(), False
+    tables.tasks[task.tenant, task.id] = task
+    for digest, data in change.blobs.items():
+        tables.use_blob(Holder(task.tenant, "task", task.id), digest, data)
+    return p.Tasked(), True
+
+
+def set_reference(tables: Tables, change: p.SetReference) -> p.Answer:
+    run = tables.runs.get(change.key)
+    if run is not None:
+        tables.put(replace(run, reference=change.reference))
+        for place, task in tables.tasks.items():
+            if (task.tenant, task.run) == change.key and task.status == "requested":
+                tables.tasks[place] = replace(task, reference=change.reference)
+    return p.Referenced()
+
+
+def cancel_task(tables: Tables, change: p.CancelTask) -> tuple[p.Answer, bool]:
+    """The answer, and whether this change itself cancelled the task."""
+    present = tables.tasks.get((change.tenant, change.id))
+    if present is None or present.status != "requested":
+        return (p.Tasked() if present is not None and present.status == "cancelled" else p.Fenced()), False
+    tables.tasks[change.tenant, change.id] = cancelled(present, change.at)
+    return p.Tasked(), True

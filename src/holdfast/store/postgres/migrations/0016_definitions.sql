@@ -1,0 +1,18 @@
+-- What people publish and look for: definitions by name and version, and the business references of runs and tasks.
+
+CREATE TABLE definitions (                                 -- nothing changes or deletes them, nor their code
+    tenant  text COLLATE "C" NOT NULL,
+    name    text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    digest  bytea NOT NULL,                                -- of its code
+    at      bigint NOT NULL,                               -- when it was published
+    PRIMARY KEY (tenant, name, version)
+);
+
+-- The reference leads: it is looked for in one tenant or in all. Runs and tasks without one are not in the indexes.
+ALTER TABLE runs ADD COLUMN reference text COLLATE "C";
+CREATE INDEX runs_by_reference ON runs (reference, tenant, created_at DESC, id DESC) WHERE reference IS NOT NULL;
+
+-- Beside the body: it changes with the run, whatever version of the task people answer meanwhile.
+ALTER TABLE tasks ADD COLUMN reference text COLLATE "C";
+CREATE INDEX tasks_by_reference ON tasks (reference, status, created_at, tenant, id) WHERE reference IS NOT NULL;

@@ -1,0 +1,94 @@
+"""Secrets by name: a call names them, and its attempt gets their values. Nothing else ever has a value in its hands.
+
+A worker looks in its environment first, for ``HOLDFAST_SECRET_<NAME>``, then where ``HOLDFAST_SECRETS`` points: at a
+directory with one file for each name, or at a file with a map from names to values, in JSON or YAML. A value is looked
+up for every attempt, so a changed one is used at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from holdfast.errors import SecretMissing
+
+VARIABLE: Final = "HOLDFAST_SECRET_"
+PLACE: Final = "HOLDFAST_SECRETS"
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
+"""The name of a secret. It can neither leave a directory nor be a hidden file."""
+
+
+class SecretSource(Protocol):
+    """Where values are looked up. A vault is another source."""
+
+    async def find(self, name: str) -> str | None:
+        """The value of this name; None where there is none here. Raises SecretMissing where it cannot be read."""
+        ...
+
+
+class EnvironmentSecrets:
+    """Values in the environment. Its names have no dots and dashes, and are usually written in capitals."""
+
+    async def find(self, name: str) -> str | None:
+        plain = _plain(name)
+        return os.environ.get(VARIABLE + plain) or os.environ.get(VARIABLE + plain.upper())
+
+
+def _plain(name: str) -> str:
+    return name.replace(".", "_").replace("-", "_")
+
+
+class FileSecrets:
+    """Values in a directory of files, or in one file. A line's end behind a value is no part of it."""
+
+    async def find(self, name: str) -> str | None:
+        given = os.environ.get(PLACE)
+        if not given:
+            return None
+        try:
+            return await asyncio.to_thread(_found_in, Path(given), name)  # a directory may be slow, or far away
+        except (OSError, ValueError) as error:  # its text may quote the file
+            raise SecretMissing(f"{PLACE} names {given!r}, which cannot be read ({type(error).__name__})") from None
+
+
+def _found_in(place: Path, name: str) -> str | None:
+    if place.is_dir():
+        file = place / name
+        return file.read_text(encoding="utf-8").rstrip("\r\n") if file.is_file() else None
+    value = _map_of(place.read_bytes(), place.suffix).get(name)
+    return None if value is None else str(value)
+
+
+def _map_of(data: bytes, suffix: str) -> dict[str, Any]:
+    found: Any
+    if suffix == ".json":
+        found = json.loads(data)
+    else:
+        import yaml
+
+        try:
+            found = yaml.safe_load(data)
+        except yaml.YAMLError:
+            raise ValueError("it is no YAML") from None
+    return found if isinstance(found, dict) else {}
+
+
+SOURCES: Final[Sequence[SecretSource]] = (EnvironmentSecrets(), FileSecrets())
+
+
+async def secret_of(name: str, sources: Iterable[SecretSource] = SOURCES) -> str:
+    """The value of a secret. Raises SecretMissing, which names it and never quotes it."""
+    for source in sources if NAME.fullmatch(name) else ():
+        if value := await source.find(name):
+            if any(ord(character) < 32 or ord(character) == 127 for character in value):
+                raise SecretMissing(f"the secret {name} has a control character in it, such as a line's end: mend it")
+            return value
+    raise SecretMissing(
+        f"no secret {name} is given to this worker: set {VARIABLE}{_plain(name)}, or put it where {PLACE} points"
+    )

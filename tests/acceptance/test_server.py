@@ -1,0 +1,141 @@
+"""``holdfast serve`` in real processes: killed under load, stopped with open streams, started where it must not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+APP = """
+from holdfast import Holdfast, step, workflow
+
+app = Holdfast("sqlite:///served.db")
+
+
+@step
+async def add(a: int, b: int) -> int:
+    return a + b
+
+
+@workflow
+async def total(number: int) -> int:
+    return await add(number, 1)
+"""
+SECONDS = 30.0
+
+
+class Served:
+    """One server process on any free port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "holdfast", "serve", "app.py", "--no-auth", "--port", "0", "--json", *options]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
+        )
+        assert self.process.stdout is not None
+        ready = json.loads(self.process.stdout.readline())
+        assert ready["event"] == "ready"
+        self.address: str = ready["address"].rstrip("/")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        self.process.communicate(timeout=SECONDS)
+        return self.process.returncode
+
+
+def client(address: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=address, timeout=SECONDS, trust_env=False)
+
+
+async def start(http: httpx.AsyncClient, number: int) -> httpx.Response:
+    return await http.post("/v1/runs", json={"workflow": "total", "args": [number], "id": f"run-{number}"})
+
+
+def test_a_server_killed_under_load_loses_nothing_that_it_had_answered(tmp_path: Path) -> None:
+    """Every start that was answered is there afterwards and is finished; sent again, it finds the same run."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    answered: set[int] = set()
+
+    async def load(address: str, first: int, enough: asyncio.Event) -> None:
+        async with client(address) as http:
+            for number in range(first, first + 10_000, 8):
+                try:
+                    response = await start(http, number)
+                except httpx.TransportError:
+                    return  # it was killed: nothing is known of this one
+                assert response.status_code == 201, response.text
+                answered.add(number)
+                if len(answered) >= 60:
+                    enough.set()
+
+    async def kill_under_load(server: Served) -> None:
+        enough = asyncio.Event()
+        senders = [asyncio.create_task(load(server.address, first, enough)) for first in range(8)]
+        await asyncio.wait_for(enough.wait(), SECONDS)
+        server.process.kill()
+        await asyncio.gather(*senders)
+
+    async def check(server: Served) -> None:
+        async with client(server.address) as http:
+            for number in sorted(answered):
+                again = await http.post(
+                    "/v1/runs",
+                    json={"workflow": "total", "args": [number], "id": f"run-{number}"},
+                    headers={"Prefer": "wait=20"},
+                )
+                assert again.status_code == 201, again.text
+                assert again.json()["progress"]["result"] == number + 1
+            verified = await http.get("/v1/runs/run-0/verification")
+            assert verified.json()["good"] is True
+
+    first = Served(tmp_path)
+    asyncio.run(kill_under_load(first))
+    first.process.communicate(timeout=SECONDS)
+    second = Served(tmp_path)
+    asyncio.run(check(second))
+    assert second.stop() == 0
+
+
+def test_a_server_with_an_open_stream_stops_at_once(tmp_path: Path) -> None:
+    """The stream ends, the process ends well, and nothing waits for the reader."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    server = Served(tmp_path)
+
+    async def main() -> float:
+        async with client(server.address) as http, http.stream("GET", "/v1/events/runs") as response:
+            lines = response.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            began = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            async for _ in lines:
+                pass
+            return time.monotonic() - began
+
+    assert asyncio.run(main()) < 5
+    server.process.communicate(timeout=SECONDS)
+    assert server.process.returncode == 0
+
+
+def test_a_server_that_cannot_listen_says_why(tmp_path: Path) -> None:
+    """A port that is taken, and an address that others reach without saying who they are."""
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    server = Served(tmp_path)
+    port = server.address.rpartition(":")[2]
+
+    def refused(*options: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "holdfast", "serve", "app.py", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+        return done.returncode, done.stderr
+
+    code, message = refused("--port", port)
+    assert (code, "another process listens there" in message) == (5, True)
+    code, message = refused("--no-auth", "--host", "0.0.0.0", "--port", "0")
+    assert (code, "127.0.0.1 only" in message) == (2, True)
+    assert server.stop(signal.SIGINT) == 0

@@ -1,0 +1,65 @@
+"""The benchmarks run: ``make bench``, ``bench-gate`` and ``bench-schedules``, with small sizes and on SQLite alone.
+
+Nothing is measured here. A benchmark that no longer runs is otherwise noticed only when somebody measures.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.docs.pages import ROOT
+
+GATE = """
+import asyncio, json, pathlib, sys, gate
+gate.ROUNDS, gate.SHORT_RUNS = 1, 2
+print(json.dumps(asyncio.run(gate.short_runs(pathlib.Path(sys.argv[1])))))
+"""
+WORKLOADS = """
+import json, peers, run
+from harness import Harness
+peers.ALL = peers.OURS = (peers.HOLDFAST_SQLITE,)
+bench = run.Bench(Harness(None), {})
+bench.short({"runs": 2, "latency_runs": 2, "fan": 2}, repeats=1)
+bench.turns("W4", peers.ALL, lambda contender: bench._harness.run(contender, "waiting", runs=2), repeats=1)
+bench.turns("W5", peers.ALL, lambda contender: bench._harness.recover(contender, runs=2, steps=4), repeats=1)
+print(json.dumps(bench.results))
+"""
+
+
+SCHEDULES = """
+import asyncio, json, pathlib, sys, schedules
+url = f"sqlite:///{pathlib.Path(sys.argv[1]) / 'schedules.db'}"
+print(json.dumps(asyncio.run(schedules.measure(url, 700, 2))))
+"""
+
+
+def _run(script: str, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=ROOT / "bench", capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def test_the_bench_of_the_gate_runs(tmp_path: Path) -> None:
+    """Its policy allows its actions, and its runs have evidence."""
+    figures = _run(GATE, str(tmp_path))
+    assert figures.keys() == {"steps_microseconds", "actions_microseconds", "evidence_microseconds", "evidence_bytes"}
+    assert figures["evidence_bytes"] > 0
+
+
+def test_the_bench_of_schedules_runs(tmp_path: Path) -> None:
+    """More of them than one look finds, and two schedulers: none is lost, and none is started twice."""
+    figures = _run(SCHEDULES, str(tmp_path))
+    assert (figures["schedules"], figures["lost"], figures["moved_twice"]) == (700, 0, 0)
+
+
+def test_the_workloads_run() -> None:
+    """Each gives figures and no error."""
+    results = _run(WORKLOADS)
+    assert results.keys() == {"W1", "W1, definitions", "raw", "W2", "W3", "W4", "W5"}
+    assert [name for name, lines in results.items() for line in lines.values() if "error" in line] == []

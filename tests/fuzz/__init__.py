@@ -1,0 +1,1 @@
+"""Random requests for every route, made from the OpenAPI document."""

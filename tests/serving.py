@@ -1,0 +1,61 @@
+"""A real server on loopback, in the test's own loop, and people with tokens who use it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import httpx
+import uvicorn
+from starlette.types import ASGIApp
+
+from holdfast import Holdfast
+from holdfast.server import Server, ServerSettings
+
+
+@asynccontextmanager
+async def listening(application: ASGIApp, *, root_path: str = "") -> AsyncIterator[str]:
+    """Serve an application with uvicorn on a free port of loopback; gives its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(application, log_level="warning", lifespan="off", root_path=root_path, access_log=False)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server._serve([listener]))
+    while not server.started:  # noqa: ASYNC110  # it tells nobody
+        await asyncio.sleep(0)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = server.force_exit = True
+        await task
+
+
+@asynccontextmanager
+async def served(
+    app: Holdfast, *, settings: ServerSettings | None = None, server: Server | None = None
+) -> AsyncIterator[str]:
+    """The address of a server of this engine, which is open."""
+    server = server or Server(app, settings=settings)
+    async with listening(server.asgi) as address:
+        try:
+            yield address
+        finally:
+            await server.stop_streams()
+
+
+def person(address: str, token: str | None) -> httpx.AsyncClient:
+    """A client of somebody with this token."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.AsyncClient(base_url=address, headers=headers, timeout=20, trust_env=False)
+
+
+async def token_of(
+    app: Holdfast, tenant: str, name: str, level: int, *, groups: Sequence[str] = (), scope: Sequence[str] = ()
+) -> str:
+    """Make a user of a tenant, and a token for them."""
+    known = [each.name async for each in app.tenants.list()]
+    if tenant not in known:
+        await app.tenants.create(tenant, by="root")
+    await app.users.create(name, level=level, groups=groups, tenant=tenant, by="root")
+    return (await app.tokens.mint(name, scope=scope, tenant=tenant, by="root")).text

@@ -1,0 +1,48 @@
+"""Schedules under crashes, jumping clocks and busy people: see ``scheduled`` for the laws."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.schedules.planner import Move, Situation, plan
+from holdfast.schedules.schedule import Schedule
+from holdfast.schedules.timing import next_tick
+from holdfast.worker.roles import scheduler
+from tests.simulation.scheduled import simulate_schedules
+from tests.simulation.world import Violation
+
+SEEDS = 12
+
+
+def test_the_laws_of_schedules_hold() -> None:
+    """And what they are about happens: deaths around commits, lost answers, and every word of the audit."""
+    reached: Counter[str] = Counter()
+    for seed in range(1, SEEDS + 1):
+        reached += simulate_schedules(seed)
+    wanted = ("trigger", "find", "queue", "skip", "miss")
+    assert [word for word in wanted if not reached[f"{word}_scheduled"]] == []
+    assert reached["died after commit"]
+    assert reached["lost the answer of commit"]
+
+
+def test_a_seed_gives_the_same_simulation() -> None:
+    assert simulate_schedules(3) == simulate_schedules(3)
+
+
+def test_a_scheduler_that_loses_a_tick_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The laws can be broken, and the simulation sees it."""
+
+    def forgetful(id: str, schedule: Schedule, situation: Situation) -> Move | None:
+        move = plan(id, schedule, situation)
+        if move is None or move.start is None:
+            return move
+        beyond = next_tick(schedule.timing, move.schedule.cursor)
+        return move if beyond is None else replace(move, schedule=replace(move.schedule, cursor=beyond))
+
+    monkeypatch.setattr(scheduler, "plan", forgetful)
+    with pytest.raises(Violation, match="S2"):
+        for seed in range(1, SEEDS + 1):
+            simulate_schedules(seed)

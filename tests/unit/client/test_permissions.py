@@ -1,0 +1,248 @@
+"""Every public operation has a level, is refused below it, and reaches no other tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast import Holdfast, WorkerOptions
+from holdfast.client.actor import Actor
+from holdfast.client.parts import Parts
+from holdfast.client.people.tenant_store import TenantStore
+from holdfast.errors import CallerError, HoldfastError, NotPermitted
+from holdfast.people.permissions import LEAST, OPERATE, RULE
+from holdfast.store import protocol as p
+from tests.unit.client.operations import (
+    CALLS,
+    CLASSES,
+    FREE,
+    MISSING,
+    TWO,
+    WORKFLOWS,
+    Things,
+    furnish,
+    outcome,
+)
+
+HARMLESS = {
+    "AppDefinitions.accept_sources": "called when the engine opens; what it reads was given before",
+    "AppDefinitions.bound_to": "between the parts",
+    "AppDefinitions.check_name": "looks at the functions of the process",
+    "AppDefinitions.get": "the definitions of the process, which it offers to every tenant, as its functions",
+    "AppDefinitions.sharing": "between engines that the process has made",
+    "AppDefinitions.start_of": "between the parts",
+    "AppDefinitions.to_start": "between the parts, inside of a start",
+    "AppDefinitions.unavailable": "as get",
+    "Holdfast.acting_as": "binds; a bound one refuses it",
+    "Holdfast.adopt": "a bound one refuses it",
+    "Holdfast.audit": "a part, whose operations are judged",
+    "Holdfast.binding": "who is bound",
+    "Holdfast.caller": "who is bound",
+    "Holdfast.changed": "waits for a hint",
+    "Holdfast.check_open": "reads nothing",
+    "Holdfast.close": "a bound one does nothing",
+    "Holdfast.conditions": "between the parts, inside of an operation",
+    "Holdfast.delivered": "a hint",
+    "Holdfast.hint": "a hint",
+    "Holdfast.is_open": "reads nothing",
+    "Holdfast.open": "a bound one does nothing",
+    "Holdfast.person_of": "who is bound",
+    "Holdfast.program_of": "between the parts; reads through the tenant's store",
+    "Holdfast.receipts": "a part, whose operations are judged",
+    "Holdfast.run": "a handle, whose operations are judged",
+    "Holdfast.schedules": "a part, whose operations are judged",
+    "Holdfast.store": "of a bound one, the tenant's own, and only inside of an operation",
+    "Holdfast.tasks": "a part, whose operations are judged",
+    "Holdfast.templates": "a part, whose operations are judged",
+    "Holdfast.tenant_of": "who is bound",
+    "Holdfast.tenants": "a part, whose operations are judged",
+    "Holdfast.token": "a new id",
+    "Holdfast.tokens": "a part, whose operations are judged",
+    "Holdfast.users": "a part, whose operations are judged",
+    "Holdfast.wake_sealer": "a hint",
+    "Holdfast.whole_store": "between the parts, only inside of an operation",
+    "Holdfast.workflow_named": "the functions of the process",
+    "Holdfast.workflows": "the functions of the process",
+    "Holdfast.workspaces": "a part, whose operations are judged",
+    "RunHandle.id": "what the handle was made with",
+    "RunHandle.key": "what the handle was made with",
+    "RunHandle.of_caller": "a handle, whose operations are judged",
+    "RunHandle.tenant": "what the handle was made with",
+}
+"""What is public and no operation, each with the reason."""
+
+CLOSED_TO_TENANTS = {
+    *("add_signing_key", "arrivals", "beat", "claim", "claim_work", "close", "commit", "decline", "due_items"),
+    *(
+        "evidence_due",
+        "evidence_overdue",
+        "facts",
+        "forget_deliveries",
+        "identity",
+        "keep_files",
+        "leased",
+        "next_due_item",
+    ),
+    *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "twin", "unpause", "unregister"),
+    *("unsealed", "untold", "watch"),
+}
+"""What a bound client cannot ask of the store."""
+
+
+def _members() -> dict[str, Any]:
+    found = {}
+    for kind in CLASSES:
+        owners = (kind, Parts, Actor) if kind is Holdfast else (kind,)
+        for owner in owners:
+            for name, member in vars(owner).items():
+                if not name.startswith("_"):
+                    found[f"{kind.__name__}.{name}"] = member
+    return found
+
+
+OPERATIONS = {name: member.operation for name, member in _members().items() if hasattr(member, "operation")}
+
+
+def test_everything_public_is_an_operation_or_harmless() -> None:
+    """A method that is new must be given a level, or a reason why it needs none."""
+    members = {name for name, member in _members().items() if callable(member) or not inspect.isclass(member)}
+    assert members - OPERATIONS.keys() - HARMLESS.keys() == set()
+    assert HARMLESS.keys() - members == set()
+
+
+def test_every_operation_is_called_here() -> None:
+    assert OPERATIONS.keys() == CALLS.keys()
+    assert set(OPERATIONS.values()) <= LEAST.keys()
+    assert list(LEAST) == sorted(LEAST)
+
+
+def test_every_operation_of_the_store_is_open_to_tenants_or_not() -> None:
+    """What is new in the store is closed to bound clients until somebody decides."""
+    known = {name for name in dir(p.Store) if not name.startswith("_")}
+    open_ = {name for name in vars(TenantStore) if not name.startswith("_")}
+    assert (open_ | CLOSED_TO_TENANTS, open_ & CLOSED_TO_TENANTS) == (known, set())
+
+
+@asynccontextmanager
+async def furnished(url: str) -> AsyncIterator[tuple[Holdfast, Things, Things]]:
+    async with Holdfast(url, workflows=WORKFLOWS, policy=FREE, options=WorkerOptions(retention_days=None)) as app:
+        things = [await furnish(app, tenant) for tenant in ("acme", "bolt")]
+        app.definitions.add(TWO)
+        yield app, things[0], things[1]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/store.db"
+
+
+def test_each_operation_needs_its_level(url: str) -> None:
+    """Below it nothing happens but the refusal, which names it; from it on the answer is the operation's own."""
+
+    async def main() -> None:
+        async with furnished(url) as (app, acme, _):
+            for name, operation in OPERATIONS.items():
+                for level in range(1, 7):
+                    client = app.acting_as(f"level {level}", tenant="acme")
+                    await client.whoami()
+                    refused: NotPermitted | None = None
+                    try:
+                        await outcome(client, name, acme)
+                    except NotPermitted as error:
+                        refused = error
+                    except CallerError:
+                        pass  # the operation's own: the task is answered already, say
+                    needed = LEAST[operation]
+                    if name == "Audit.rotate_key" and level == RULE:
+                        assert refused is not None
+                        assert "other tenants" in str(refused)
+                        continue
+                    assert (refused is not None) == (level < needed), (name, level, refused)
+                    if refused is not None:
+                        assert refused.operation == operation
+                        asked = "operator of the installation" if needed == OPERATE else f"level {needed}"
+                        assert asked in str(refused)
+
+    asyncio.run(main())
+
+
+async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
+    """What can be seen of a tenant from outside. Its runs wait, so nothing of it moves by itself."""
+    store = app.store
+    return {
+        "runs": [
+            (run.key, run.version, run.pause, run.standing, run.arrived)
+            for run in await store.find(p.Query(tenant=tenant), 99)
+        ],
+        "tasks": await store.tasks(p.TaskQuery(tenant), 99),
+        "receipts": await store.receipts(p.ReceiptQuery(tenant), 99),
+        "definitions": await store.definitions(tenant, 99),
+        "items": [
+            row
+            for kind in (
+                "user",
+                "token",
+                "token_use",
+                "tenant",
+                "workspace",
+                "template",
+                "route",
+                "event",
+                "cap",
+                "schedule",
+            )
+            for row in await store.items(kind, 99, tenant=tenant)
+        ],
+        "audit": [entry.body for entry in await store.entries(p.AuditQuery(tenant), 999)],
+    }
+
+
+def _comparable(value: Any, *things: Things) -> str:
+    """What somebody was told, with the names of things for the things themselves."""
+    fields = [field for field in Things.__struct_fields__ if field not in ("tenant", "blob")]
+    names = {getattr(each, field): f"<{fields.index(field)}>" for each in things for field in fields}
+    text = repr(value)
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, names[name])
+    return text
+
+
+async def _told(app: Holdfast, name: str, things: Things) -> Any:
+    try:
+        return await outcome(app, name, things)
+    except HoldfastError as error:
+        return type(error), str(error)
+
+
+OWN = {"Holdfast.whoami", "Holdfast.workers", "Audit.keys", "Audit.public_keys", "Tenants.list"}
+"""Operations that name no tenant."""
+
+
+def test_no_operation_reaches_another_tenant(url: str) -> None:
+    """Whatever the level: what is there is missing exactly like what is not, and nothing there changes."""
+
+    async def main() -> None:
+        async with furnished(url) as (app, _, bolt):
+            nothing = msgspec.structs.replace(bolt, **MISSING)
+            before = await _everything(app, "bolt")
+            for level in (1, 4, 6):
+                client = app.acting_as(f"level {level}", tenant="acme")
+                await client.whoami()
+                for name in OPERATIONS.keys() - OWN:
+                    there, nowhere = await _told(client, name, bolt), await _told(client, name, nothing)
+                    assert _comparable(there, bolt, nothing) == _comparable(nowhere, bolt, nothing), name
+                    is_empty = there in (None, [], ()) or getattr(there, "items", None) == []
+                    is_refused = isinstance(there, tuple) and issubclass(there[0], CallerError)
+                    builds = name in ("AppDefinitions.compile", "AppDefinitions.plan_moves", "AppDefinitions.migrate")
+                    assert is_empty or is_refused or builds, (name, there)
+            assert await _everything(app, "bolt") == before
+            assert [each.name async for each in app.acting_as("level 6", tenant="acme").tenants.list()] == ["acme"]
+
+    asyncio.run(main())

@@ -1,0 +1,148 @@
+"""Events: each template that hears one starts an instance, once for each event id, whatever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import Holdfast, workflow
+from holdfast.errors import EventConflict, InvalidRequest
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from holdfast.templates.template import EventRoute
+from tests.unit.templates import ground
+from tests.unit.worker.ground import Line
+
+
+@workflow
+async def heard(total: float = 0.0, who: str = "") -> str:
+    return f"{who} {total}"
+
+
+async def listening(app: Holdfast, id: str, filter: str = "", input: str = "event.data") -> None:
+    await app.templates.create(id, heard, route=EventRoute("order.paid", filter, input), by="god")
+    await app.templates.activate(id, by="god")
+
+
+def test_an_event_starts_an_instance_of_each_template_that_hears_it(url: str) -> None:
+    """By name and filter, with the input that the route makes; emitted again it starts nothing."""
+
+    async def main() -> None:
+        async with Holdfast(url) as app:
+            await listening(app, "large", "event.data.total > 100.0", '{"who": event.id, "total": event.data.total}')
+            await listening(app, "all")
+            order: dict[str, Any] = {"total": 250.0, "who": "Bo"}
+            emitted = await app.emit("order.paid", order, id="e~1", workspace="north", by="admin")
+            assert sorted(each.template for each in emitted.starts) == ["all", "large"]
+            assert (emitted.heard, emitted.repeated, emitted.problems) == (True, False, {})
+            results = {each.template: await app.run(each.run).result(30) for each in emitted.starts}
+            assert results == {"all": "Bo 250.0", "large": "e~1 250.0"}
+            info = await app.run(emitted.started[0]).info()
+            assert info.trigger is not None
+            assert (info.trigger.type, info.trigger.ref, info.actor, info.workspace) == (
+                "event",
+                "e~1",
+                "admin",
+                "north",
+            )
+            again = await app.emit("order.paid", order, id="e~1", by="admin")
+            assert (again.repeated, again.started) == (True, emitted.started)
+            small = await app.emit("order.paid", {"total": 1.0}, id="e2")
+            assert [each.template for each in small.starts] == ["all"]
+            with pytest.raises(EventConflict, match="e2"):
+                await app.emit("order.paid", {"total": 2.0}, id="e2")
+            assert len([run async for run in app.list()]) == 3
+
+    asyncio.run(main())
+
+
+async def test_an_event_that_nobody_hears_is_said_to_be_unheard(holdfast_app: Holdfast) -> None:
+    """And is remembered: a template that is made later does not hear it."""
+    app = holdfast_app
+    assert not (await app.emit("order.paid", {}, id="e1")).heard
+    await listening(app, "all")
+    again = await app.emit("order.paid", {}, id="e1")
+    assert (again.heard, again.repeated) == (False, True)
+    await app.templates.pause("all")
+    assert not (await app.emit("order.paid", {}, id="e2")).heard
+    await app.templates.resume("all")
+    assert (await app.emit("order.paid", {}, id="e3")).heard
+    assert not (await app.emit("order.lost", {}, id="e4")).heard
+    for name, id in (("", "e"), ("order", ""), ("order", "x" * 201), ("order", "a\n")):
+        with pytest.raises(InvalidRequest, match="printable"):
+            await app.emit(name, {}, id=id)
+
+
+async def test_a_route_that_fails_for_an_event_says_why(holdfast_app: Holdfast) -> None:
+    """The others start all the same, and nothing is tried again for ever."""
+    app = holdfast_app
+    await listening(app, "careless", "event.data.missing > 1.0")
+    await listening(app, "misfit", "", '{"who": 5}')
+    await listening(app, "good")
+    emitted = await app.emit("order.paid", {"total": 1.0}, id="e1")
+    assert [each.template for each in emitted.starts if not each.problem] == ["good"]
+    assert set(emitted.problems) == {"careless", "misfit"}
+    assert "missing" in emitted.problems["careless"]
+    assert (await app.emit("order.paid", {"total": 1.0}, id="e1")).problems == emitted.problems
+
+
+class _DyingLine(Line):
+    """A way to a store on which only so many commits get through."""
+
+    def __init__(self, store: p.Store, commits: int, *, answers: bool) -> None:
+        super().__init__(store)
+        self._left = commits
+        self._answers = answers
+
+    async def commit(self, batch: Any) -> Any:
+        if self._left == 0:
+            self.dead = True
+        self._left -= 1
+        await self._pass()
+        answer = await self._store.commit(batch)
+        if self._left == 0 and not self._answers:
+            self.dead = True
+        await self._pass()
+        return answer
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_a_crash_left_undone_is_done_by_the_next_emit(count: int, answers: bool) -> None:
+    """The process dies before or after each of its commits: then each template has started one instance."""
+
+    async def main() -> None:
+        for commits in range(count + 3):
+            store = MemoryStore()
+            async with Holdfast(store, worker=False) as app:
+                for number in range(count):
+                    await listening(app, f"t{number}")
+                line = _DyingLine(store, commits, answers=answers)
+                other = Holdfast(line, worker=False)  # type: ignore[arg-type]  # every operation is forwarded by name
+                await other.open()
+                dying = asyncio.ensure_future(other.emit("order.paid", {"total": 1.0}, id="e1", by="admin"))
+                await asyncio.wait({dying}, timeout=0.05)
+                emitted = await app.emit("order.paid", {"total": 1.0}, id="e1", by="admin")
+                assert sorted(emitted.started) == sorted([run.id async for run in app.list()])
+                assert len(emitted.started) == count
+                starts = [
+                    entry async for entry in app.audit.list() if (entry.record or {}).get("act") == "start_workflow"
+                ]
+                assert len(starts) == count
+                dying.cancel()
+                await asyncio.wait({dying})
+
+    asyncio.run(main())
+
+
+async def test_two_who_emit_one_event_at_once_start_it_once(holdfast_app: Holdfast) -> None:
+    app = holdfast_app
+    for number in range(3):
+        await listening(app, f"t{number}")
+    several = await asyncio.gather(*(app.emit("order.paid", {"total": 1.0}, id="e1") for _ in range(4)))
+    assert len({each.started for each in several}) == 1
+    assert len([run async for run in app.list()]) == 3
+    actions = [each.action for each in await ground.story(app)]
+    assert actions.count("start_workflow") == 3

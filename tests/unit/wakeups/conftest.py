@@ -1,0 +1,31 @@
+"""Servers that carry wake-ups, or stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.postgres import server as postgres_server
+from holdfast.testing.redis import RedisServer, server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """One server for all tests of this process that leave it as it is."""
+    with server() as running:
+        yield running
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A server that the test may stop."""
+    with server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server(fast=True) as running:
+        yield running

@@ -1,0 +1,162 @@
+"""A cancellation ends a parked run, whatever it is parked for, as long as its code fits its journal."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import RunCancelled, receive, workflow
+from holdfast.errors import RunParked
+from holdfast.programs.function.decorators import Workflow
+from tests.unit.worker.ground import Ground, kill, rested
+from tests.unit.worker.test_definition_runs import CALLS, DEFINITIONS, begun, book, booked, document
+from tests.unit.worker.test_missing_uses import CALLS as USED
+from tests.unit.worker.test_missing_uses import HELD, waiting
+
+FAILS = document(
+    booked("hotel", "hotel"), {"go": {"wait": "go"}}, booked("flight", "flight"), {"done": {"end": "=1 / 0"}}
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_called() -> None:
+    CALLS.clear()
+    USED.clear()
+    HELD.clear()
+
+
+@workflow(name="parked.unwritable")
+async def unwritable() -> Any:
+    await book("hotel")
+    await receive("go")
+    return object()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_definition_is_undone_without_evaluating_again_what_failed(ground: Ground, crash: bool) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await begun(app, FAILS)
+            await rested(app, "one")
+            await run.signal("go")
+            with pytest.raises(RunParked, match=r"done: .*division"):
+                await run.result()
+            if crash:
+                kill(app)
+            else:
+                await run.cancel("enough")
+                with pytest.raises(RunCancelled, match="enough"):
+                    await run.result(30)
+        async with ground.engine(options=DEFINITIONS) as other:
+            run = other.run("one")
+            if crash:
+                await run.cancel("enough")
+            with pytest.raises(RunCancelled, match="enough"):
+                await run.result(30)
+            assert (await run.verify()).good
+
+    ground.play(main)
+    assert CALLS == ["book hotel", "book flight", "free flight", "free hotel"]
+
+
+def test_a_function_is_undone_without_running_again_what_failed(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(unwritable) as app:
+            run = await app.start(unwritable, id="one")
+            await run.signal("go")
+            with pytest.raises(RunParked, match="object"):
+                await run.result()
+            await run.cancel("enough")
+            with pytest.raises(RunCancelled, match="enough"):
+                await run.result(30)
+            assert (await run.verify()).good
+
+    ground.play(main)
+    assert CALLS == ["book hotel", "free hotel"]
+
+
+def test_a_run_whose_first_turn_fails_is_cancelled(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await begun(app, document(booked("hotel", "hotel"), name="runs.unnamed", reference="=start.none"))
+            with pytest.raises(RunParked, match="business reference"):
+                await run.result()
+            await run.cancel("enough")
+            with pytest.raises(RunCancelled, match="enough"):
+                await run.result(30)
+
+    ground.play(main)
+    assert CALLS == []
+
+
+def test_a_time_out_does_not_wait_for_ever_for_a_parked_child(ground: Ground) -> None:
+    """The child is cancelled and undone; then the node has failed."""
+    parent = document(
+        {"call": {"run": "runs.trip", "with": {"n": 7}, "timeout": "5s", "on": {"timeout": []}}},
+        {"done": {"end": "late"}},
+        name="runs.parent",
+    )
+    child = document(booked("hotel", "hotel"), {"done": {"end": "=1 / 0"}})
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            app.definitions.add(child)
+            run = await begun(app, parent)
+            assert await run.result(60) == "late"
+
+    if ground.is_virtual:
+        ground.play(main)
+        assert CALLS == ["book hotel", "free hotel"]
+
+
+def version_of(first: str) -> Workflow[[], str]:
+    @workflow(name="parked.changed")
+    async def changed() -> str:
+        await book(first)
+        return str(await receive("go"))
+
+    return changed
+
+
+def test_a_run_whose_code_does_not_fit_keeps_its_cancellation(ground: Ground) -> None:
+    """It says so; with code that fits, resuming it is enough."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(version_of("hotel")) as app:
+            await app.start("parked.changed", id="one")
+            await rested(app, "one")
+        async with ground.engine(version_of("flight")) as app:
+            run = app.run("one")
+            await run.cancel("enough")
+            with pytest.raises(RunParked, match=r"(?s)matches its journal.*Its cancellation could not be carried out"):
+                await run.result()
+        async with ground.engine(version_of("hotel")) as app:
+            run = app.run("one")
+            await run.resume()
+            with pytest.raises(RunCancelled, match="enough"):
+                await run.result(30)
+
+    ground.play(main)
+    assert CALLS == ["book hotel", "free hotel"]
+
+
+def test_a_run_that_waits_for_a_step_that_is_gone_is_cancelled(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        HELD.append(asyncio.Event())
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await waiting(app)
+            await run.signal("go")
+            while USED != ["first", "second"]:
+                await app.changed(0.05)
+            kill(app)
+        async with ground.engine(options=DEFINITIONS, without=["uses.second"]) as other:
+            run = other.run("one")
+            with pytest.raises(RunParked, match="no step is called"):
+                await run.result()
+            await run.cancel("enough")
+            with pytest.raises(RunCancelled, match="enough"):
+                await run.result(30)
+
+    ground.play(main)
