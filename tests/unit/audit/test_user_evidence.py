@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from holdfast import Holdfast, Verdict, action, ask, verify_evidence, workflow
+from holdfast import Holdfast, action, ask, verify_evidence, workflow
 from holdfast.audit import records
 from holdfast.audit.bundles import pack
 from holdfast.audit.check.claims import Findings
@@ -19,6 +19,7 @@ from holdfast.audit.check.users import check_users
 from holdfast.audit.facts import RunLine
 from holdfast.people.users import User, user_subject
 from holdfast.store.protocol import AuditEntry
+from holdfast.views import Verdict
 from tests.unit.worker.ground import policy_of
 
 
