@@ -213,11 +213,11 @@ def check_media(request: Request) -> None:
 
 async def body_of(request: Request, limit: int) -> bytes:
     """The body. Raises BodyTooLarge before more than the limit is kept."""
-    told = request.headers.get("content-length", "0")
-    if not told.isdecimal():
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdecimal():
         raise MalformedRequest("Content-Length is no number", [("header/Content-Length", "it is no number")])
     too_large = BodyTooLarge(f"the body may have {limit} bytes at most.")
-    if int(told) > limit:
+    if int(stated) > limit:
         raise too_large
     parts, size = [], 0
     async for part in request.stream():

@@ -52,7 +52,7 @@ class Listener:
             root_path=root_path.rstrip("/"),
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # what it tells else is told by the command
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the command says the rest
         self._uvicorn = _Quiet(config)
         self._task: asyncio.Task[None] | None = None
 

@@ -64,9 +64,9 @@ def test_a_template_goes_through_its_states(url: str) -> None:
                     await act("greet")
             with pytest.raises(TemplateConflict, match="archived"):
                 await app.templates.new_version("greet", name="other")
-            told = [(each.action, each.user) for each in await ground.story(app) if each.instance is None]
+            actions = [(each.action, each.user) for each in await ground.story(app) if each.instance is None]
             people = ["create_template", "activate_template", "pause_template", "resume_template", "archive_template"]
-            assert told == [(act, "god") for act in people]
+            assert actions == [(act, "god") for act in people]
             assert [each.id async for each in app.templates.list(status="archived")] == ["greet"]
             assert [each.id async for each in app.templates.list(status="active")] == []
 
@@ -141,8 +141,8 @@ def test_starts_over_a_cap_are_queued_in_order_and_none_is_lost(url: str) -> Non
             ground.release("x")
             for run in runs:
                 await run.result(30)
-            told = [each.instance for each in await ground.story(app) if each.action == "start_workflow"]
-            assert told == [run.id for run in runs]
+            actions = [each.instance for each in await ground.story(app) if each.action == "start_workflow"]
+            assert actions == [run.id for run in runs]
 
     asyncio.run(main())
 
@@ -330,15 +330,15 @@ async def test_a_retried_instance_goes_on(holdfast_app: Holdfast) -> None:
     await run.retry(by="admin")
     await run.result(60)
     assert (await app.templates.instance("one")).step_states == {"x": "success", "y": "success"}
-    told = [(each.action, each.step, each.generation) for each in await ground.story(app) if each.instance == "one"]
-    assert told[-5:] == [
+    actions = [(each.action, each.step, each.generation) for each in await ground.story(app) if each.instance == "one"]
+    assert actions[-5:] == [
         ("fail_workflow", None, 0),
         ("retry_workflow", None, 0),
         ("execute_step", "y", 1),
         ("complete_step", "y", 1),
         ("complete_workflow", None, 1),
     ]
-    assert [each[0] for each in told].count("execute_step") == 3
+    assert [each[0] for each in actions].count("execute_step") == 3
 
 
 def test_templates_without_an_event_loop() -> None:

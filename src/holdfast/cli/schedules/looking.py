@@ -109,9 +109,9 @@ def explain(id: str, tenant: str, store: str | None, as_json: bool) -> None:
     async def work(app: Holdfast) -> Sequence[str]:
         return await app.schedules.explain(id, tenant=tenant)
 
-    told = session.on_store(session.url_of(store), work)
+    sentences = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({"schedule": id, "explanation": list(told)})
+        output.emit({"schedule": id, "explanation": list(sentences)})
         return
-    for sentence in told:
+    for sentence in sentences:
         output.say(sentence)

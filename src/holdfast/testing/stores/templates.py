@@ -23,7 +23,7 @@ async def queue_instances(store: p.Store, template: str, *runs: str, at: int = N
         await begun(store, start(run, attributes={"template": template}, at=at + index))
 
 
-async def told(store: p.Store, run: p.Run) -> None:
+async def keep_story(store: p.Store, run: p.Run) -> None:
     """Note an instance's story."""
     await store.commit([msgspec.structs.replace(note("story", run=run.key.run), id=p.story_id(run))])
 
@@ -116,10 +116,10 @@ class TemplateTopic(Topic):
         instance = await row(store, "one")
         assert [run.key.run for run in await store.untold(NOW + 1, 10)] == ["one"]
         assert await store.untold(instance.ended_at or 0, 10) == []
-        await told(store, msgspec.structs.replace(instance, generation=1))
+        await keep_story(store, msgspec.structs.replace(instance, generation=1))
         assert await store.prune(NOW + 1, 10) == 1
         assert (await row(store, "one")).key == instance.key
-        await told(store, instance)
+        await keep_story(store, instance)
         assert await store.untold(NOW + 1, 10) == []
         assert await store.prune(NOW + 1, 10) == 1
         assert await store.get([instance.key]) == []
