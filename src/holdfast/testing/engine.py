@@ -33,7 +33,7 @@ from holdfast.worker.options import WorkerOptions
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENT: Final = WorkerOptions(lease_seconds=3600.0, retention_days=None)
+PATIENT: Final = WorkerOptions(lease_seconds=30 * 86400.0, retention_days=None)
 """Workers do not die here, so they beat rarely, and nothing is deleted while a test may still look at it."""
 
 LOOKS_SECONDS: Final = 2.0
