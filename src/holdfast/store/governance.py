@@ -246,7 +246,8 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
     """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, and the tasks of its
-    present generation that are not cancelled."""
+    present generation. A cancelled form is none of them; other cancelled tasks are: they say how long a call has waited
+    for people."""
 
     receipts: list[ReceiptRow]
     tasks: list[TaskRow]

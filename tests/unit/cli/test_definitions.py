@@ -152,3 +152,15 @@ def test_two_files_of_one_version_are_refused_by_the_check(leave: Path, tmp_path
     done = holdfast("def", "check", str(leave), str(other), "--json")
     assert done.exit_code == exits.NO
     assert "give the changed one a new version" in json.loads(done.stdout.splitlines()[1])["problems"][0]["problem"]
+
+
+def test_a_folder_is_checked_and_its_tests_are_played(leave: Path, tmp_path: Path) -> None:
+    """Of a folder, all files; of one without definitions it is said, whatever was to be done with them."""
+    checked = holdfast("def", "check", str(tmp_path))
+    assert (checked.exit_code, "leave.yaml is in order" in checked.stdout) == (exits.GOOD, True)
+    assert "1 passed, 0 failed" in holdfast("def", "test", str(tmp_path)).output
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for command in ("check", "test", "publish"):
+        refused = holdfast("def", command, str(empty))
+        assert (refused.exit_code, "has no definitions" in refused.output) == (exits.USAGE, True)

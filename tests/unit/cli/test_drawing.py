@@ -58,6 +58,7 @@ def test_a_run_is_drawn_now_and_as_it_was(holdfast: Invoke) -> None:
     [
         (("missing.yaml",), "cannot be read"),
         (("FILE", "-o", "picture.gif"), "ends in none of"),
+        (("FILE", "-o", "missing/picture.svg"), "missing/picture.svg cannot be written"),
         (("FILE", "--at", "3"), "a file has no past"),
     ],
 )

@@ -134,7 +134,7 @@ ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 SELECT tasks.tenant, tasks.id, body, reference FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
 
 -- name: governed
--- Receipts that have not succeeded, and live tasks of the present generation.
+-- Receipts that have not succeeded, and the tasks of the present generation without cancelled forms.
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 )
@@ -145,7 +145,7 @@ SELECT given.tenant, given.run, false, body, NULL, tasks.reference, tasks.create
 FROM given
 JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation
-WHERE tasks.status <> 'cancelled'
+WHERE tasks.status <> 'cancelled' OR tasks.kind <> 'form'
 ORDER BY since, tenant, id;
 
 -- name: receipt_of_key

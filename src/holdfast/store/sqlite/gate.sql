@@ -95,10 +95,10 @@ SELECT body, reference FROM tasks WHERE tenant = ? AND id = ?;
 SELECT body, reference FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: live_tasks
--- Of the run's present generation.
+-- Of the run's present generation, without cancelled forms.
 SELECT tasks.body, tasks.reference FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
 WHERE runs.tenant = ? AND runs.id = ? AND tasks.generation = runs.generation
-  AND tasks.status <> 'cancelled'
+  AND (tasks.status <> 'cancelled' OR tasks.kind <> 'form')
 ORDER BY tasks.created_at, tasks.id;
 
 -- name: unsealed

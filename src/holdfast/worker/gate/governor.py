@@ -322,6 +322,7 @@ class Governor:
         changes: list[p.Gating] = []
         if verdict.superseded is not None:
             changes.append(task_changes.cancelled(verdict.superseded, now))
+            call.note_wait(tasks.close(verdict.superseded, "cancelled", now))
         changes.append(task_changes.put(task, "requested", now))
         changes.append(entries.referred(held, call, verdict.ruling, task, now))
         return list(map(Attached, changes))
@@ -335,6 +336,7 @@ class Governor:
         changes: list[p.Gating] = [task_changes.put(task, "requested", now)]
         if before is not None and before.status == "requested":  # it asks about an earlier attempt
             changes.append(task_changes.cancelled(before, now))
+            call.note_wait(tasks.close(before, "cancelled", now))
         if receipt.state == "pending":
             closing = entries.unknown(held, call, receipt, now)
             call.earlier = closing.receipt

@@ -80,7 +80,8 @@ class Routine:
         if "run" in self.names_read:
             self.names_read |= {"task", "signal", "token"}
         self.nodes_read = self._nodes_read(reads)
-        self.reads_start_time = any(read == ("run",) or read[:2] == ("run", "startedAt") for read in reads)
+        self.reads_start_time = any(read in (("run",), ("run", "startedAt")) for read in (each[:2] for each in reads))
+        self.reads_own_id = any(read in (("run",), ("run", "id")) for read in (each[:2] for each in reads))
 
     def _index(self, inside: Node) -> None:
         for _, nodes in lists_of(inside):
