@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client.operators import operator_note
+from holdfast.client.pages import Find
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.store import protocol as p
 
@@ -79,6 +80,30 @@ async def all_items(
         for row in page:
             yield row
         after = page[-1].key
+
+
+def item_finder(
+    app: Holdfast,
+    kind: str,
+    *,
+    tenant: str | None = None,
+    status: str | None = None,
+    wanted: Callable[[p.ItemRow], bool] = lambda _: True,
+) -> Find[p.ItemRow]:
+    """Reads pages of the items of a kind, by tenant and id: only those that are wanted."""
+
+    async def find(size: int, place: p.Cursor | None) -> Sequence[p.ItemRow]:
+        rows: list[p.ItemRow] = []
+        after = None if place is None else p.ItemKey(place.tenant, kind, place.id)
+        while len(rows) < size:
+            page = await app.store.items(kind, size, tenant=tenant, status=status, after=after)
+            rows += [row for row in page if wanted(row)]
+            if len(page) < size:
+                break
+            after = page[-1].key
+        return rows[:size]
+
+    return find
 
 
 def found(row: p.ItemRow | None, error: HoldfastError) -> p.ItemRow:

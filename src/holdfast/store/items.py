@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.store.values import Cursor
+
 
 class ItemKey(NamedTuple):
     """An item, by its owner, kind and id. Tenant leads every key."""
@@ -40,6 +42,11 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> ItemKey:
         return ItemKey(self.tenant, self.kind, self.id)
+
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, by tenant and id."""
+        return Cursor(0, self.tenant, self.id)
 
 
 class PutItem(msgspec.Struct, frozen=True, gc=False):
