@@ -19,6 +19,7 @@ from holdfast.errors import (
     WorkflowUnknown,
 )
 from holdfast.store.memory import MemoryStore
+from holdfast.templates.node_calls import compiled
 from holdfast.templates.template import EventRoute, TemplateCaps
 from tests.unit.templates import ground
 
@@ -182,6 +183,23 @@ async def test_a_tenants_quota_and_a_workspaces_limit_hold_for_instances(holdfas
     await asyncio.sleep(5)
     assert await running() == {"n1", "n2", "s1", "s2"}
     ground.release("x")
+
+
+async def test_a_page_of_instances_compiles_their_definition_once(holdfast_app: Holdfast) -> None:
+    """However often it is looked at; another version is compiled for itself."""
+    app = holdfast_app
+    await ground.offered(app, "line", {"x": []})
+    for _ in range(3):
+        await (await app.templates.start("line", by="admin")).result(60)
+    compiled.cache_clear()
+    for _ in range(2):
+        shown = [each async for each in app.templates.instances("line")]
+        assert [each.step_states for each in shown] == [{"x": "success"}] * 3
+    assert compiled.cache_info().misses == 1
+    await app.templates.new_version("line", source=ground.graph({"z": []}, name="line_graph", version=2))
+    await (await app.templates.start("line", by="admin")).result(60)
+    assert [list(each.step_states) async for each in app.templates.instances("line")] == [["z"], ["x"], ["x"], ["x"]]
+    assert compiled.cache_info().misses == 2
 
 
 async def test_steps_show_how_they_stand(holdfast_app: Holdfast) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -81,6 +82,12 @@ class Routine:
             self.names_read |= {"task", "signal", "token"}
         self.nodes_read = self._nodes_read(reads)
         self.reads_start_time = any(read == ("run",) or read[:2] == ("run", "startedAt") for read in reads)
+
+    def with_tools(self, tools: Toolbox) -> Routine:
+        """The same with other tools. Nothing is compiled again."""
+        other = copy.copy(self)
+        other.tools, other.inlined = tools, {}
+        return other
 
     def _index(self, inside: Node) -> None:
         for _, nodes in lists_of(inside):
