@@ -67,8 +67,16 @@ async def derived_item(app: Holdfast, key: p.ItemKey, body: bytes, status: str, 
 
 async def cap_change(app: Holdfast, key: p.ItemKey, cap: p.SetCap) -> list[p.PutItem]:
     """The change of a cap's item, to be committed with what sets the cap."""
-    is_set = cap != p.SetCap()
-    return await derived_item(app, key, msgspec.json.encode(cap), p.CAP_SET if is_set else "none", is_set=is_set)
+    return await _set(app, key, msgspec.json.encode(cap), is_set=cap != p.SetCap())
+
+
+async def write_cap_change(app: Holdfast, key: p.ItemKey, cap: p.SetWriteCap) -> list[p.PutItem]:
+    """The change of the item that caps writes, beside the cap of that key."""
+    return await _set(app, p.write_cap_key(key), msgspec.json.encode(cap), is_set=cap != p.SetWriteCap())
+
+
+async def _set(app: Holdfast, key: p.ItemKey, body: bytes, *, is_set: bool) -> list[p.PutItem]:
+    return await derived_item(app, key, body, p.CAP_SET if is_set else p.CAP_UNSET, is_set=is_set)
 
 
 async def all_items(

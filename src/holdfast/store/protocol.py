@@ -24,7 +24,7 @@ from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
-from holdfast.store.caps import CAP, CAP_SET, SetCap, cap_key
+from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -141,6 +141,7 @@ __all__ = [
     "ASKS",
     "CAP",
     "CAP_SET",
+    "CAP_UNSET",
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
@@ -226,6 +227,7 @@ __all__ = [
     "Serves",
     "SetCap",
     "SetReference",
+    "SetWriteCap",
     "SigningKey",
     "Span",
     "Standing",
@@ -251,6 +253,7 @@ __all__ = [
     "WriteLimits",
     "cap_key",
     "story_id",
+    "write_cap_key",
 ]
 
 

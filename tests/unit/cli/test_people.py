@@ -71,6 +71,19 @@ def test_everybody_sees_and_revokes_their_own_tokens(made: str) -> None:
     assert "app.acting_as" in hold("tokens", "own").stderr
 
 
+def test_caps_are_set_and_shown(made: str) -> None:
+    """A tenant's by the operator, a workspace's by whoever keeps the tenant: all of a workspace's are given anew."""
+    hold("tenants", "change", "acme", "--max-writes-per-run", "5", "--weight", "2")
+    assert "max_writes_per_run 5, weight 2" in hold("tenants").stdout
+    hold("workspaces", "create", "north", "--token", made)
+    done = hold("workspaces", "limit", "north", "--max-concurrency", "1", "--max-writes-per-run", "0", "--token", made)
+    assert done.stdout == "workspace north of tenant acme: max_concurrency 1, max_writes_per_run 0\n"
+    (shown,) = lines(hold("workspaces", "limit", "north", "--weight", "3", "--token", made, "--json"))
+    assert (shown["max_concurrency"], shown["max_writes_per_run"], shown["weight"]) == (None, None, 3)
+    assert "weight 3" in hold("workspaces", "--token", made).stdout
+    assert hold("workspaces", "limit", "north", "--weight", "0", "--token", made).exit_code == exits.USAGE
+
+
 def test_a_refusal_says_the_level_and_exits_with_1(made: str) -> None:
     hold("users", "create", "bob", "--level", "2", "--token", made)
     minted = hold("tokens", "mint", "bob", "--token", made).stdout.strip()

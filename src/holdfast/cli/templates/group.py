@@ -87,8 +87,7 @@ def write_template_info(info: TemplateInfo, as_json: bool, action: str | None = 
         ("program", f"{info.program.kind} {info.program}"),
         ("trigger", info.trigger),
         ("owner", info.owner or "nobody"),
-        ("max_concurrency", "no limit" if caps.max_concurrency is None else str(caps.max_concurrency)),
-        ("max_runs_per_min", "no limit" if caps.max_runs_per_min is None else str(caps.max_runs_per_min)),
+        *((name, "no limit" if (cap := getattr(caps, name)) is None else str(cap)) for name in caps.__struct_fields__),
         ("changed", clock(info.changed_at)),
     ]
     if route is not None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.client.filters import run_rows
-from holdfast.client.items import Change, all_items, cap_change, change_item, derived_item, found, item_finder
+from holdfast.client.items import (
+    Change,
+    all_items,
+    cap_change,
+    change_item,
+    derived_item,
+    found,
+    item_finder,
+    write_cap_change,
+)
 from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.runs.handle import RunHandle
@@ -246,11 +255,12 @@ class AppTemplates:
         async def change(present: p.ItemRow | None) -> Change:
             template, status = judge(present)
             route = b"" if template.route is None else msgspec.json.encode(template.route)
-            caps = p.SetCap(template.caps.max_concurrency, template.caps.max_runs_per_min)
+            caps, cap_key = template.caps, p.cap_key(key.tenant, template=key.id)
             route_key = p.ItemKey(key.tenant, ROUTE, key.id)
             beside = [
                 *await derived_item(app, route_key, route, status if route else "none", is_set=bool(route)),
-                *await cap_change(app, p.cap_key(key.tenant, template=key.id), caps),
+                *await cap_change(app, cap_key, p.SetCap(caps.max_concurrency, caps.max_runs_per_min)),
+                *await write_cap_change(app, cap_key, p.SetWriteCap(caps.max_writes_per_run)),
             ]
             details = template_details(key.id, template)
             return Change(t.write_template(template), status, details=details, beside=beside)

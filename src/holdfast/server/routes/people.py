@@ -12,6 +12,7 @@ from holdfast.people.tokens import DEFAULT_DAYS
 from holdfast.server.call import RouteCall
 from holdfast.server.fields import Name, PageQuery, Reason, ReasonBody, Text
 from holdfast.server.route import Nothing, Route
+from holdfast.store.caps import CapCount, CapWeight
 
 Level = Annotated[int, msgspec.Meta(ge=1, le=6)]
 Groups = Annotated[list[Name], msgspec.Meta(max_length=100)]
@@ -57,6 +58,16 @@ class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: Name
     title: Text = ""
+    reason: Reason = ""
+
+
+class WorkspaceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The caps of a workspace, all of them anew: what is left out is not set any more."""
+
+    max_concurrency: CapCount | None = None
+    max_runs_per_min: CapCount | None = None
+    weight: CapWeight | None = None
+    max_writes_per_run: CapCount | None = None
     reason: Reason = ""
 
 
@@ -127,6 +138,15 @@ async def create_workspace(call: RouteCall[Nothing, NewWorkspace]) -> WorkspaceI
     body = call.body
     return await call.client.workspaces.create(
         body.name, title=body.title, tenant=call.tenant, by=call.by, reason=body.reason
+    )
+
+
+async def limit_workspace(call: RouteCall[Nothing, WorkspaceLimits]) -> WorkspaceInfo:
+    return await call.client.workspaces.limit(
+        call.path["workspace"],
+        tenant=call.tenant,
+        by=call.by,
+        **{name: getattr(call.body, name) for name in call.body.__struct_fields__},
     )
 
 
@@ -239,6 +259,15 @@ ROUTES = (
         body=NewWorkspace,
         answer=WorkspaceInfo,
         status=201,
+    ),
+    Route(
+        method="POST",
+        path="/v1/workspaces/{workspace}/limits",
+        operation="workspaces.change",
+        words="Set the caps of a workspace, and its share where workspaces compete.",
+        handler=limit_workspace,
+        body=WorkspaceLimits,
+        answer=WorkspaceInfo,
     ),
     Route(
         method="POST",

@@ -53,7 +53,7 @@ WHERE there.state = 'failed' OR there.state IN ('pending', 'unknown') AND there.
 RETURNING there.tenant, there.key;
 
 -- name: writes_of_lines
--- Runs and those above each, with their workflows and writes so far. All of them are locked.
+-- Runs and those above each, with all by which their writes are limited, and their writes so far. All of them are locked.
 WITH RECURSIVE line (tenant, below, id, level) AS (
     SELECT tenant, id, id COLLATE "C", 0 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
     UNION ALL
@@ -61,7 +61,8 @@ WITH RECURSIVE line (tenant, below, id, level) AS (
     FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
     WHERE runs.parent IS NOT NULL
 )
-SELECT runs.tenant, line.below, runs.id, runs.workflow, coalesce(write_counts.writes, 0) AS writes
+SELECT runs.tenant, line.below, runs.id, runs.workflow, runs.workspace, coalesce(runs.attributes ->> 'template', '') AS template,
+       coalesce(write_counts.writes, 0) AS writes
 FROM line
 JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
 LEFT JOIN write_counts ON write_counts.tenant = line.tenant AND write_counts.run = line.id
@@ -447,6 +448,9 @@ UNION ALL
 SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C", 0, array_agg(begun_at) FROM runs
 WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
 GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C";
+
+-- name: write_caps
+SELECT tenant, id, body FROM items WHERE tenant = ANY ($1::text[]) AND kind = 'write_cap' AND status = 'set';
 
 -- name: set_caps
 SELECT tenant, id, body FROM items WHERE kind = 'cap' AND status = 'set';

@@ -11,6 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.admission import WritingRun
+from holdfast.store.caps import with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.sql_rows import task_columns
 from holdfast.store.sqlite.sql import GATE, SQL
@@ -46,7 +48,7 @@ def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
 
 def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
     receipt = change.receipt
-    limits = change.limits
+    limits = None if change.limits is None else _limits(cursor, receipt.tenant, change.limits)
     full = capped(_line(cursor, receipt), limits) if limits is not None and limits.are_set else None
     if full is not None:
         present = _receipt_of_key(cursor, receipt)
@@ -78,8 +80,14 @@ def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
     return p.Opened() if _is_repeated(present, receipt) else p.Taken(present)
 
 
-def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[tuple[str, str, int]]:
-    return cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
+def _limits(cursor: sqlite3.Cursor, tenant: str, limits: p.WriteLimits) -> p.WriteLimits:
+    rows = cursor.execute(GATE["write_caps"], (tenant,)).fetchall()
+    return with_write_caps(limits, rows) if rows else limits
+
+
+def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[WritingRun]:
+    rows = cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
+    return [WritingRun(*row) for row in rows]
 
 
 def _receipt_of_key(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> p.ReceiptRow | None:
