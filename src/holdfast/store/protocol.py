@@ -44,6 +44,7 @@ from holdfast.store.changes import (
     Gone,
     KeepCode,
     Kept,
+    Limited,
     Operate,
     OperatedOn,
     Pause,
@@ -58,6 +59,7 @@ from holdfast.store.changes import (
     SetReference,
     Start,
     Started,
+    Tallied,
     Unknown,
     Unpause,
     VersionTaken,
@@ -98,7 +100,7 @@ from holdfast.store.governance import (
     TaskRow,
     TaskStatus,
 )
-from holdfast.store.items import ExpectItem, ItemKey, ItemPort, ItemRow, PutItem
+from holdfast.store.items import DropItem, ExpectItem, ItemChange, ItemKey, ItemPort, ItemRow, PutItem, Tally
 from holdfast.store.read_port import ReadPort
 from holdfast.store.rows import (
     ASKS,
@@ -173,6 +175,7 @@ __all__ = [
     "DefinitionRow",
     "Deliver",
     "Delivered",
+    "DropItem",
     "Enqueue",
     "Enqueued",
     "Escalation",
@@ -185,6 +188,7 @@ __all__ = [
     "Gating",
     "Gone",
     "Governed",
+    "ItemChange",
     "ItemKey",
     "ItemRow",
     "KeepCode",
@@ -192,6 +196,7 @@ __all__ = [
     "KeptFile",
     "Key",
     "Leased",
+    "Limited",
     "Limits",
     "Loaded",
     "Message",
@@ -236,6 +241,8 @@ __all__ = [
     "Status",
     "Store",
     "Taken",
+    "Tallied",
+    "Tally",
     "TaskAnswer",
     "TaskKind",
     "TaskQuery",

@@ -202,6 +202,30 @@ async def test_a_page_of_instances_compiles_their_definition_once(holdfast_app: 
     assert compiled.cache_info().misses == 2
 
 
+@pytest.mark.parametrize("several", [1, 20])
+def test_a_plain_start_keeps_to_a_cap_from_its_commit_on(url: str, several: int) -> None:
+    """The worker has not claimed since, and knows nothing of the cap: not one run begins that it does not allow."""
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[greeting]) as app:
+            await app.tenants.create("acme")
+            await (await app.start(greeting, tenant="acme")).result(30)
+            assert app.worker is not None
+            await app.worker.claimer.stop()  # it does not look again before the runs are started
+            await app.tenants.change("acme", limits=TenantQuota(max_concurrency=0))
+            assert not app.worker.claimer.limited
+            runs = await asyncio.gather(
+                *(app.start(greeting, id=f"run {number}", tenant="acme") for number in range(several))
+            )
+            assert [(await run.info()).status for run in runs] == ["queued"] * several
+            assert (await (await app.start(greeting, tenant="bolt")).result(30)) == "hello you"
+            app.worker.claimer.start()
+            await app.tenants.change("acme", limits=TenantQuota())
+            assert [await run.result(30) for run in runs] == ["hello you"] * several
+
+    asyncio.run(main())
+
+
 async def test_steps_show_how_they_stand(holdfast_app: Holdfast) -> None:
     """Pending until what they need is done, retrying until the retry's time, as they were once it is cancelled."""
     app = holdfast_app

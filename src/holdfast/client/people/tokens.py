@@ -103,7 +103,8 @@ class Tokens:
         app, id = self._app, secrets.token_hex(tokens.ID_LENGTH // 2)
         if await app.whole_store.items(tokens.TOKEN, 1, id=id):  # tokens are found by their ids alone
             return None
-        row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status, None, token.made_at)
+        row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status)
+        row = msgspec.structs.replace(row, due_at=token.deleted_at, changed_at=token.made_at)
         details = {"token": id, "user": token.user, "level": str(token.level), "scope": ",".join(token.scope)}
         note = operator_note(app, tenant, "mint_token", by, None, reason, details)
         expected = p.ExpectItem(owner.key, owner.version)
@@ -132,8 +133,10 @@ class Tokens:
             if token is None or owner not in (None, token.user):
                 whose = f"you have no token {key.id!r}" if owner else f"tenant {key.tenant!r} has no token {key.id!r}"
                 raise TokenNotFound(f"{whose}: `holdfast tokens {'own' if owner else 'list'}` shows what there is.")
+            over_at = self._app.clock.now() + tokens.KEPT_SECONDS * 1_000_000
+            due_at = min(over_at, token.deleted_at or over_at)
             token = msgspec.structs.replace(token, revoked=True)
-            return Change(tokens.write_token(token), token.status, details={"user": token.user})
+            return Change(tokens.write_token(token), token.status, due_at, {"user": token.user})
 
         return await self._info(await change_item(self._app, key, "revoke_token", change, by=by, reason=reason))
 

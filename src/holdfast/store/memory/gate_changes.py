@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.store import protocol as p
 from holdfast.store.admission import TEMPLATE, WritingRun
-from holdfast.store.caps import CAP_SET, WRITE_CAP, with_write_caps
+from holdfast.store.caps import WRITE_CAP, with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.memory.tables import Holder, Tables
 
@@ -47,8 +47,8 @@ def open_receipt(tables: Tables, change: p.OpenReceipt) -> p.Answer:
 
 
 def _write_caps(tables: Tables, tenant: str) -> Iterator[tuple[str, bytes]]:
-    for row in tables.items.values():
-        if (row.tenant, row.kind, row.status) == (tenant, WRITE_CAP, CAP_SET):
+    for row in tables.caps.values():
+        if (row.tenant, row.kind) == (tenant, WRITE_CAP):
             yield row.id, row.body
 
 

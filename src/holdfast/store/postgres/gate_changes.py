@@ -45,21 +45,42 @@ async def write_notes(writer: Writer) -> None:
 
 
 async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
-    changes = await _with_caps(writer, changes)
+    """Open them. Those that count in a tenant where people have set caps on writes are judged by these caps first."""
+    made = await _open_all(writer, changes, places, unless_capped=True)
+    left = [index for index, answer in enumerate(made) if answer is None]
+    if left:
+        rest = await _with_caps(writer, [changes[index] for index in left])
+        again = await _open_all(writer, rest, [places[index] for index in left], unless_capped=False)
+        for index, answer in zip(left, again, strict=True):
+            made[index] = answer
+    return [answer for answer in made if answer is not None]
+
+
+async def _open_all(
+    writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place], *, unless_capped: bool
+) -> list[p.Answer | None]:
+    """The answers; None for what was not looked at, because people have set caps for it."""
     lines = await _lines(writer, [change for change in changes if change.limits is not None and change.limits.are_set])
     if not _may_be_capped(changes, lines):
-        return await _open(writer, changes, lines)
+        return await _open(writer, changes, lines, unless_capped=unless_capped)
     # One by one where a limit may be reached: then the order of the batch decides which is refused.
-    answers: dict[int, p.Answer] = {}
+    answers: dict[int, p.Answer | None] = {}
     for index in sorted(range(len(changes)), key=lambda index: places[index]):
-        answers[index] = await _open_within(writer, changes[index], lines)
+        answers[index] = await _open_within(writer, changes[index], lines, unless_capped=unless_capped)
     return [answers[index] for index in range(len(changes))]
 
 
-async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Columns) -> list[p.Answer]:
-    given = [(*_receipt_row(change.receipt), change.instead_of) for change in changes]
-    opened = {tuple(row) for row in await writer.fetch_columns("open_receipt", given, width=12)}
-    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened])
+async def _open(
+    writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Columns, *, unless_capped: bool
+) -> list[p.Answer | None]:
+    given = [
+        (*_receipt_row(change.receipt), change.instead_of, unless_capped and change.limits is not None)
+        for change in changes
+    ]
+    opened, left = set[tuple[str, str]](), set[tuple[str, str]]()
+    for tenant, key, is_left in await writer.fetch_columns("open_receipt", given, width=13):
+        (left if is_left else opened).add((tenant, key))
+    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened | left])
     more: Counter[tuple[str, str]] = Counter()
     for change in changes:
         if change.limits is not None and _key(change) in opened:
@@ -67,16 +88,18 @@ async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Column
             lines.writes.update((change.receipt.tenant, each.run) for each in lines.above(change.receipt))
     if more:
         await writer.fetch_columns("count_writes", [(*run, count) for run, count in sorted(more.items())], width=3)
-    return [_opening(change, there.get(_key(change))) for change in changes]
+    return [None if _key(change) in left else _opening(change, there.get(_key(change))) for change in changes]
 
 
-async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Columns) -> p.Answer:
+async def _open_within(
+    writer: Writer, change: p.OpenReceipt, lines: _Columns, *, unless_capped: bool
+) -> p.Answer | None:
     """Open one receipt where its run, or a run above it, may have no write left."""
     receipt = change.receipt
     line = [each._replace(writes=lines.writes[receipt.tenant, each.run]) for each in lines.above(receipt)]
     full = None if change.limits is None else capped(line, change.limits)
     if full is None:
-        (answer,) = await _open(writer, [change], lines)
+        (answer,) = await _open(writer, [change], lines, unless_capped=unless_capped)
         return answer
     there = (await _receipts_at(writer, [_key(change)])).get(_key(change))
     if there is None or there.state == "failed":

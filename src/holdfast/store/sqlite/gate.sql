@@ -10,9 +10,11 @@ INSERT INTO audit (tenant, run, kind, at, body, id) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
 
 -- name: open_receipt
--- Nothing happens where the key is taken. ?11 is the token of the receipt that this one replaces.
+-- Nothing happens where the key is taken. ?11 is the token of the receipt that this one replaces. With ?12 nothing happens
+-- where people have set caps on the tenant's writes, either.
 INSERT INTO receipts (tenant, key, id, run, state, token, connector, opened_at, reversed_by, body)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+WHERE NOT (?12 AND EXISTS (SELECT 1 FROM items WHERE tenant = ?1 AND kind = 'write_cap' AND status = 'set'))
 ON CONFLICT (tenant, key) DO UPDATE
 SET id = excluded.id, run = excluded.run, state = excluded.state, token = excluded.token,
     connector = excluded.connector, opened_at = excluded.opened_at, reversed_by = excluded.reversed_by,
