@@ -203,6 +203,7 @@ class Worker:
             launcher,
             self._scheduled,
             lambda key: self.advancer.delivered(key),
+            self.id,
         )
 
     def _scheduled(self) -> None:
