@@ -148,6 +148,7 @@ class Holdfast(Parts):
             self.neighbours.listen()
 
     def _new_worker(self) -> Worker:
+        from holdfast.client.duties import duties_of
         from holdfast.client.schedules.launcher import ScheduleLauncher
         from holdfast.worker.heart import ThreadPulse
         from holdfast.worker.worker import Worker
@@ -166,6 +167,7 @@ class Holdfast(Parts):
             threads=self._threads,
             rested=self.waiters.rested,
             launcher=ScheduleLauncher(self),
+            duties=duties_of(self),
             announce=self.neighbours.announce,
             observer=self.observation.observer,
         )

@@ -84,6 +84,8 @@ def _dues(change: p.Change) -> Iterator[int]:
             yield change.projection.wake_at
         for each in change.attached:
             yield from _dues(each)
+    if isinstance(change, p.Tally):
+        yield change.due_at
     if isinstance(change, p.Operate):
         for act in change.changes:
             if isinstance(act, p.PutItem) and act.item.due_at is not None:

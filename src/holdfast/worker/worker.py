@@ -24,6 +24,7 @@ from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.programs.function.decorators import Step
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
+from holdfast.runs.duty import Duty
 from holdfast.runs.observer import Observer
 from holdfast.runs.role import Role
 from holdfast.schedules.launch import Launcher
@@ -39,6 +40,7 @@ from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.roles.claimer import Claimer
+from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
@@ -74,6 +76,7 @@ class Worker:
         threads: Executor | None = None,
         rested: Callable[[p.Key], None] = lambda _: None,
         launcher: Launcher | None = None,
+        duties: Mapping[str, Duty] | None = None,
         announce: Callable[[], None] = lambda: None,
         observer: Observer | None = None,
     ) -> None:
@@ -88,6 +91,7 @@ class Worker:
         self._ended = ended
         self._rested = rested
         self._launcher = launcher
+        self._duties = duties or {}
         self._scheduler: Scheduler | None = None
         self._announce = announce
         self._observer = observer
@@ -184,6 +188,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
+        self._finisher = Finisher(self._store, self._clock, self._duties)
+        roles.append(self._finisher)
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
@@ -197,6 +203,7 @@ class Worker:
             launcher,
             self._scheduled,
             lambda key: self.advancer.delivered(key),
+            self.id,
         )
 
     def _scheduled(self) -> None:
@@ -293,6 +300,7 @@ class Worker:
             self.claimer.wake()
             self.taker.wake()
             self._sealer.wake()
+            self._finisher.wake()
             if self._scheduler is not None:
                 self._scheduler.wake()
 

@@ -221,7 +221,7 @@ async def _described(app: Holdfast, name: str, things: Things) -> Any:
         return type(error), str(error)
 
 
-OWN = {"Holdfast.whoami", "Holdfast.workers", "Audit.keys", "Audit.public_keys", "Tenants.list"}
+OWN = {"Holdfast.whoami", "Holdfast.workers", "Audit.keys", "Audit.public_keys", "Tenants.list", "Tokens.own"}
 """Operations that name no tenant."""
 
 

@@ -19,6 +19,7 @@ from holdfast.errors import (
     WorkflowUnknown,
 )
 from holdfast.store.memory import MemoryStore
+from holdfast.templates.node_calls import compiled
 from holdfast.templates.template import EventRoute, TemplateCaps
 from tests.unit.templates import ground
 
@@ -182,6 +183,47 @@ async def test_a_tenants_quota_and_a_workspaces_limit_hold_for_instances(holdfas
     await asyncio.sleep(5)
     assert await running() == {"n1", "n2", "s1", "s2"}
     ground.release("x")
+
+
+async def test_a_page_of_instances_compiles_their_definition_once(holdfast_app: Holdfast) -> None:
+    """However often it is looked at; another version is compiled for itself."""
+    app = holdfast_app
+    await ground.offered(app, "line", {"x": []})
+    for _ in range(3):
+        await (await app.templates.start("line", by="admin")).result(60)
+    compiled.cache_clear()
+    for _ in range(2):
+        shown = [each async for each in app.templates.instances("line")]
+        assert [each.step_states for each in shown] == [{"x": "success"}] * 3
+    assert compiled.cache_info().misses == 1
+    await app.templates.new_version("line", source=ground.graph({"z": []}, name="line_graph", version=2))
+    await (await app.templates.start("line", by="admin")).result(60)
+    assert [list(each.step_states) async for each in app.templates.instances("line")] == [["z"], ["x"], ["x"], ["x"]]
+    assert compiled.cache_info().misses == 2
+
+
+@pytest.mark.parametrize("several", [1, 20])
+def test_a_plain_start_keeps_to_a_cap_from_its_commit_on(url: str, several: int) -> None:
+    """The worker has not claimed since, and knows nothing of the cap: not one run begins that it does not allow."""
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[greeting]) as app:
+            await app.tenants.create("acme")
+            await (await app.start(greeting, tenant="acme")).result(30)
+            assert app.worker is not None
+            await app.worker.claimer.stop()  # it does not look again before the runs are started
+            await app.tenants.change("acme", limits=TenantQuota(max_concurrency=0))
+            assert not app.worker.claimer.limited
+            runs = await asyncio.gather(
+                *(app.start(greeting, id=f"run {number}", tenant="acme") for number in range(several))
+            )
+            assert [(await run.info()).status for run in runs] == ["queued"] * several
+            assert (await (await app.start(greeting, tenant="bolt")).result(30)) == "hello you"
+            app.worker.claimer.start()
+            await app.tenants.change("acme", limits=TenantQuota())
+            assert [await run.result(30) for run in runs] == ["hello you"] * several
+
+    asyncio.run(main())
 
 
 async def test_steps_show_how_they_stand(holdfast_app: Holdfast) -> None:

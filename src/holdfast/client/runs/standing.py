@@ -68,7 +68,7 @@ async def _program(app: Holdfast, row: p.Run, digest: str, entries: Sequence[e.E
     def readable(found: Routine) -> Routine:
         uses = found.definition.uses
         has_all = all(map(app.definitions.tools.step, (*uses.steps, *uses.actions)))
-        return found if has_all else Routine(found.definition, found.digest, recorded)
+        return found if has_all else found.with_tools(recorded)
 
     return DefinitionProgram(readable(program.routine), lambda data, moved: readable(kind.routine(data, moved)))
 
