@@ -32,9 +32,11 @@ _REQUEST_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
 
 
 class Metrics:
-    """The metrics of one engine and its server. It observes the engine from when it is given to it."""
+    """The metrics of one engine, and of its server where it has one. It observes the engine if nobody else does."""
 
-    def __init__(self, app: Holdfast, watcher: StreamWatcher, token: str | None, *, is_open_to_all: bool) -> None:
+    def __init__(
+        self, app: Holdfast, watcher: StreamWatcher | None, token: str | None, *, is_open_to_all: bool
+    ) -> None:
         self._app = app
         self._watcher = watcher
         self._token = token
@@ -82,6 +84,8 @@ class Metrics:
             words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
             handler=self._answer,
         )
+        if app.observation.observer is None:
+            app.observation.observer = self
 
     # -- counted as it happens
 
@@ -111,7 +115,8 @@ class Metrics:
         if self._app.is_open and now - self._read_at >= FRESH_SECONDS:
             self._read_at = now
             await self._read()
-        self._streams.set(self._watcher.open_streams)
+        if self._watcher is not None:
+            self._streams.set(self._watcher.open_streams)
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _may(self, request: Request) -> bool:
