@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
 
 from holdfast import Holdfast, RetryPolicy, RunFailed, SyncHoldfast, TerminalError, action, spawn, step, workflow
-from holdfast.runs.tracing import TRACEPARENT, TraceContext, receive_trace
+from holdfast.runs.tracing import TRACEPARENT, TraceContext, outgoing, receive_trace
 from holdfast.server import Operator, Server
 from tests.serving import person, served
 from tests.unit.transports.governed import calling
@@ -399,8 +400,8 @@ def test_whether_a_trace_is_kept_is_decided_once() -> None:
     assert 0 < len(runs) < 12
 
 
-def test_spans_of_a_step_are_below_it_and_none_of_the_engine_are() -> None:
-    """The step's code has its span as the current one, in its thread, too; nothing stays behind in the engine."""
+def test_spans_of_a_step_are_below_it_in_its_thread_too() -> None:
+    """The step's code has its span as the current one."""
     seen = Seen()
 
     @step(name="traced.inner")
@@ -417,6 +418,35 @@ def test_spans_of_a_step_are_below_it_and_none_of_the_engine_are() -> None:
     assert parent_id(seen.named("inner")) == id_of(seen.named("step traced.inner"))
     assert parent_id(seen.named("step traced.add")) == id_of(seen.named("run traced.around"))
     assert parent_id(seen.named("run traced.around")) == id_of(seen.named("request"))
+
+
+class Bystander:
+    """Observes the engine, and what the current span is then."""
+
+    def __init__(self) -> None:
+        self.spans: list[bool] = []
+        self.headers: list[str | None] = []
+
+    def step_ended(self, step: str, outcome: str, seconds: float) -> None:
+        self.spans.append(otel.get_current_span().get_span_context().is_valid)
+        self.headers.append(outgoing.get())
+
+    def run_ended(self, workflow: str, outcome: str, seconds: float) -> None: ...
+    def committed(self, changes: int) -> None: ...
+
+
+def test_what_the_engine_does_after_a_step_is_in_no_span() -> None:
+    """Else everything that it begins then would be below that step, for ever."""
+    bystander = Bystander()
+
+    async def main() -> None:
+        app = engine(Seen())
+        app.observation.observer = bystander
+        async with app:
+            await (await app.start(child, 1)).result()
+
+    asyncio.run(main())
+    assert (bystander.spans, bystander.headers) == ([False], [None])
 
 
 WITHOUT = """
