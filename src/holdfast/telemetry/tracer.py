@@ -5,6 +5,7 @@
 2. Attributes are names and numbers. Arguments, results and messages of errors are in none: an error is its type, its
    code and its class.
 3. The library is known here only. Its SDK is the application's: this uses whichever provider it is given.
+4. Whatever fails here is logged, and the work goes on as if nothing were traced.
 
 A tracer of the SDK asks an object for new ids, and that is how ids are chosen here. Where a tracer of another make has
 no such object, it chooses ids itself: its spans are in the right trace then, below spans that are not there.
@@ -12,14 +13,16 @@ no such object, it chooses ids itself: its spans are in the right trace then, be
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final
+import functools
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from opentelemetry import context as contexts
 from opentelemetry import trace as otel
 
 from holdfast import errors
-from holdfast.journal.error_classes import error_class
+from holdfast.journal.error_classes import error_class, error_members
 from holdfast.journal.payload import Failure
 from holdfast.journal.promise import PromiseId
 from holdfast.runs.tracing import (
@@ -37,12 +40,36 @@ if TYPE_CHECKING:
     from holdfast.kernel.requests import Invoke
     from holdfast.worker.steps.performer import Performance
 
+log = logging.getLogger("holdfast.tracing")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 NAME: Final = "holdfast"
 _ERRORS: Final = "holdfast.errors:"
 _GENERATION: Final = 1_000_000_000
 """The first epoch of queued work has the run's generation above this number."""
 
 Facts = dict[str, str | int | bool]
+
+_complaints: set[str] = set()
+
+
+def _harmless(work: Callable[P, R]) -> Callable[P, R | None]:
+    """Log what fails, once for each kind of failure: a processor of the application's own may raise."""
+
+    @functools.wraps(work)
+    def done(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        try:
+            return work(*args, **kwargs)
+        except Exception as error:
+            what = f"{work.__name__}: {type(error).__name__}"
+            level = logging.DEBUG if what in _complaints else logging.WARNING
+            _complaints.add(what)
+            log.log(level, "nothing is traced here, because that failed: %r", error, exc_info=error)
+            return None
+
+    return done
 
 
 class ChosenIds:
@@ -88,6 +115,7 @@ class SpanTracer:
 
     # -- starts ------------------------------------------------------------------------------------------------------
 
+    @_harmless
     def current(self) -> str | None:
         """The span that the present code belongs to, as a ``traceparent``; None where it belongs to none."""
         found = otel.get_current_span().get_span_context()
@@ -95,6 +123,7 @@ class SpanTracer:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
+    @_harmless
     def attempt(self, performance: Performance, at: int) -> AttemptInTrace:
         """The span of an attempt begins; what is done from here on belongs to it."""
         run, receipt, key = performance.run, performance.receipt, performance.key
@@ -113,6 +142,7 @@ class SpanTracer:
         kind = otel.SpanKind.INTERNAL if receipt is None else otel.SpanKind.CLIENT
         return AttemptInTrace(self._start(f"{what} {performance.step.name}", place, id, kind, facts, at))
 
+    @_harmless
     def settled(self, run: Run, request: Invoke, failure: Failure | None, at: int) -> None:
         """The gate settled a call by itself: a span without a length says so."""
         place = trace_of(run.key, run.attributes.get(TRACEPARENT), run.parent)
@@ -123,6 +153,7 @@ class SpanTracer:
         span = self._start(name, place, id, otel.SpanKind.INTERNAL, facts, at)
         _end(span, failure, at)
 
+    @_harmless
     def run_ended(self, run: Run, outcome: str, failure: Failure | None, again: int, at: int) -> None:
         """A run has ended: its span has the length of its life. One that was retried ends again, below the first."""
         place = trace_of(run.key, run.attributes.get(TRACEPARENT), run.parent)
@@ -185,10 +216,12 @@ class AttemptInTrace:
         self._current = contexts.attach(otel.set_span_in_context(span))
         self._outgoing = outgoing.set(_text(span.get_span_context()))
 
+    @_harmless
     def leave(self) -> None:
         contexts.detach(self._current)
         outgoing.reset(self._outgoing)
 
+    @_harmless
     def end(self, failure: Failure | None, at: int, *, called_off: bool) -> None:
         if called_off:
             self._span.set_attribute("holdfast.called_off", True)
@@ -209,7 +242,7 @@ def _error_facts(failure: Failure) -> Facts:
         kind = getattr(errors, failure.type.removeprefix(_ERRORS), None)
         if isinstance(kind, type) and issubclass(kind, errors.HoldfastError):
             facts["holdfast.error.code"] = kind.code
-    if failure.details and isinstance(status := json.loads(failure.details).get("status"), int):
+    if isinstance(status := error_members(failure).get("status"), int):
         facts["http.response.status_code"] = status
     return facts
 

@@ -30,8 +30,8 @@ class AttemptSpan(Protocol):
 class Spans(Protocol):
     """It is called from the middle of the work: it must be quick, and must not raise. Times are in microseconds."""
 
-    def attempt(self, performance: Performance, at: int) -> AttemptSpan:
-        """An attempt begins in the present task."""
+    def attempt(self, performance: Performance, at: int) -> AttemptSpan | None:
+        """An attempt begins in the present task; None where it cannot be traced."""
         ...
 
     def settled(self, run: Run, request: Invoke, failure: Failure | None, at: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace as otel
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
@@ -447,6 +448,35 @@ def test_what_the_engine_does_after_a_step_is_in_no_span() -> None:
 
     asyncio.run(main())
     assert (bystander.spans, bystander.headers) == ([False], [None])
+
+
+class Broken(SpanProcessor):
+    """A processor of the application's own, with a fault."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if span.name in ("step traced.add", "action traced.pay"):
+            raise ValueError("no room")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        raise RuntimeError("gone")
+
+
+def test_a_provider_that_fails_harms_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither at a start, nor at an attempt, a refusal or an end; each kind of failure is logged once."""
+    broken = TracerProvider()
+    broken.add_span_processor(Broken())
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=FLOWS, tracing=broken) as app:
+            assert await (await app.start(parent, "w", id="one")).result() == 3
+            with pytest.raises(RunFailed):
+                await (await app.start(paying, "b", id="two")).result()
+
+    with caplog.at_level(logging.WARNING, "holdfast.tracing"):
+        asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if record.name == "holdfast.tracing"]
+    assert 0 < len(said) <= 4
+    assert all(line.startswith("nothing is traced here") for line in said)
 
 
 WITHOUT = """
