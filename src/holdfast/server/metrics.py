@@ -76,7 +76,9 @@ class Metrics:
         self._unsealed = Gauge(
             "holdfast_audit_unsealed_seconds", "Age of the oldest unsealed entry.", registry=registry
         )
-        self._due = Gauge("holdfast_oldest_due_seconds", "How long the oldest ready run waits.", registry=registry)
+        self._due = Gauge(
+            "holdfast_oldest_due_seconds", "How long the oldest ready run waits for a worker.", registry=registry
+        )
         self._streams = Gauge("holdfast_streams_open", "Open streams of events.", registry=registry)
         self.route = PublicRoute(
             method="GET",
@@ -140,5 +142,5 @@ class Metrics:
             self._tasks.labels(task.kind).inc()
         oldest = [entry.at for entry in await store.unsealed(1)]
         self._unsealed.set(max(0, now - oldest[0]) / 1e6 if oldest else 0)
-        ready = [row.updated_at for row in await store.find(p.Query(status="queued"), MOST_READ)]
-        self._due.set(max(0, now - min(ready)) / 1e6 if ready else 0)
+        due = await store.oldest_due()
+        self._due.set(0 if due is None else max(0, now - due) / 1e6)
