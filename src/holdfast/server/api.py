@@ -35,6 +35,7 @@ from holdfast.errors import (
     TooManyRequests,
     UnsupportedMedia,
 )
+from holdfast.runs.tracing import TRACEPARENT, receive_trace
 from holdfast.server import problems
 from holdfast.server.answers import writer_of
 from holdfast.server.authentication import Authenticator, authenticate
@@ -97,6 +98,8 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
+        if (trace := request.headers.get(TRACEPARENT)) is not None:
+            receive_trace(trace)
         response = await self.respond(request)
         await response(scope, receive, send)
 

@@ -44,6 +44,7 @@ from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
+from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
 from holdfast.worker.steps.performer import Performer, is_authored
 from holdfast.worker.steps.taker import Taker
@@ -79,6 +80,7 @@ class Worker:
         duties: Mapping[str, Duty] | None = None,
         announce: Callable[[], None] = lambda: None,
         observer: Observer | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self.options = options
         self.id = ""
@@ -95,6 +97,7 @@ class Worker:
         self._scheduler: Scheduler | None = None
         self._announce = announce
         self._observer = observer
+        self._spans = spans
         self._keeper = keeper
         self._pulse_factory = pulse
         self._given_threads = threads
@@ -116,10 +119,14 @@ class Worker:
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
-        self.performer = Performer(self._store, self._clock, self._threads, options.step_limit, self._observer)
+        self.performer = Performer(
+            self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans
+        )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
-        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, effects)
+        make_gate = partial(
+            Governor, self._store, self.committer, self._clock, self.id, policy, effects, spans=self._spans
+        )
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -242,11 +249,11 @@ class Worker:
         """A run may be leased to this worker without its knowledge."""
         self.claimer.doubt()
 
-    def _over(self, key: p.Key, workflow: str, ending: e.Event, created_at: int) -> None:
+    def _over(self, run: p.Run, ending: e.Event, again: int) -> None:
         """A run has ended here: where caps hold, its place is another's now."""
-        self._ended(key, workflow, ending, created_at)
+        self._ended(run, ending, again)
         if self._scheduler is not None:
-            self._scheduler.ended(key)
+            self._scheduler.ended(run.key)
         if self._is_limited():
             self.claimer.wake()
 

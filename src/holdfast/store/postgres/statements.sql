@@ -668,6 +668,16 @@ DELETE FROM deliveries USING old
 WHERE deliveries.tenant = old.tenant AND deliveries.run = old.run AND deliveries.message = old.message
 RETURNING 1;
 
+-- name: oldest_due
+-- Ready runs are read from the index of those alone; the next to be woken is the first of its own.
+SELECT min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+UNION ALL
+SELECT * FROM (
+    SELECT wake_at FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND pause IS NULL
+    ORDER BY wake_at LIMIT 1
+) AS soonest;
+
 -- name: counts
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
 -- index, too.

@@ -382,6 +382,16 @@ DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
 -- name: prune_blob_uses
 DELETE FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
 
+-- name: oldest_due
+-- Ready runs are read from the index of those alone; the next to be woken is the first of its own.
+SELECT min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+UNION ALL
+SELECT * FROM (
+    SELECT wake_at FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND pause IS NULL
+    ORDER BY wake_at LIMIT 1
+) AS soonest;
+
 -- name: counts
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
 -- index, too.

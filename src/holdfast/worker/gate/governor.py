@@ -44,6 +44,7 @@ from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
+from holdfast.worker.spans import Spans
 
 log = logging.getLogger("holdfast.gate")
 
@@ -67,12 +68,13 @@ class Governor:
         policy: Callable[[], Policy],
         effects: Effects,
         floor: Floor,
+        spans: Spans | None = None,
     ) -> None:
         self._store = store
         self._worker = worker
         self._policy = policy
         self._effects = effects
-        self._settler = Settler(store, clock, floor)
+        self._settler = Settler(store, clock, floor, spans)
         self.acts = Acts(committer, clock, self._settler, floor)
         self._openings = Openings(store, clock, self._settler, self.acts, floor)
         self._asker = Asker(store, self._settler)
