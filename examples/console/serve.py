@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from office import Invoice, engine, order, pay_invoice  # noqa: E402
+from office import Invoice, engine, order, pay_invoice, raise_limit  # noqa: E402
 
 from holdfast import Holdfast  # noqa: E402
 
@@ -45,6 +45,7 @@ async def seed(app: Holdfast) -> None:
         await app.start(pay_invoice.bind(large), id="invoice-1002", actor="ann", attributes={"team": "purchasing"}),
         await app.start(pay_invoice.bind(huge), id="invoice-1003", actor="ben", attributes={"team": "dock"}),
         await app.start(pay_invoice.bind(small, account="4711"), id="invoice-1004", actor="ben"),
+        await app.start(raise_limit.bind("Falk Maschinenbau", 20_000), id="limit-falk", actor="ann"),
     ]
     await app.run("renewal-halden").signal("accepted", value=True)
     for run in runs:

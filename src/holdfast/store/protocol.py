@@ -111,9 +111,11 @@ from holdfast.store.rows import (
     Loaded,
     Progress,
     Query,
+    QueueLoad,
     Run,
     RunCount,
     WorkerRow,
+    Workload,
     story_id,
 )
 from holdfast.store.values import (
@@ -209,6 +211,7 @@ __all__ = [
     "PutItem",
     "PutTask",
     "Query",
+    "QueueLoad",
     "ReceiptQuery",
     "ReceiptRow",
     "ReceiptState",
@@ -248,6 +251,7 @@ __all__ = [
     "Withdrawn",
     "Work",
     "WorkerRow",
+    "Workload",
     "WriteLimits",
     "cap_key",
     "story_id",

@@ -38,6 +38,7 @@ def pages_of(office: Office) -> dict[str, str]:
         "/tasks": "wait for you",
         "/tasks?show=all": "All tasks",
         f"/tasks/{office.task_of('invoice-1003')}": "Two people must approve it",
+        f"/tasks/{office.task_of('limit-falk')}": "Compare with the present",
         f"/tasks/{office.task_of('claim-18')}": "Your decision",
         f"/tasks/{office.task_of('invoice-1004')}": "Nobody knows",
         "/receipts": "unknown outcome",
@@ -52,6 +53,8 @@ def pages_of(office: Office) -> dict[str, str]:
         "/schedules/tidy-up": "What became of the last ones",
         "/workers": "running",
         "/people": "What each level may do",
+        "/people/you": "Effective permissions",
+        "/tenants": "Workspaces of default",
     }
 
 

@@ -106,7 +106,18 @@ class Workspaces:
     async def list(self, *, tenant: str | None = None) -> AsyncIterator[WorkspaceInfo]:
         """A tenant's workspaces, by name."""
         async for row in all_items(self._app, WORKSPACE, tenant=self._app.tenant_of(tenant)):
-            yield workspace_info(row)
+            yield await self._info(row)
+
+    @operation("workspaces.see")
+    async def get(self, name: str, *, tenant: str | None = None) -> WorkspaceInfo:
+        """One workspace. Raises WorkspaceNotFound."""
+        tenant = self._app.tenant_of(tenant)
+        row = await self._app.store.item(workspace_key(tenant, name))
+        return await self._info(found(row, no_workspace(name, tenant)))
+
+    async def _info(self, row: p.ItemRow) -> WorkspaceInfo:
+        workspace = read_workspace(row).name
+        return workspace_info(row, await self._app.store.item(p.cap_key(row.tenant, workspace=workspace)))
 
     @operation("workspaces.change")
     async def create(
@@ -123,7 +134,7 @@ class Workspaces:
             return Change(body, ACTIVE)
 
         key = workspace_key(place.tenant, name)
-        return workspace_info(await change_item(self._app, key, "create_workspace", change, by=by, reason=reason))
+        return await self._info(await change_item(self._app, key, "create_workspace", change, by=by, reason=reason))
 
     @operation("workspaces.change")
     async def limit(
@@ -169,7 +180,7 @@ class Workspaces:
             return Change(msgspec.json.encode(workspace), workspace.status)
 
         key = workspace_key(tenant, name)
-        return workspace_info(await change_item(self._app, key, "archive_workspace", change, by=by, reason=reason))
+        return await self._info(await change_item(self._app, key, "archive_workspace", change, by=by, reason=reason))
 
 
 async def check_workspace(app: Holdfast, tenant: str, name: str) -> None:

@@ -12,6 +12,7 @@ from holdfast.people.tenants import TenantQuota, read_tenant, read_workspace
 from holdfast.people.tokens import read_token
 from holdfast.people.users import read_user
 from holdfast.store import protocol as p
+from holdfast.store.caps import read_cap
 
 
 class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +31,15 @@ class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A workspace of a tenant."""
+    """A workspace of a tenant. A cap that is None is left to the policy's file."""
 
     name: str
     tenant: str
     title: str
     archived: bool
+    max_concurrency: int | None
+    max_runs_per_min: int | None
+    weight: int | None
     changed_at: datetime
 
 
@@ -89,13 +93,18 @@ def tenant_info(row: p.ItemRow) -> TenantInfo:
     )
 
 
-def workspace_info(row: p.ItemRow) -> WorkspaceInfo:
+def workspace_info(row: p.ItemRow, cap: p.ItemRow | None) -> WorkspaceInfo:
+    """A workspace with the caps that people set, in an item beside it."""
     found = read_workspace(row)
+    set_cap = p.SetCap() if cap is None else read_cap(cap.body)
     return WorkspaceInfo(
         name=found.name,
         tenant=row.tenant,
         title=found.title,
         archived=found.archived,
+        max_concurrency=set_cap.max_concurrency,
+        max_runs_per_min=set_cap.max_runs_per_min,
+        weight=set_cap.weight,
         changed_at=moment(row.changed_at),
     )
 

@@ -45,8 +45,11 @@ def of(page_path: str, things: Things) -> str:
         "token": "0" * 12,
         "template": things.template,
         "schedule": things.schedule,
+        "tenant": things.tenant,
+        "workspace": things.workspace,
     }
-    return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path)
+    query = "?version=1" if page_path == "/definitions/{name}/diagram" else ""
+    return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path) + query
 
 
 def test_every_page_is_data_at_the_same_address() -> None:
