@@ -6,8 +6,10 @@ The store is in a temporary folder. Everybody on this host is the operator, so n
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,10 +59,17 @@ def claim(number: str, amount: float) -> dict[str, object]:
     return {"claimNo": number, "filedBy": "ann", "items": [{"what": "a window", "amount": amount}]}
 
 
+def second_version() -> str:
+    """The definition of claims with a higher limit: the runs of the first version can be moved to it."""
+    text = (HERE.parent / "claims" / "claims.yaml").read_text()
+    return text.replace("version: 1", "version: 2", 1).replace("state.total > 1000.0", "state.total > 2000.0")
+
+
 async def prepare(url: str) -> None:
     """Fill an empty store."""
     yesterday = [sys.executable, str(HERE / "yesterday.py"), url]
-    await asyncio.to_thread(subprocess.run, yesterday, check=True)  # our own file
+    # Our own file. It hears no Ctrl-C, and ends by itself.
+    await asyncio.to_thread(subprocess.run, yesterday, check=True, start_new_session=True)
     async with engine(url) as app:
         await app.definitions.publish_all([(HERE.parent / "claims" / "claims.yaml").read_text()], by="cleo")
         await app.tenants.create("default", by="cleo")
@@ -70,25 +79,44 @@ async def prepare(url: str) -> None:
             "tidy-up", order.bind("a broom"), cron="0 6 * * 1-5", timezone="Europe/Berlin", by=YOU
         )
         await app.schedules.run_now("tidy-up", by=YOU, reason="to have one to look at")
+        await app.definitions.publish_all([second_version()], by="cleo")
         await app.templates.create("claims", "claims.settle", name="Settle a claim", by=YOU)
         await app.templates.activate("claims", by=YOU)
 
 
-def main() -> None:
+def free_port() -> int:
+    """The port that is asked for. Says what to do where it is none, or taken, before anything is made."""
+    text = os.environ.get("PORT") or "8420"
+    if not text.isdecimal() or int(text) > 65535:
+        sys.exit(f"PORT is a number up to 65535, not {text!r}: run `PORT=8421 make serve`.")
+    try:
+        with socket.create_server(("127.0.0.1", int(text))):
+            return int(text)
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another process listens there. Stop it" if is_taken else f"{error.strerror}. Choose another"
+        sys.exit(f"Port {text} cannot be used: {why}, or run `PORT=8421 make serve`.")
+
+
+def main() -> int:
     """Fill a store, then become ``holdfast serve``."""
-    port = os.environ.get("PORT", "8420")
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'office.db'}"
-        print("making some runs to look at …", flush=True)
+        print("Making some runs to look at …", flush=True)
         asyncio.run(prepare(url))
+        print("A payment waits for your approval: open /tasks. Ctrl-C ends it, and nothing is kept.", flush=True)
         command = [sys.executable, "-m", "holdfast", "serve", str(HERE / "office.py"), "--store", url]
-        options = ["--no-auth", "--port", port, "--as", YOU]
+        options = ["--no-auth", "--port", str(port), "--as", YOU]
         with subprocess.Popen([*command, *options]) as server:  # our own command
             # Ctrl-C reaches the server as well; what stops this process alone is passed on.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: server.terminate())
-            server.wait()
+            return server.wait()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\nStopped.")
