@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -67,6 +68,7 @@ def second_version() -> str:
 
 async def prepare(url: str) -> None:
     """Fill an empty store."""
+    logging.getLogger("holdfast").setLevel(logging.ERROR)  # that a run parks is part of the picture
     yesterday = [sys.executable, str(HERE / "yesterday.py"), url]
     # Our own file. It hears no Ctrl-C, and ends by itself.
     await asyncio.to_thread(subprocess.run, yesterday, check=True, start_new_session=True)
