@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsolePage, Context
+from holdfast.server.console.templating import MOST_COUNTED
 from holdfast.store.protocol import ENDED
 
 PARKED: Final = 20
@@ -16,7 +17,7 @@ async def load(call: RouteCall[Any, None]) -> Context:
     client, tenant, now = call.client, call.tenant, datetime.now(UTC)
     workers = list(await client.workers())
     counts: dict[str, int] = {}
-    for each in await client.counts(tenant=tenant):
+    for each in await client.counts(tenant=tenant, most=MOST_COUNTED):
         counts[each.status] = counts.get(each.status, 0) + each.count
     parked = await client.page(tenant=tenant, parked=True, limit=PARKED)
     queued = await client.page(tenant=tenant, status="queued", limit=1000) if counts.get("queued") else None
