@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from holdfast import Holdfast, workflow
 from holdfast.server import authentication
+from holdfast.server.streams.watcher import Subject, Subscription
 from holdfast.store import protocol as p
 from holdfast.store.memory.store import MemoryStore
 from tests.serving import person, served, token_of
@@ -138,3 +139,19 @@ def test_a_kept_client_is_judged_anew_for_each_request() -> None:
                 assert await start() == 401
 
     asyncio.run(judge())
+
+
+def test_a_state_is_written_once_for_all_streams_of_a_subject() -> None:
+    """Two hundred people who watch one list get the same bytes, and the next state is written anew."""
+    written: list[str] = []
+
+    def write(value: list[str]) -> bytes:
+        written.extend(value)
+        return value[0].encode()
+
+    subject = Subject(None, None)
+    readers = [Subscription(subject) for _ in range(3)]
+    first, second = ["first"], ["second"]
+    assert {reader.written(first, write) for reader in readers} == {b"first"}
+    assert {reader.written(second, write) for reader in readers} == {b"second"}
+    assert written == ["first", "second"]
