@@ -117,9 +117,13 @@ class Parts(Actor):
         return Tokens(self._whole())
 
     @operation("runs.see")
-    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
-        """The number of runs by tenant and status; fast, however many there are."""
-        return await self._whole().store.counts(tenant)
+    async def counts(self, *, tenant: str | None = None, most: int | None = None) -> Sequence[p.RunCount]:
+        """The number of runs by tenant and status.
+
+        With ``most``, the numbers of one tenant are counted no further: one above it means that there are more. That
+        takes the same time however many there are.
+        """
+        return await self._whole().store.counts(tenant, most)
 
     @operation("workers.see")
     async def workers(self) -> Sequence[WorkerInfo]:

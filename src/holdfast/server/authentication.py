@@ -7,6 +7,7 @@ something which proves nobody raises. Where all give None, the request is refuse
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -18,6 +19,9 @@ from holdfast.errors import InvalidToken, NotAuthenticated
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.call import Acting
 from holdfast.server.protection.origins import is_loopback
+
+MOST_CLIENTS: Final = 1000
+"""Clients of tokens that are kept."""
 
 _BEARER: Final = "bearer "
 
@@ -34,12 +38,16 @@ class Authenticator(Protocol):
 
 
 class BearerTokens:
-    """``Authorization: Bearer hf_…``. Whether the token is good is judged with the operation, as of then."""
+    """``Authorization: Bearer hf_…``. Whether the token is good is judged with the operation, as of then.
+
+    The clients of tokens that were used last are kept, by a hash of the token: to make one costs more than to judge it.
+    """
 
     is_open_to_all = False
 
     def __init__(self, app: Holdfast) -> None:
         self._app = app
+        self._kept: OrderedDict[str, Acting] = OrderedDict()
 
     async def authenticate(self, connection: HTTPConnection) -> Acting | None:
         header = connection.headers.get("authorization")
@@ -50,7 +58,14 @@ class BearerTokens:
         token = header[len(_BEARER) :].strip()
         if not token.startswith("hf_"):
             raise InvalidToken("a token begins with hf_: look whether it is whole.")
-        return Acting(self._app.acting_as(token), "token:" + hashlib.sha256(token.encode()).hexdigest())
+        key = "token:" + hashlib.sha256(token.encode()).hexdigest()
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = Acting(self._app.acting_as(token), key)
+            if len(self._kept) > MOST_CLIENTS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found
 
 
 class Operator:

@@ -42,6 +42,7 @@ class Metrics:
         self._token = token
         self._is_open = is_open_to_all
         self._read_at = -FRESH_SECONDS
+        self._ended: dict[tuple[str, str, int], Histogram] = {}
         self.registry = registry = CollectorRegistry(auto_describe=True)
         self._runs_total = Counter(
             "holdfast_runs", "Runs that ended in this process.", ["workflow", "outcome"], registry=registry
@@ -103,7 +104,11 @@ class Metrics:
 
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; ``route`` is the path of the table, never the one that was sent."""
-        self._requests.labels(method, route, str(status)).observe(seconds)
+        place = method, route, status
+        found = self._ended.get(place)
+        if found is None:  # to look a child up by its labels costs more than to observe
+            found = self._ended[place] = self._requests.labels(method, route, str(status))
+        found.observe(seconds)
 
     # -- read when asked for
 

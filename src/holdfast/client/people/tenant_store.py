@@ -63,8 +63,8 @@ class TenantStore:
             return []
         return await self._store.find(replace(query, tenant=self._tenant), limit, after)
 
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
-        return [] if self._is_foreign(tenant) else await self._store.counts(self._tenant)
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[p.RunCount]:
+        return [] if self._is_foreign(tenant) else await self._store.counts(self._tenant, most)
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [] if self._is_foreign(key.tenant) else await self._store.work_of(key)

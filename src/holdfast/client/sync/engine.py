@@ -309,10 +309,10 @@ class SyncHoldfast:
         loop, engine = self._opened()
         return loop.call(engine.page(limit=limit, after=after, **filters))
 
-    def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+    def counts(self, *, tenant: str | None = None, most: int | None = None) -> Sequence[p.RunCount]:
         """The number of runs by tenant and status."""
         loop, engine = self._opened()
-        return loop.call(engine.counts(tenant=tenant))
+        return loop.call(engine.counts(tenant=tenant, most=most))
 
 
 class SyncRunHandle(Generic[R]):
