@@ -240,6 +240,7 @@ CALLS: dict[str, Call] = {
     "Users.set_groups": lambda app, it: app.users.set_groups(it.user, ["desk"], tenant=it.tenant),
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
+    "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "Tokens.list": lambda app, it: app.tokens.list(tenant=it.tenant),
     "Tokens.page": lambda app, it: app.tokens.page(tenant=it.tenant),
     "Tokens.own": lambda app, it: app.tokens.own(),
