@@ -133,6 +133,11 @@ class TenantStore:
     async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         return [] if self._is_foreign(query.tenant) else await self._store.entries(query, limit, after)
 
+    async def last_entries(
+        self, query: p.AuditQuery, limit: int, before: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
+        return [] if self._is_foreign(query.tenant) else await self._store.last_entries(query, limit, before)
+
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
     ) -> list[p.AuditEntry]:
