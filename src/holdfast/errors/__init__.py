@@ -66,6 +66,7 @@ The tree is split by who must act::
     │   ├── ScheduleNotFound         no schedule of that id in that tenant
     │   ├── ScheduleConflict         the schedule's id is taken, or it is deleted or over
     │   ├── NotAuthenticated         a request that does not say who sends it
+    │   ├── LoginRefused             somebody whom the provider knows, and nobody here
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
     │   ├── RouteNotFound            nothing is at this path
@@ -85,7 +86,9 @@ The tree is split by who must act::
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
+    │   ├── InvalidSettings          a file of settings cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
+    ├── ProviderFailed           the provider of identities did not answer as it must
     ├── StoreUnavailable         nothing must change: try again, the engine does
     └── EngineError              a defect of Holdfast itself
         └── LawBroken                an event would break a law of the journal
@@ -142,9 +145,11 @@ from holdfast.errors.caller import (
 from holdfast.errors.http import (
     BodyTooLarge,
     CrossSiteRequest,
+    LoginRefused,
     MalformedRequest,
     MethodNotAllowed,
     NotAuthenticated,
+    ProviderFailed,
     RouteNotFound,
     ServerReadOnly,
     TooManyRequests,
@@ -155,6 +160,7 @@ from holdfast.errors.installation import (
     EngineError,
     ExtraMissing,
     InvalidPolicy,
+    InvalidSettings,
     KeyLocked,
     LawBroken,
     OperatorError,
@@ -219,10 +225,12 @@ __all__ = [
     "InvalidFunction",
     "InvalidPolicy",
     "InvalidRequest",
+    "InvalidSettings",
     "InvalidToken",
     "KeyLocked",
     "LastRuler",
     "LawBroken",
+    "LoginRefused",
     "MalformedRequest",
     "MethodNotAllowed",
     "NameTaken",
@@ -237,6 +245,7 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",
     "RetryRefused",

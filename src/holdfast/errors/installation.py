@@ -82,6 +82,12 @@ class SecretMissing(OperatorError):
     code = "secret_missing"
 
 
+class InvalidSettings(OperatorError):
+    """A file of settings cannot be used: mend each place that the message names."""
+
+    code = "invalid_settings"
+
+
 class InvalidPolicy(OperatorError):
     """The policy's file cannot be used: mend each place that the message names; ``holdfast policy check`` reads it.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.server.protection.proxies import THIS_HOST
+
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server allows. The defaults suit one team on one host."""
@@ -18,3 +20,4 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stream_seconds: float = 600.0  # a stream ends after this time, and its reader goes on with a new one
     metrics_token: str | None = None  # who may read /metrics; without one nobody, unless the server asks nobody
     bulk_limit: int = 1000  # runs that one request over a filter changes
+    trusted_proxies: tuple[str, ...] = THIS_HOST  # whose X-Forwarded-For and X-Forwarded-Proto count

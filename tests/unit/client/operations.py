@@ -232,6 +232,7 @@ CALLS: dict[str, Call] = {
     "Users.set_groups": lambda app, it: app.users.set_groups(it.user, ["desk"], tenant=it.tenant),
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
+    "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "Tokens.list": lambda app, it: app.tokens.list(tenant=it.tenant),
     "Tokens.mint": lambda app, it: app.tokens.mint(it.user, tenant=it.tenant),
     "Tokens.revoke": lambda app, it: app.tokens.revoke(it.token, tenant=it.tenant),
