@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
@@ -19,6 +18,7 @@ from holdfast.errors import ProviderFailed
 from holdfast.server.openid import provider as module
 from holdfast.server.openid.provider import LoginSecrets, Provider
 from tests.provider import CLIENT, SECRET, LocalProvider, providing, query_of
+from tests.serving import person
 
 LOGIN = LoginSecrets("the state", "the nonce", "the verifier, which is long enough for the protocol")
 BACK = "http://127.0.0.1:1/login/oidc/callback"
@@ -31,7 +31,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def logged_in(provider: Provider, local: LocalProvider, login: LoginSecrets = LOGIN) -> dict[str, Any]:
     """The claims of one login."""
-    async with httpx.AsyncClient(verify=False, trust_env=False) as browser:  # to read certificates takes its time
+    async with person(local.issuer, None) as browser:
         answer = await browser.get(await provider.login_address(login, BACK))
     return await provider.claims(query_of(answer.headers["location"])["code"], login, BACK)
 
