@@ -38,4 +38,5 @@ def configure(level: str, *, as_json: bool) -> None:
     handler.setFormatter(_Objects() if as_json else _Lines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
-        logging.getLogger("asyncio").setLevel(logging.WARNING)
+        for name in ("asyncio", "httpx", "websockets"):
+            logging.getLogger(name).setLevel(logging.WARNING)

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.cli import exits, output
 from holdfast.client.engine import Holdfast
@@ -18,12 +18,16 @@ from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.worker.worker import Worker
 
+if TYPE_CHECKING:
+    from holdfast.slack import Slack
+
 
 class Shift:
     """One worker from its start to its stop."""
 
-    def __init__(self, engine: Holdfast, as_json: bool) -> None:
+    def __init__(self, engine: Holdfast, as_json: bool, slack: Slack | None = None) -> None:
         self.engine = engine
+        self.slack = slack
         self.as_json = as_json
         self._stopping = asyncio.Event()
 
@@ -52,9 +56,13 @@ class Shift:
     async def open(self) -> None:
         """Begin to work."""
         await self.engine.open(worker=True)
+        if self.slack is not None:
+            self.slack.start()
 
     async def close(self) -> None:
         """End the work; steps may finish first."""
+        if self.slack is not None:
+            await self.slack.stop()
         await self.engine.close()
 
     def _signalled(self) -> None:
@@ -87,6 +95,15 @@ class Shift:
         else:
             output.note(sentence)
         sys.stdout.flush()
+
+
+def slack_given(engine: Holdfast, *, takes_presses: bool = True) -> Slack | None:
+    """Slack as the environment says; None where it says nothing. Raises InvalidSlackSettings, ExtraMissing."""
+    if not any(name.startswith("HOLDFAST_SLACK_") for name in os.environ):
+        return None
+    from holdfast.slack.service import slack_of_environment
+
+    return slack_of_environment(engine, takes_presses=takes_presses)
 
 
 def woken_by(engine: Holdfast) -> str:

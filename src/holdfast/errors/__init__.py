@@ -85,6 +85,7 @@ The tree is split by who must act::
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
+    │   ├── InvalidSlackSettings     the settings for Slack cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
     ├── StoreUnavailable         nothing must change: try again, the engine does
     └── EngineError              a defect of Holdfast itself
@@ -155,6 +156,7 @@ from holdfast.errors.installation import (
     EngineError,
     ExtraMissing,
     InvalidPolicy,
+    InvalidSlackSettings,
     KeyLocked,
     LawBroken,
     OperatorError,
@@ -219,6 +221,7 @@ __all__ = [
     "InvalidFunction",
     "InvalidPolicy",
     "InvalidRequest",
+    "InvalidSlackSettings",
     "InvalidToken",
     "KeyLocked",
     "LastRuler",

@@ -82,6 +82,12 @@ class SecretMissing(OperatorError):
     code = "secret_missing"
 
 
+class InvalidSlackSettings(OperatorError):
+    """The settings for Slack cannot be used: mend the variable that the message names, or unset them all."""
+
+    code = "invalid_slack_settings"
+
+
 class InvalidPolicy(OperatorError):
     """The policy's file cannot be used: mend each place that the message names; ``holdfast policy check`` reads it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import Request
@@ -26,6 +26,9 @@ from holdfast.server.routes.table import ROUTES
 from holdfast.server.settings import ServerSettings
 from holdfast.server.streams.watcher import StreamWatcher
 
+if TYPE_CHECKING:
+    from holdfast.slack import Slack
+
 
 class Server:
     """The HTTP server of an engine. ``asgi`` is its application.
@@ -35,7 +38,8 @@ class Server:
     open the engine in that one's lifespan, and ``await server.stop_streams()`` when it ends.
 
     ``authenticators`` say who sends a request, in order; by default tokens and logins to the console do. ``routes`` and
-    ``public`` are added to those of the API. With ``console`` it has pages for people, too.
+    ``public`` are added to those of the API. With ``console`` it has pages for people, too. ``slack`` is started and
+    stopped with the server; with a signing secret it has a route, to which Slack sends what people press.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class Server:
         routes: Sequence[Route] = (),
         public: Sequence[PublicRoute] = (),
         console: bool = True,
+        slack: Slack | None = None,
     ) -> None:
         self.app = app
+        self.slack = slack
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit)
         self.console = Console(app, self.settings) if console else None
@@ -67,6 +73,7 @@ class Server:
                 words="This API as an OpenAPI 3.1 document.",
                 handler=self._described,
             ),
+            *self._slack_routes(),
             *public,
         )
         fail = None if self.console is None else self.console.fail
@@ -81,6 +88,13 @@ class Server:
         """Tokens, and logins to the console where there is one."""
         tokens = BearerTokens(self.app)
         return (tokens,) if self.console is None else (tokens, SessionCookies(self.app))
+
+    def _slack_routes(self) -> tuple[PublicRoute, ...]:
+        if self.slack is None:
+            return ()
+        from holdfast.server.slack_route import slack_routes
+
+        return slack_routes(self.slack, self.app.clock)
 
     def _pages(self) -> tuple[Route | PublicRoute, ...]:
         return () if self.console is None else (*self.console.routes, *self.console.public)
@@ -107,14 +121,18 @@ class Server:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def open(self) -> None:
-        """Open the engine, if it is not open yet."""
+        """Open the engine, if it is not open yet, and begin to show approvals in Slack, if it is to."""
         if not self.app.is_open:
             await self.app.open()
             self._opened = True
+        if self.slack is not None:
+            self.slack.start(serves=True)
 
     async def close(self) -> None:
         """End all streams, and close the engine if ``open`` has opened it. Safe to call twice."""
         await self.stop_streams()
+        if self.slack is not None:
+            await self.slack.stop()
         if self._opened:
             self._opened = False
             await self.app.close()

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
 from holdfast.cli.logs import configure
-from holdfast.cli.shift import Shift
+from holdfast.cli.shift import Shift, slack_given
 from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.client.engine import Holdfast
 from holdfast.gate.policy.keeper import PolicyKeeper
@@ -90,7 +90,7 @@ def worker(
     engine = engine_of(None if app is None else load_app(app), store, policy)
     engine.definitions.give(definitions, definitions_mode)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
-    session.run(Shift(engine, as_json).work())
+    session.run(Shift(engine, as_json, slack_given(engine)).work())
     return exits.GOOD
 
 

@@ -13,7 +13,7 @@ from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
 from holdfast.cli.logs import configure
 from holdfast.cli.runs.worker import engine_of
-from holdfast.cli.shift import Shift, from_store
+from holdfast.cli.shift import Shift, from_store, slack_given
 from holdfast.errors import ExtraMissing
 from holdfast.people.users import USER
 
@@ -80,6 +80,7 @@ def serve(
         engine,
         settings=ServerSettings(read_only=read_only, metrics_token=os.environ.get("HOLDFAST_METRICS_TOKEN")),
         authenticators=ways,
+        slack=slack_given(engine, takes_presses=not read_only),
     )
     listener = Listener(server, host, port, root_path=root_path)
     session.run(_Service(server, listener, as_json, has_worker=not no_worker, is_open=no_auth).work())
@@ -90,7 +91,7 @@ class _Service(Shift):
     """A server, and a worker unless there is to be none."""
 
     def __init__(self, server: Server, listener: Listener, as_json: bool, *, has_worker: bool, is_open: bool) -> None:
-        super().__init__(server.app, as_json)
+        super().__init__(server.app, as_json, server.slack)
         self._server = server
         self._listener = listener
         self._has_worker = has_worker
@@ -101,6 +102,8 @@ class _Service(Shift):
         await self.engine.open(worker=self._has_worker)
         self._has_users = bool(await self.engine.store.items(USER, 1))
         await self._listener.start()
+        if self.slack is not None:
+            self.slack.start(serves=True)
 
     async def close(self) -> None:
         await self._listener.stop()
