@@ -28,8 +28,9 @@ class SlackAccounts:
 
     @operation("users.see")
     async def show(self, *, tenant: str | None = None) -> SlackInfo:
-        """A tenant's channel and the accounts that stand for users."""
+        """A tenant's channel and the accounts that stand for users. Raises TenantNotFound."""
         tenant = self._app.tenant_of(tenant)
+        found(await self._app.store.item(tenant_key(tenant)), no_tenant(tenant))
         channel = slack.read_channel(await self._app.store.item(slack.channel_key(tenant)))
         rows = all_items(self._app, slack.ACCOUNT, tenant=tenant, status=slack.MAPPED)
         return SlackInfo(tenant=tenant, channel=channel, accounts=[account_info(row) async for row in rows])
