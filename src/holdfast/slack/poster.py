@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Hashable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.client.items import PAGE, all_items
 from holdfast.client.views.tasks import task_info
@@ -33,6 +33,8 @@ log = logging.getLogger("holdfast.slack")
 LOOK_SECONDS: Final = 5.0
 GATHER_SECONDS: Final = 0.25
 """Changes are gathered for so long before they are looked at."""
+REST_FACTOR: Final = 9.0
+"""After a look it rests for so many times as long as that took: however much is open, it has a tenth of the time."""
 SHORTEST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 ASIDE_SECONDS: Final = 60.0
@@ -46,6 +48,39 @@ _CONTENT: Final = frozenset(
 """Slack's words where it refuses a message for what is in it. All others are about the channel or the token."""
 _LOST: Final = frozenset({"cant_update_message", "edit_window_closed", "message_not_found"})
 """Slack's words where a message cannot be edited any more: somebody deleted it, for example."""
+
+
+class _Due(NamedTuple):
+    """A card that may have to be shown: of this task, by this record, and in which channel if it is new."""
+
+    key: p.ItemKey
+    task: p.TaskRow | None
+    present: p.ItemRow | None
+    channel: str
+
+    @property
+    def version(self) -> int:
+        """The version of the task; 0 where it is in the store no more."""
+        return 0 if self.task is None else self.task.version
+
+    @property
+    def is_over(self) -> bool:
+        return self.task is None or self.task.status != "requested"
+
+    @property
+    def is_shown(self) -> bool:
+        row = self.present
+        return row is not None and row.status == records.OPEN and records.read_card(row).shown == self.version
+
+    @property
+    def place(self) -> str:
+        """The channel in which it is, or will be."""
+        return self.channel if self.present is None else records.read_card(self.present).channel
+
+    @property
+    def content(self) -> tuple[p.ItemKey, int]:
+        """What it would show."""
+        return self.key, self.version
 
 
 class CardPoster(Role):
@@ -86,8 +121,12 @@ class CardPoster(Role):
         loop = asyncio.get_running_loop()
         if (rest := self._rests_until - loop.time()) > 0:
             return rest
+        began = loop.time()
+        due = await self._due()
+        self._rests_until = loop.time() + min(LOOK_SECONDS, REST_FACTOR * (loop.time() - began))
         try:
-            await self._show_all()
+            for each in due:
+                await self._show(each)
             self._pause = SHORTEST_PAUSE_SECONDS
         except SlackBusy as busy:
             return self._halt(busy.seconds, str(busy))
@@ -103,16 +142,19 @@ class CardPoster(Role):
 
     # -- what is to be shown ---------------------------------------------------------------------------------------
 
-    async def _show_all(self) -> None:
-        cards = await self._live_cards()
+    async def _due(self) -> list[_Due]:
+        """The cards that do not show their task as it is. Records are read before tasks: what is claimed by the record
+        that was read is never shown older than it was shown before."""
+        cards, found = await self._live_cards(), []
         async for row in all_items(self._app, slack.CHANNEL, status=slack.USED):
             channel = slack.read_channel(row)
             assert channel is not None
             async for task in self._open_approvals(row.tenant):
-                card = cards.pop(records.card_key(task.tenant, task.id), None)
-                await self._show(records.card_key(task.tenant, task.id), task, card, channel)
+                key = records.card_key(task.tenant, task.id)
+                found.append(_Due(key, task, cards.pop(key, None), channel))
         for tenant in sorted({key.tenant for key in cards}):
-            await self._show_others(tenant, {key.id: row for key, row in cards.items() if key.tenant == tenant})
+            found += await self._others(tenant, {key.id: row for key, row in cards.items() if key.tenant == tenant})
+        return [each for each in found if not each.is_shown and not self._is_aside(each.place, each.content)]
 
     async def _live_cards(self) -> dict[p.ItemKey, p.ItemRow]:
         """The records of cards that are not closed."""
@@ -129,49 +171,47 @@ class CardPoster(Role):
                 yield task
             after = page[-1]
 
-    async def _show_others(self, tenant: str, cards: dict[str, p.ItemRow]) -> None:
+    async def _others(self, tenant: str, cards: dict[str, p.ItemRow]) -> list[_Due]:
         """Cards whose task is over, or whose tenant shows no new ones."""
-        ids = sorted(cards)
+        ids, found = sorted(cards), []
         for first in range(0, len(ids), PAGE):
             tasks = await self._app.store.tasks_by_id(tenant, ids[first : first + PAGE])
             for id in ids[first : first + PAGE]:
-                await self._show(cards[id].key, tasks.get(id), cards[id], records.read_card(cards[id]).channel)
+                row = cards[id]
+                found.append(_Due(row.key, tasks.get(id), row, records.read_card(row).channel))
+        return found
 
     # -- one card --------------------------------------------------------------------------------------------------
 
-    async def _show(self, key: p.ItemKey, task: p.TaskRow | None, present: p.ItemRow | None, channel: str) -> None:
+    async def _show(self, due: _Due) -> None:
         """Bring one card up to date. Raises SlackBusy, SlackDown."""
-        version = 0 if task is None else task.version
-        if present is not None and present.status == records.OPEN and records.read_card(present).shown == version:
-            return
-        place = channel if present is None else records.read_card(present).channel
-        if self._is_aside(place) or self._is_aside((key, version)):
+        if self._is_aside(due.place, due.content):
             return
         async with self._acting:
-            claimed = await self._claimed(key, present, channel)
+            claimed = await self._claimed(due)
             if claimed is None:
                 return
             try:
-                shown = await self._sent(records.read_card(claimed), task, channel)
+                shown = await self._sent(records.read_card(claimed), due.task, due.channel)
             except SlackRefused as refused:
-                self._set_aside((key, version) if refused.word in _CONTENT else place)
-                log.warning("task %s of tenant %s is not shown in %s: %s", key.id, key.tenant, place, refused)
+                self._set_aside(due.content if refused.word in _CONTENT else due.place)
+                log.warning(
+                    "task %s of tenant %s is not shown in %s: %s", due.key.id, due.key.tenant, due.place, refused
+                )
                 return
-            self._mine.pop(key, None)
-            is_over = task is None or task.status != "requested"
-            await records.settle(self._app, claimed, shown, is_over=is_over)
+            self._mine.pop(due.key, None)
+            await records.settle(self._app, claimed, shown, is_over=due.is_over)
 
-    async def _claimed(self, key: p.ItemKey, present: p.ItemRow | None, channel: str) -> p.ItemRow | None:
+    async def _claimed(self, due: _Due) -> p.ItemRow | None:
         """The claim on a card: the one that this process has still, or a new one; None where it is another's."""
-        now = self._app.clock.now()
-        mine = self._mine.get(key)
+        now, present, mine = self._app.clock.now(), due.present, self._mine.get(due.key)
         if mine is not None and present is not None and mine.version == present.version and (mine.due_at or 0) > now:
             return mine
         if not records.is_free(present, now):
             return None
-        made = await records.claim(self._app, key, present, channel)
+        made = await records.claim(self._app, due.key, present, due.channel)
         if made is not None:
-            self._mine[key] = made
+            self._mine[due.key] = made
         return made
 
     async def _sent(self, card: SlackCard, task: p.TaskRow | None, channel: str) -> SlackCard:
@@ -190,8 +230,9 @@ class CardPoster(Role):
         posted = await self._api.call("chat.postMessage", {**message.content, "channel": channel, **_QUIET})
         return SlackCard(str(posted.get("channel") or channel), str(posted.get("ts", "")), shown)
 
-    def _is_aside(self, what: Hashable) -> bool:
-        return asyncio.get_running_loop().time() < self._aside.get(what, 0.0)
+    def _is_aside(self, *what: Hashable) -> bool:
+        now = asyncio.get_running_loop().time()
+        return any(now < self._aside.get(each, 0.0) for each in what)
 
     def _set_aside(self, what: Hashable) -> None:
         self._aside = {each: until for each, until in self._aside.items() if self._is_aside(each)}

@@ -36,8 +36,21 @@ class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
     console: str | None = None
     api: str = SLACK
 
+    def __post_init__(self) -> None:
+        for name in ("bot_token", "signing_secret", "app_token"):
+            value = getattr(self, name)
+            if value is not None and not _is_secret(value):
+                raise InvalidSlackSettings(f"{name} {_UNUSABLE}")
+
     def __repr__(self) -> str:
         return f"SlackSettings(api={self.api!r})"  # a settings object in a log must not show secrets
+
+
+_UNUSABLE: Final = "is empty, or has a character that no secret of Slack has: mend it."
+
+
+def _is_secret(value: str) -> bool:
+    return bool(value) and value.isascii() and value.isprintable() and " " not in value
 
 
 def settings_of(environment: Mapping[str, str] = os.environ) -> SlackSettings | None:
@@ -80,8 +93,8 @@ def _secret(environment: Mapping[str, str], name: str, beginning: str = "") -> s
                 f"{origin} names {file!r}, which cannot be read ({type(error).__name__})."
             ) from None
     value = value.strip()
-    if not value or not value.isascii() or not value.isprintable() or " " in value:
-        raise InvalidSlackSettings(f"{origin} is empty, or has a character that no secret of Slack has: mend it.")
+    if not _is_secret(value):
+        raise InvalidSlackSettings(f"{origin} {_UNUSABLE}")
     if not value.startswith(beginning):
         raise InvalidSlackSettings(f"{origin} does not begin with {beginning!r}: it is another secret, it seems.")
     return value

@@ -59,6 +59,13 @@ def test_settings_that_cannot_be_used_are_refused_at_the_start(variables: dict[s
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("value", ["", "a b", "xoxb-…", "a\n"])
+def test_an_empty_or_garbled_secret_is_refused_in_python_too(value: str) -> None:
+    """An empty signing secret would let everybody sign."""
+    with pytest.raises(InvalidSlackSettings, match="signing_secret"):
+        SlackSettings(bot_token=BOT_TOKEN, signing_secret=value)
+
+
 def test_channels_and_accounts_are_checked_and_noted() -> None:
     """Only ids of Slack, only users of the tenant; the same again is the same."""
 

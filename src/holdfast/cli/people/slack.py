@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def slack() -> None:
-    """Show a tenant's approvals in Slack: the channel, and which accounts are which users."""
+    """Show a tenant's approvals in Slack: the channel, which accounts are which users, and whether it works."""
 
 
 @slack.command()
