@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from holdfast.slack import Slack, poster, records, web_api
 from holdfast.slack.blocks import escaped
+from holdfast.store.memory import MemoryStore
 from tests.slack_stand_in import CHANNEL, OTHER, busy, words_of
 from tests.unit.slack.scene import ANN, BOB, Scene, decided, is_decided, scene, value_of
 from tests.unit.worker.ground import asking
@@ -250,6 +251,25 @@ def test_no_card_is_forgotten_over_a_restart() -> None:
             card = await decided(on)
             assert "*Rejected* by bob" in words_of(card)
             assert "no" in words_of(card)
+
+    asyncio.run(main())
+
+
+def test_a_card_whose_task_was_deleted_says_so() -> None:
+    """Retention may delete a decided task while no process shows cards: its card must not ask for ever."""
+
+    async def main() -> None:
+        async with scene() as on:
+            task = await on.ask()
+            await on.stand_in.card()
+            await shown(on, task, records.OPEN)
+            await on.slack.poster.stop()
+            store = on.app.store
+            assert isinstance(store, MemoryStore)
+            del store._tables.tasks["acme", task]
+            on.slack.poster.start()
+            assert words_of(await decided(on)) == "This approval is over. Its run was deleted."
+            await shown(on, task, records.CLOSED)
 
     asyncio.run(main())
 
