@@ -146,10 +146,9 @@ class CardPoster(Role):
         """The cards that do not show their task as it is. Records are read before tasks: what is claimed by the record
         that was read is never shown older than it was shown before."""
         cards, found = await self._live_cards(), []
-        async for row in all_items(self._app, slack.CHANNEL, status=slack.USED):
-            channel = slack.read_channel(row)
-            assert channel is not None
-            async for task in self._open_approvals(row.tenant):
+        channels = {row.tenant: slack.read_channel(row) async for row in all_items(self._app, slack.CHANNEL)}
+        async for task in self._open_approvals():
+            if (channel := channels.get(task.tenant)) is not None:
                 key = records.card_key(task.tenant, task.id)
                 found.append(_Due(key, task, cards.pop(key, None), channel))
         for tenant in sorted({key.tenant for key in cards}):
@@ -164,8 +163,8 @@ class CardPoster(Role):
                 found[row.key] = row
         return found
 
-    async def _open_approvals(self, tenant: str) -> AsyncIterator[p.TaskRow]:
-        query, after = p.TaskQuery(tenant, "requested", kind="approval"), None
+    async def _open_approvals(self) -> AsyncIterator[p.TaskRow]:
+        query, after = p.TaskQuery(None, "requested", kind="approval"), None
         while page := await self._app.store.tasks(query, PAGE, after):
             for task in page:
                 yield task
