@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.client.operators import operator_note
 from holdfast.client.people.binding import REFUSE
-from holdfast.client.views.tasks import TaskInfo
+from holdfast.client.views.tasks import task_info
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.people import slack
 from holdfast.slack import blocks as b
@@ -94,10 +94,10 @@ class Presses:
             task = await client.tasks.approve(pressed.task, proposal=pressed.proposal)
         except (HoldfastError, _NotDone) as error:
             self._tell(press, _words(error))
-            return
-        if task.status == "requested":
-            self._tell(press, "You approved it. A second person must approve it, too.")
-        await self._show(press, task)
+        else:
+            if task.status == "requested":
+                self._tell(press, "You approved it. A second person must approve it, too.")
+        await self._show(press)
 
     async def _ask_reason(self, press: Press, trigger: str) -> None:
         """Open the form that asks why. Whoever may not answer learns so before they write."""
@@ -121,10 +121,10 @@ class Presses:
             return _problem("Say why: it is kept in the audit.")
         try:
             client = await self._client(press)
-            task = await client.tasks.reject(pressed.task, reason=reason, proposal=pressed.proposal)
+            await client.tasks.reject(pressed.task, reason=reason, proposal=pressed.proposal)
         except (HoldfastError, _NotDone) as error:
             return _problem(_words(error))
-        await self._show(press, task)
+        await self._show(press)
         return None
 
     async def _client(self, press: Press) -> Holdfast:
@@ -142,14 +142,16 @@ class Presses:
             raise _NotDone(STRANGER.format(account=press.account, tenant=tenant))
         return client
 
-    async def _show(self, press: Press, task: TaskInfo) -> None:
-        """Have the card edited. Where it was pressed on a message that no record knows, edit that one, too: after a
-        crash a task may have a second one."""
+    async def _show(self, press: Press) -> None:
+        """Have the card brought up to date. Where it was pressed on a message that no record knows, edit that one, too:
+        after a crash a task may have a second one."""
         self._changed()
-        place = press.pressed
-        row = await self._engine.whole_store.item(card_key(place.tenant, place.task))
-        if place.ts and (row is None or read_card(row).ts != place.ts):
-            message = card_of(task, self._console).content
+        place, store = press.pressed, self._engine.whole_store
+        row = await store.item(card_key(place.tenant, place.task))
+        if row is None or not place.ts or read_card(row).ts == place.ts:
+            return
+        if (task := await store.task(place.tenant, place.task)) is not None:
+            message = card_of(task_info(task), self._console).content
             self._call("chat.update", {**message, "channel": place.channel, "ts": place.ts})
 
     # -- what they are told ----------------------------------------------------------------------------------------
