@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.holdfast-installed
 SEED   ?= 1
 STEPS  ?= 3
 COUNT  ?= 1
-JOBS   ?= 2
+JOBS   ?= 4
 STORE  ?= memory://
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
@@ -55,7 +55,7 @@ types: $(STAMP) ## Types, by mypy
 imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
-units: $(STAMP) ## All tests
+units: $(STAMP) ## All tests. Many of them wait for processes, so there are more jobs than cores
 	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
 
 browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)

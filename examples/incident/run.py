@@ -24,8 +24,9 @@ from typing import Any, TypeVar
 from server import Desk, Server
 from worker import HOLDFAST, Worker
 
-from holdfast import SyncHoldfast, SyncRunHandle, TaskInfo, Trigger
+from holdfast import SyncHoldfast, SyncRunHandle, Trigger
 from holdfast.errors import TaskForbidden
+from holdfast.views import TaskInfo
 
 T = TypeVar("T")
 

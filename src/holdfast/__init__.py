@@ -28,27 +28,11 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.audit.check.claims import Verdict
-    from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.attachments import Attachment
-    from holdfast.client.governance.evidence import Evidence, verify_evidence
-    from holdfast.client.governance.export import ExportedAction
+    from holdfast.client.governance.evidence import verify_evidence
     from holdfast.client.runs.handle import RunHandle
-    from holdfast.client.runs.progress import RunProgress
     from holdfast.client.sync.engine import SyncHoldfast, SyncRunHandle
-    from holdfast.client.templates.emitter import EmittedInfo
-    from holdfast.client.views.audit import AuditInfo, AuditKey
-    from holdfast.client.views.cursors import Page
-    from holdfast.client.views.definitions import DefinitionInfo
-    from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo
-    from holdfast.client.views.journal import JournalEntry
-    from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
-    from holdfast.client.views.receipts import ReceiptInfo
-    from holdfast.client.views.runs import RunInfo, WaitInfo
-    from holdfast.client.views.tasks import AnswerInfo, TaskInfo
-    from holdfast.client.views.templates import InstanceStep, TemplateInfo, TemplateInstance
-    from holdfast.client.views.values import UnreadableValue
     from holdfast.gate.effects import Cost, DidNotHappen, Happened
     from holdfast.gate.policy.policy import Policy
     from holdfast.gate.receipts import Receipt
@@ -73,7 +57,6 @@ if TYPE_CHECKING:
     from holdfast.programs.function.inline_steps import perform
     from holdfast.programs.function.named_workflows import child
     from holdfast.runs.birth import Trigger
-    from holdfast.store.rows import RunCount
     from holdfast.templates.template import EventRoute, TemplateCaps
     from holdfast.wakeups.driver import Wakeups
     from holdfast.worker.options import WorkerOptions
@@ -120,36 +103,6 @@ _HOMES = {
     "DidNotHappen": "holdfast.gate.effects",
     "Happened": "holdfast.gate.effects",
     "Receipt": "holdfast.gate.receipts",
-    # Views: what is read from an engine
-    "AnswerInfo": "holdfast.client.views.tasks",
-    "AuditInfo": "holdfast.client.views.audit",
-    "AuditKey": "holdfast.client.views.audit",
-    "DefinitionInfo": "holdfast.client.views.definitions",
-    "EmittedInfo": "holdfast.client.templates.emitter",
-    "EngineState": "holdfast.client.views.instances",
-    "Evidence": "holdfast.client.governance.evidence",
-    "ExportedAction": "holdfast.client.governance.export",
-    "InstanceInfo": "holdfast.client.views.instances",
-    "InstanceStep": "holdfast.client.views.templates",
-    "JournalEntry": "holdfast.client.views.journal",
-    "MintedToken": "holdfast.client.views.people",
-    "Page": "holdfast.client.views.cursors",
-    "PlaceInfo": "holdfast.client.views.instances",
-    "ReceiptInfo": "holdfast.client.views.receipts",
-    "RunCheck": "holdfast.audit.check.journal",
-    "RunCount": "holdfast.store.rows",
-    "RunInfo": "holdfast.client.views.runs",
-    "RunProgress": "holdfast.client.runs.progress",
-    "TaskInfo": "holdfast.client.views.tasks",
-    "TemplateInfo": "holdfast.client.views.templates",
-    "TemplateInstance": "holdfast.client.views.templates",
-    "TenantInfo": "holdfast.client.views.people",
-    "TokenInfo": "holdfast.client.views.people",
-    "UnreadableValue": "holdfast.client.views.values",
-    "UserInfo": "holdfast.client.views.people",
-    "Verdict": "holdfast.audit.check.claims",
-    "WaitInfo": "holdfast.client.views.runs",
-    "WorkspaceInfo": "holdfast.client.views.people",
 }
 """Where each name that is imported on first use lives."""
 
@@ -194,36 +147,6 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "DidNotHappen",
     "Happened",
     "Receipt",
-    # Views: what is read from an engine
-    "AnswerInfo",
-    "AuditInfo",
-    "AuditKey",
-    "DefinitionInfo",
-    "EmittedInfo",
-    "EngineState",
-    "Evidence",
-    "ExportedAction",
-    "InstanceInfo",
-    "InstanceStep",
-    "JournalEntry",
-    "MintedToken",
-    "Page",
-    "PlaceInfo",
-    "ReceiptInfo",
-    "RunCheck",
-    "RunCount",
-    "RunInfo",
-    "RunProgress",
-    "TaskInfo",
-    "TemplateInfo",
-    "TemplateInstance",
-    "TenantInfo",
-    "TokenInfo",
-    "UnreadableValue",
-    "UserInfo",
-    "Verdict",
-    "WaitInfo",
-    "WorkspaceInfo",
     # Errors that a program may meet
     "ActionDenied",
     "ApprovalExpired",

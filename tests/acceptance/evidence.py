@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast import Holdfast, RunInfo
+from holdfast import Holdfast
 from holdfast.client.views.times import microseconds
+from holdfast.views import RunInfo
 
 
 class Line(NamedTuple):

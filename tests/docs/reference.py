@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from holdfast import errors, testing
+from holdfast import errors, testing, views
 from holdfast.audit.check.claims import Claim
 from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
@@ -22,6 +22,7 @@ from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
 from holdfast.client.people.users import Users
+from holdfast.client.schedules.app_schedules import Schedules
 from holdfast.client.templates.app_templates import AppTemplates
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
@@ -68,11 +69,19 @@ SECTIONS: dict[str, list[str]] = {
         "RunInfo",
         "RunProgress",
         "WaitInfo",
+        "RunDetails",
+        "RunOverview",
+        "TimelinePart",
+        "TimelineRow",
+        "WaitingSignal",
         "RunCount",
         "InstanceInfo",
         "EngineState",
         "PlaceInfo",
+        "ReceivedSignal",
+        "RevisionInfo",
         "DefinitionInfo",
+        "MoveInfo",
         "JournalEntry",
         "TaskInfo",
         "AnswerInfo",
@@ -84,6 +93,11 @@ SECTIONS: dict[str, list[str]] = {
         "InstanceStep",
         "EmittedInfo",
         "ExportedAction",
+        "ScheduleInfo",
+        "TickInfo",
+        "OutcomeInfo",
+        "BackfillInfo",
+        "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
         "UserInfo",
@@ -100,10 +114,10 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "child": (NamedWorkflow,),
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (AppDefinitions, Tasks, Receipts, Audit, Tenants, Workspaces, Users, Tokens, AppTemplates),
+    "Holdfast": (AppDefinitions, Tasks, Receipts, Audit, Tenants, Workspaces, Users, Tokens, AppTemplates, Schedules),
     "Verdict": (Claim,),
 }
-"""Types that users get from a public name but cannot import from ``holdfast``: shown below that name."""
+"""Types that users get from a public name but cannot import: shown below that name."""
 
 INTRODUCTION = """# Reference
 
@@ -116,7 +130,7 @@ def write() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
     for title, names in SECTIONS.items():
-        parts.append(f"## {title}\n")
+        parts.append(f"## {title}\n" + ("\nIn `holdfast.views`.\n" if title == "Views" else ""))
         for name in names:
             parts.extend(_name(name))
     parts.append("## Testing\n\nIn `holdfast.testing`.\n")
@@ -128,7 +142,7 @@ def write() -> str:
 
 
 def _name(name: str) -> Iterator[str]:
-    thing = getattr(holdfast, name)
+    thing = getattr(views if name in views.__all__ else holdfast, name)
     yield f"### {name}\n\n{_code(name, thing)}{_prose(thing)}\n"
     if isinstance(thing, type):
         yield from _members(thing)

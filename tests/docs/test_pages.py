@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast import testing
+from holdfast import testing, views
 from holdfast.errors import HoldfastError
 from holdfast.worker.options import WorkerOptions
 from tests.docs import definition_format, http_api, reference
@@ -33,7 +33,7 @@ def test_the_page_of_the_http_api_is_what_its_table_says() -> None:
     assert http_api.write() == http_api.PAGE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [*holdfast.__all__, *testing.__all__])
+@pytest.mark.parametrize("name", [*holdfast.__all__, *views.__all__, *testing.__all__])
 def test_every_public_name_is_in_the_reference(name: str) -> None:
     """Each exported name is documented: under a heading, or in the table of errors."""
     assert f"\n### {name}\n" in REFERENCE or f"| **`{name}`** |" in REFERENCE
@@ -86,6 +86,7 @@ def groups_of_names() -> list[list[str]]:
 def test_the_exports_are_sorted() -> None:
     """Those of the package in groups, each of which is sorted; and without repetition."""
     assert testing.__all__ == sorted(set(testing.__all__))
+    assert views.__all__ == sorted(set(views.__all__))
     assert len(holdfast.__all__) == len(set(holdfast.__all__))
     for group in groups_of_names():
         assert group == sorted(group)

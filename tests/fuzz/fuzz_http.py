@@ -129,12 +129,12 @@ def _ask(operation: Any, session: requests.Session, address: str, token: str, nu
 
 def check(case: Any, response: Any) -> None:
     """Judge one answer."""
-    told = f"{case.as_curl_command()}\n{response.status_code} {response.text[:500]}"
-    assert response.status_code < 500, told
-    assert SECRET not in response.text, told
+    text = f"{case.as_curl_command()}\n{response.status_code} {response.text[:500]}"
+    assert response.status_code < 500, text
+    assert SECRET not in response.text, text
     if response.status_code >= 400:
-        assert response.headers["content-type"][0] == PROBLEM, told
-        assert response.json()["status"] == response.status_code, told
+        assert response.headers["content-type"][0] == PROBLEM, text
+        assert response.json()["status"] == response.status_code, text
     checks = [
         schemathesis.checks.CHECKS.get_one("response_schema_conformance"),
         schemathesis.checks.CHECKS.get_one("content_type_conformance"),

@@ -129,8 +129,8 @@ async def judged(app: Holdfast, model: Model) -> None:
     """The story tells every instance from its start to its end, in the order in which each template started them."""
     story = await ground.story(app)
     for name in CAPS:
-        told = [each.instance for each in story if each.action == "start_workflow" and each.template == name]
-        assert sorted(told) == sorted(instance for instance, template in model.started if template == name)
+        started = [each.instance for each in story if each.action == "start_workflow" and each.template == name]
+        assert sorted(started) == sorted(instance for instance, template in model.started if template == name)
     ends = {each.instance: each.action for each in story if each.action in ("complete_workflow", "cancel_workflow")}
     expected = {
         instance: "cancel_workflow" if instance in model.cancelled else "complete_workflow"

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast import Holdfast, TaskInfo
+from holdfast import Holdfast
 from holdfast.errors import InvalidRequest, StoreUnavailable, TaskClosed, TaskForbidden
+from holdfast.views import TaskInfo
 
 if TYPE_CHECKING:
     from tests.simulation.world import Simulation

@@ -1,4 +1,4 @@
-"""A thousand simulations of whole engines, each from its seed: the laws hold, everything is reached, a seed repeats.
+"""Hundreds of simulations of whole engines, each from its seed: the laws hold, everything is reached, a seed repeats.
 
 A failure's note has the command that plays its seed again.
 """
@@ -24,10 +24,10 @@ from tests.simulation.gated import MANNERS
 from tests.simulation.simulate import simulate
 from tests.simulation.world import DEFINED, STEERED
 
-SEEDS: Final = 1000
-CHUNK: Final = 50
 REACHING: Final = (*range(300), *range(STEERED, STEERED + 20), 100050, 150036)
-REPEATED: Final = (1, 4, 7, 10, 21, 43, 61, 68, 157, DEFINED + 3, STEERED + 1, STEERED + 2, STEERED + 3)
+CHUNKS: Final = range(300, 600, 25)
+"""The laws hold in the seeds before them, too: they are what must reach everything."""
+REPEATED: Final = (1, 7, 10, 61, 157, DEFINED + 3, STEERED + 1)
 MOVED_BY_HAND: Final = frozenset(
     {
         ("abandoned", "news"),
@@ -50,7 +50,7 @@ MOVED_BY_HAND: Final = frozenset(
     }
 )
 """Transitions of calls that are rare here. tests/unit/gate/test_call.py and the gate's own tests make them."""
-STEERED_SEEDS: Final = range(STEERED, STEERED + 60)
+STEERED_SEEDS: Final = range(STEERED + 20, STEERED + 60)
 
 ANSWERS: Final = (
     "TaskClosed",
@@ -195,10 +195,10 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="holdfast")
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", CHUNKS)
 def test_every_law_holds_in_every_simulated_life(first: int) -> None:
     """Whatever fails, at any time: nothing is lost, nothing is done twice, and every run ends."""
-    for seed in range(first, first + CHUNK):
+    for seed in range(first, first + CHUNKS.step):
         simulate(seed)
 
 

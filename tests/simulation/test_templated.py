@@ -53,7 +53,8 @@ def test_an_act_that_outlives_a_demotion_is_found(monkeypatch: pytest.MonkeyPatc
     """T-29: the level that was judged must still be there in the commit."""
     monkeypatch.setattr(Binding, "conditions", lambda *_: ())
     with pytest.raises(Violation, match="T-29"):
-        simulate_tenants(20)
+        for seed in (11, 20):  # which one has the demotion in the moment depends on how many commits an act has
+            simulate_tenants(seed)
 
 
 def test_a_schedule_that_outlives_its_owners_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ def test_claims_that_count_nothing_are_found(monkeypatch: pytest.MonkeyPatch) ->
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 
 
-def told(*words: str) -> list[ExportedAction]:
+def story_of(*words: str) -> list[ExportedAction]:
     """A story of one instance: ``execute_step:a`` and so on, of a template in which b needs a."""
     plan = {"steps": ["a", "b"], "dependencies": {"a": [], "b": ["a"]}, "trigger": "manual"}
     made: list[ExportedAction] = []
@@ -101,9 +102,9 @@ A, B = ("execute_step:a", "complete_step:a"), ("execute_step:b", "complete_step:
 )
 def test_a_story_that_the_model_does_not_allow_is_found(words: tuple[str, ...], law: str) -> None:
     ground = Ground(random.Random(1), {"t": 1}, 2)
-    check_story("t", told(*A, *B, "complete_workflow"), ground)
+    check_story("t", story_of(*A, *B, "complete_workflow"), ground)
     with pytest.raises(Violation, match=law):
-        check_story("t", told(*words), ground)
+        check_story("t", story_of(*words), ground)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from holdfast.audit.collector import Result, file_of, gather_whole
 from holdfast.audit.keychain import Keychain, passphrase_of_environment
 from holdfast.errors import KeyLocked, StoreUnavailable
 from holdfast.runs.clock import Clock
+from holdfast.runs.log_records import about
 from holdfast.runs.role import Role
 from holdfast.store.protocol import File, Key, Run, Store
 
@@ -125,7 +126,8 @@ class Archivist(Role):
         generation = (run.key, run.generation)
         problem, _ = self._failed.get(generation, ("", 0.0))
         if problem != str(error):
-            log.warning("no evidence of run %s of tenant %s: %s", run.key.run, run.key.tenant, error)
+            key = run.key
+            log.warning("no evidence of run %s of tenant %s: %s", key.run, key.tenant, error, extra=about(key))
         self._failed[generation] = (str(error), asyncio.get_running_loop().time() + AGAIN_SECONDS)
 
 

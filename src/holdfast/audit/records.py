@@ -143,7 +143,7 @@ class StoryAction(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     generation: int = 0
 
 
-class Told(msgspec.Struct, frozen=True, gc=False, tag="story", tag_field="kind", omit_defaults=True):
+class KeptStory(msgspec.Struct, frozen=True, gc=False, tag="story", tag_field="kind", omit_defaults=True):
     """What an instance of a template did, kept when its journal is deleted. A long story has several parts."""
 
     at: int
@@ -154,7 +154,7 @@ class Told(msgspec.Struct, frozen=True, gc=False, tag="story", tag_field="kind",
     part: int = 0
 
 
-Record = Decided | Asked | Receipted | Ended | Operated | Told
+Record = Decided | Asked | Receipted | Ended | Operated | KeptStory
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)

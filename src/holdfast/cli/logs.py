@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LEVELS: Final = ["debug", "info", "warning", "error"]
+FORMATS: Final = ["text", "json"]
+
+
+def log_options(command: F) -> F:
+    """``--log-level`` and ``--log-format``."""
+    for option in (
+        click.option(
+            "--log-format", type=click.Choice(FORMATS), help="How: lines to read, or JSON; with --json it is JSON."
+        ),
+        click.option(
+            "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What is logged."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 class _Lines(logging.Formatter):
@@ -17,26 +39,19 @@ class _Lines(logging.Formatter):
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s  %(message)s", "%Y-%m-%dT%H:%M:%S")
 
 
-class _Objects(logging.Formatter):
-    converter = staticmethod(time.gmtime)
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
-
-
-def configure(level: str, *, as_json: bool) -> None:
-    """Send every log record of this process from ``level`` on to stderr."""
+def configure(level: str, form: str | None, *, as_json: bool) -> None:
+    """Send every log record of this process from ``level`` on to stderr, by default in the form of the output."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Objects() if as_json else _Lines())
+    handler.setFormatter(_formatter(form or ("json" if as_json else "text")))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
         for name in ("asyncio", "httpx", "websockets"):
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _formatter(form: str) -> logging.Formatter:
+    if form == "text":
+        return _Lines()
+    from holdfast.telemetry import JsonFormatter
+
+    return JsonFormatter()

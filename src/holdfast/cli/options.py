@@ -71,6 +71,9 @@ policy = click.option(
 steered_by = click.option(
     "--as", "who", default=operator, metavar="NAME", help="Who does it: kept in the audit. By default the user's name."
 )
+tracing = click.option(
+    "--tracing", is_flag=True, envvar="HOLDFAST_TRACING", help="Make spans for OpenTelemetry. [HOLDFAST_TRACING]"
+)
 why = click.option("--reason", default="", metavar="TEXT", help="Why: kept in the audit.")
 _answered_by = click.option("--as", "who", required=True, metavar="NAME", help="Who answers: kept in the audit.")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from holdfast.cli import output
+from holdfast.cli import output, session
+from holdfast.client.engine import Holdfast
 from holdfast.client.pages import PAGE
 from holdfast.client.views.cursors import Page
 
@@ -29,6 +30,25 @@ async def read_pages(
         after = page.next
         if after is None or (limit and len(items) >= limit):
             return Page(items, after)
+
+
+def read_list(
+    store: str | None,
+    read: Callable[[Holdfast, int, str | None], Awaitable[Page[T]]],
+    limit: int,
+    after: str | None,
+    record: Callable[[T], dict[str, Any]] | None,
+) -> Page[T]:
+    """The list of a command; with ``record``, which is for ``--json``, each of its items is written as it is read."""
+
+    def each(item: T) -> None:
+        if record is not None:
+            output.emit(record(item))
+
+    async def work(app: Holdfast) -> Page[T]:
+        return await read_pages(lambda size, place: read(app, size, place), limit, after, each)
+
+    return session.on_store(session.url_of(store), work)
 
 
 def note_rest(page: Page[T], limit: int, which: str) -> None:

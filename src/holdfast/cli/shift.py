@@ -19,14 +19,18 @@ from holdfast.programs.function.reversal import REVERSE
 from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from holdfast.server.listener import Listener
     from holdfast.slack import Slack
 
 
 class Shift:
     """One worker from its start to its stop."""
 
-    def __init__(self, engine: Holdfast, as_json: bool, slack: Slack | None = None) -> None:
+    def __init__(
+        self, engine: Holdfast, as_json: bool, exporter: Listener | None = None, slack: Slack | None = None
+    ) -> None:
         self.engine = engine
+        self._exporter = exporter
         self.slack = slack
         self.as_json = as_json
         self._stopping = asyncio.Event()
@@ -56,14 +60,18 @@ class Shift:
     async def open(self) -> None:
         """Begin to work."""
         await self.engine.open(worker=True)
+        if self._exporter is not None:
+            await self._exporter.start()
         if self.slack is not None:
             self.slack.start()
 
     async def close(self) -> None:
-        """End the work; steps may finish first."""
+        """End the work; steps may finish first. Whoever watches sees them finish."""
         if self.slack is not None:
             await self.slack.stop()
         await self.engine.close()
+        if self._exporter is not None:
+            await self._exporter.stop()
 
     def _signalled(self) -> None:
         if self._stopping.is_set():
@@ -87,7 +95,9 @@ class Shift:
         names = [*sorted(functions), *(each.reference for each in self.engine.definitions)]
         known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "published definitions"
         sentence = f"worker {worker.id} is ready, serving {known}{from_store(self.engine.url)}{woken_by(self.engine)}"
-        self.write("ready", sentence, worker=worker.id, workflows=names)
+        metrics = {} if self._exporter is None else {"metrics": f"{self._exporter.address}metrics"}
+        sentence += "".join(f", with metrics at {each}" for each in metrics.values())
+        self.write("ready", sentence, worker=worker.id, workflows=names, **metrics)
 
     def write(self, event: str, sentence: str, **more: Any) -> None:
         if self.as_json:

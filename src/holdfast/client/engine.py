@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, 
 from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
 from holdfast.client.filters import RUNS, RunFilters, finder, run_rows
 from holdfast.client.neighbours import Neighbours
-from holdfast.client.observation import EngineObservation
+from holdfast.client.observation import EngineObservation, Tracing
 from holdfast.client.pages import PAGE, page_of
 from holdfast.client.parts import Parts
 from holdfast.client.people.permission import operation
@@ -69,6 +69,8 @@ class Holdfast(Parts):
     invalid one is logged and unavailable, and the others can be started.
     ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
     object of yours, see ``Wakeups``. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis``.
+    ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the process. Raises
+    ExtraMissing without the extra ``otel``.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Holdfast(Parts):
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
         wakeups: str | Wakeups | None = None,
+        tracing: Tracing = False,
         clock: Clock = SYSTEM_CLOCK,
         entropy: Entropy = SYSTEM_ENTROPY,
         pulse: PulseFactory | None = None,
@@ -97,7 +100,7 @@ class Holdfast(Parts):
         self.options = options or WorkerOptions()
         self.policy = PolicyKeeper(policy)
         self.neighbours = Neighbours(self._store, wakeups, self.hint)
-        self.observation = EngineObservation(clock, self.neighbours.committed)
+        self.observation = EngineObservation(clock, self.neighbours.committed, tracing)
         self.committer = Committer(self._store, self.observation.committed)
         self.committer.refuse(CLOSED)
         self.waiters = Waiters(self._store, clock, self._is_here, self.neighbours.listen)
@@ -148,6 +151,7 @@ class Holdfast(Parts):
             self.neighbours.listen()
 
     def _new_worker(self) -> Worker:
+        from holdfast.client.duties import duties_of
         from holdfast.client.schedules.launcher import ScheduleLauncher
         from holdfast.worker.heart import ThreadPulse
         from holdfast.worker.worker import Worker
@@ -166,8 +170,10 @@ class Holdfast(Parts):
             threads=self._threads,
             rested=self.waiters.rested,
             launcher=ScheduleLauncher(self),
+            duties=duties_of(self),
             announce=self.neighbours.announce,
             observer=self.observation.observer,
+            spans=self.observation.tracer,
         )
 
     async def close(self, grace_seconds: float | None = None) -> None:
@@ -366,7 +372,7 @@ class Holdfast(Parts):
     def _is_here(self, key: p.Key) -> bool:
         return self.worker is not None and self.worker.running and key in self.worker.advancer.held
 
-    def _on_end(self, key: p.Key, workflow: str, event: e.Event, created_at: int) -> None:
+    def _on_end(self, run: p.Run, event: e.Event, again: int) -> None:
         self.neighbours.change()
-        self.observation.ended(workflow, event, created_at)
-        self.waiters.ended(key, EndedHere(workflow, event))
+        self.observation.ended(run, event, again)
+        self.waiters.ended(run.key, EndedHere(run.workflow, event))

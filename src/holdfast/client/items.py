@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.client.operators import operator_note
+from holdfast.client.pages import Find
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.store import protocol as p
 
@@ -66,8 +67,16 @@ async def derived_item(app: Holdfast, key: p.ItemKey, body: bytes, status: str, 
 
 async def cap_change(app: Holdfast, key: p.ItemKey, cap: p.SetCap) -> list[p.PutItem]:
     """The change of a cap's item, to be committed with what sets the cap."""
-    is_set = cap != p.SetCap()
-    return await derived_item(app, key, msgspec.json.encode(cap), p.CAP_SET if is_set else "none", is_set=is_set)
+    return await _set(app, key, msgspec.json.encode(cap), is_set=cap != p.SetCap())
+
+
+async def write_cap_change(app: Holdfast, key: p.ItemKey, cap: p.SetWriteCap) -> list[p.PutItem]:
+    """The change of the item that caps writes, beside the cap of that key."""
+    return await _set(app, p.write_cap_key(key), msgspec.json.encode(cap), is_set=cap != p.SetWriteCap())
+
+
+async def _set(app: Holdfast, key: p.ItemKey, body: bytes, *, is_set: bool) -> list[p.PutItem]:
+    return await derived_item(app, key, body, p.CAP_SET if is_set else p.CAP_UNSET, is_set=is_set)
 
 
 async def all_items(
@@ -79,6 +88,30 @@ async def all_items(
         for row in page:
             yield row
         after = page[-1].key
+
+
+def item_finder(
+    app: Holdfast,
+    kind: str,
+    *,
+    tenant: str | None = None,
+    status: str | None = None,
+    wanted: Callable[[p.ItemRow], bool] = lambda _: True,
+) -> Find[p.ItemRow]:
+    """Reads pages of the items of a kind, by tenant and id: only those that are wanted."""
+
+    async def find(size: int, place: p.Cursor | None) -> Sequence[p.ItemRow]:
+        rows: list[p.ItemRow] = []
+        after = None if place is None else p.ItemKey(place.tenant, kind, place.id)
+        while len(rows) < size:
+            page = await app.store.items(kind, size, tenant=tenant, status=status, after=after)
+            rows += [row for row in page if wanted(row)]
+            if len(page) < size:
+                break
+            after = page[-1].key
+        return rows[:size]
+
+    return find
 
 
 def found(row: p.ItemRow | None, error: HoldfastError) -> p.ItemRow:

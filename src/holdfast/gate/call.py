@@ -278,13 +278,20 @@ class Call:
             self.earlier = receipt
 
     def learn_task(self, task: TaskRow) -> None:
-        """Take in a task. The newest task counts, in its newest version."""
+        """Take in a task. The newest task counts, in its newest version. One that was cancelled before the call was
+        known here counts no more; only its time does."""
         self.note_wait(task)
+        if task.status == "cancelled" and task.id not in self._present:
+            return
         if task.kind == "approval":
             if self.approval is None or self._rank(task) > self._rank(self.approval):
                 self.approval = task
         elif self.outcome is None or self._rank(task) > self._rank(self.outcome):
             self.outcome = task
+
+    @property
+    def _present(self) -> set[str]:
+        return {task.id for task in (self.outcome, self.approval) if task is not None}
 
     def note_wait(self, task: TaskRow) -> None:
         """A person is asked, or no longer."""

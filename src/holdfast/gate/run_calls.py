@@ -63,10 +63,15 @@ class RunCalls:
         for task in tasks:
             if task.kind == "form":
                 self.forms.learn(task)
-            else:
-                call = self.call(PromiseId(task.root).child(task.position))
-                call.learn_task(task)
-                self._asked.add(call.promise)
+            elif task.status != "cancelled":
+                self._learn(self.call(_place_of(task)), task)
+        for task in tasks:  # now it is known which calls there are
+            if task.kind != "form" and task.status == "cancelled" and _place_of(task) in self.calls:
+                self._learn(self.calls[_place_of(task)], task)
+
+    def _learn(self, call: Call, task: TaskRow) -> None:
+        call.learn_task(task)
+        self._asked.add(call.promise)
 
     def ask(self, call: Call, task: TaskRow) -> None:
         """A person is asked about a call from now on."""
@@ -156,6 +161,10 @@ class RunCalls:
         """Take all changes out, for the next commit."""
         closings, self.closings = tuple(self.closings), []
         return closings
+
+
+def _place_of(task: TaskRow) -> PromiseId:
+    return PromiseId(task.root).child(task.position)
 
 
 def _attempt_of(closing: Closing) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 | level | may |
 |---|---|
-| 1 | see what belongs to the tenant |
+| 1 | see what belongs to the tenant, and their own tokens, which they may revoke |
 | 2 | answer tasks that are theirs |
 | 3 | assign tasks, and see the audit, evidence and users |
 | 4 | start, signal, steer and schedule |
@@ -59,7 +59,9 @@ LEAST: Final[Mapping[str, int]] = {
     "tenants.change": OPERATE,
     "tenants.see": SEE,
     "tokens.change": RULE,
+    "tokens.revoke_own": SEE,
     "tokens.see": RULE,
+    "tokens.see_own": SEE,
     "users.change": RULE,
     "users.see": ASSIGN,
     SELF: SEE,

@@ -23,11 +23,13 @@ LARGEST_WEIGHT: Final = 1_000_000
 
 
 class TenantQuota(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tenant's caps. None leaves one to the policy's file."""
+    """A tenant's caps. None leaves one to the policy's file. ``max_writes_per_run`` holds beside the policy's: the
+    strictest counts."""
 
     max_concurrency: int | None = None
     max_runs_per_min: int | None = None
     weight: int | None = None
+    max_writes_per_run: int | None = None
 
 
 class Tenant(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,6 +24,8 @@ ID_LENGTH: Final = 12
 SECRET_LENGTH: Final = 64
 DEFAULT_DAYS: Final = 90
 LONGEST_DAYS: Final = 3650
+KEPT_SECONDS: Final = 30 * 86_400
+"""So long a token is shown after it is over. Then it is deleted; the audit keeps what was done with it."""
 HIGHEST: Final = RULE
 UNUSABLE: Final = "this token is not valid here: look whether it is whole, or have another one made."
 
@@ -51,6 +53,11 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def status(self) -> str:
         return REVOKED if self.revoked else ACTIVE
+
+    @property
+    def deleted_at(self) -> int | None:
+        """When it may be deleted, as far as it is known now."""
+        return None if self.expires_at is None else self.expires_at + KEPT_SECONDS * 1_000_000
 
 
 _decoder = msgspec.json.Decoder(Token)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
 
 from holdfast.store.patience import LONGEST_SECONDS, SHORTEST_SECONDS, TROUBLE
 
 log = logging.getLogger("holdfast.worker")
-
-_NEVER: Final = 3600.0
 
 
 class Role:
@@ -78,10 +75,10 @@ class Role:
             except Exception:
                 log.exception("the %s met an error; it continues", self.name)
                 delay = LONGEST_SECONDS
-            await self._rest(_NEVER if delay is None else delay)
+            await self._rest(delay)
 
-    async def _rest(self, seconds: float) -> None:
-        if seconds <= 0:
+    async def _rest(self, seconds: float | None) -> None:
+        if seconds is not None and seconds <= 0:
             await asyncio.sleep(0)
             return
         try:

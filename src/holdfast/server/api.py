@@ -35,6 +35,7 @@ from holdfast.errors import (
     TooManyRequests,
     UnsupportedMedia,
 )
+from holdfast.runs.tracing import TRACEPARENT, receive_trace
 from holdfast.server import problems
 from holdfast.server.answers import writer_of
 from holdfast.server.authentication import Authenticator, authenticate
@@ -97,6 +98,8 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
+        if (trace := request.headers.get(TRACEPARENT)) is not None:
+            receive_trace(trace)
         response = await self.respond(request)
         await response(scope, receive, send)
 
@@ -213,11 +216,11 @@ def check_media(request: Request) -> None:
 
 async def body_of(request: Request, limit: int) -> bytes:
     """The body. Raises BodyTooLarge before more than the limit is kept."""
-    told = request.headers.get("content-length", "0")
-    if not told.isdecimal():
+    stated = request.headers.get("content-length", "0")
+    if not stated.isdecimal():
         raise MalformedRequest("Content-Length is no number", [("header/Content-Length", "it is no number")])
     too_large = BodyTooLarge(f"the body may have {limit} bytes at most.")
-    if int(told) > limit:
+    if int(stated) > limit:
         raise too_large
     parts, size = [], 0
     async for part in request.stream():

@@ -12,13 +12,13 @@ import errno
 import logging
 import socket
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from holdfast.errors import AddressTaken, InvalidRequest
 from holdfast.server.protection.origins import is_loopback
-from holdfast.server.server import Server
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8420
@@ -33,11 +33,26 @@ class _Quiet(uvicorn.Server):
         yield
 
 
+class Listened(Protocol):
+    """What a listener serves."""
+
+    @property
+    def asgi(self) -> ASGIApp: ...
+    @property
+    def is_open_to_all(self) -> bool:
+        """Whether it asks nobody who they are: then it must not be reached from elsewhere."""
+        ...
+
+    async def stop_streams(self) -> None:
+        """End what would not end by itself."""
+        ...
+
+
 class Listener:
     """Serves a server's application on one address."""
 
     def __init__(
-        self, server: Server, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, root_path: str = ""
+        self, server: Listened, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, root_path: str = ""
     ) -> None:
         self._server = server
         self._socket = _bound(host, port, is_open=server.is_open_to_all)
@@ -52,7 +67,7 @@ class Listener:
             root_path=root_path.rstrip("/"),
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # what it tells else is told by the command
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # the command says the rest
         self._uvicorn = _Quiet(config)
         self._task: asyncio.Task[None] | None = None
 

@@ -32,9 +32,11 @@ _REQUEST_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
 
 
 class Metrics:
-    """The metrics of one engine and its server. It observes the engine from when it is given to it."""
+    """The metrics of one engine, and of its server where it has one. It observes the engine if nobody else does."""
 
-    def __init__(self, app: Holdfast, watcher: StreamWatcher, token: str | None, *, is_open_to_all: bool) -> None:
+    def __init__(
+        self, app: Holdfast, watcher: StreamWatcher | None, token: str | None, *, is_open_to_all: bool
+    ) -> None:
         self._app = app
         self._watcher = watcher
         self._token = token
@@ -74,7 +76,9 @@ class Metrics:
         self._unsealed = Gauge(
             "holdfast_audit_unsealed_seconds", "Age of the oldest unsealed entry.", registry=registry
         )
-        self._due = Gauge("holdfast_oldest_due_seconds", "How long the oldest ready run waits.", registry=registry)
+        self._due = Gauge(
+            "holdfast_oldest_due_seconds", "How long the oldest ready run waits for a worker.", registry=registry
+        )
         self._streams = Gauge("holdfast_streams_open", "Open streams of events.", registry=registry)
         self.route = PublicRoute(
             method="GET",
@@ -82,6 +86,8 @@ class Metrics:
             words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
             handler=self._answer,
         )
+        if app.observation.observer is None:
+            app.observation.observer = self
 
     # -- counted as it happens
 
@@ -111,7 +117,8 @@ class Metrics:
         if self._app.is_open and now - self._read_at >= FRESH_SECONDS:
             self._read_at = now
             await self._read()
-        self._streams.set(self._watcher.open_streams)
+        if self._watcher is not None:
+            self._streams.set(self._watcher.open_streams)
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _may(self, request: Request) -> bool:
@@ -135,5 +142,5 @@ class Metrics:
             self._tasks.labels(task.kind).inc()
         oldest = [entry.at for entry in await store.unsealed(1)]
         self._unsealed.set(max(0, now - oldest[0]) / 1e6 if oldest else 0)
-        ready = [row.updated_at for row in await store.find(p.Query(status="queued"), MOST_READ)]
-        self._due.set(max(0, now - min(ready)) / 1e6 if ready else 0)
+        due = await store.oldest_due()
+        self._due.set(0 if due is None else max(0, now - due) / 1e6)

@@ -43,6 +43,7 @@ PREFER: Final = Header(
 IDEMPOTENCY_KEY: Final = Header(
     "Idempotency-Key", "The run's id, where the body names none: the same key finds the same run."
 )
+TRACE: Final = Header("traceparent", "The trace that the run belongs to, as W3C Trace Context writes it.")
 LAST_EVENT_ID: Final = Header("Last-Event-ID", "The id of the last event that was received: the stream goes on there.")
 
 

@@ -61,8 +61,6 @@ class Server:
         ways = self._usual_ways() if authenticators is None else tuple(authenticators)
         self.is_open_to_all = any(way.is_open_to_all for way in ways)
         self.metrics = Metrics(app, self.watcher, self.settings.metrics_token, is_open_to_all=self.is_open_to_all)
-        if app.observation.observer is None:
-            app.observation.observer = self.metrics
         self.routes: tuple[Route, ...] = (*ROUTES, *routes)
         self.public: tuple[PublicRoute, ...] = (
             *Health(app).routes,

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.client.operators import operator_note
-from holdfast.client.people.binding import REFUSE
+from holdfast.client.people.refusals import Refusals
 from holdfast.client.views.tasks import task_info
 from holdfast.errors import EngineError, HoldfastError
 from holdfast.people import slack
+from holdfast.people.caller import Caller
 from holdfast.slack import blocks as b
 from holdfast.slack.binding import client_of
 from holdfast.slack.cards import APPROVE, REASON, REASON_LIMIT, REJECT, Pressed, card_of, reason_form
-from holdfast.slack.records import ENGINE, card_key, read_card
+from holdfast.slack.records import card_key, read_card
 from holdfast.slack.web_api import SlackApi, SlackTrouble
 
 if TYPE_CHECKING:
@@ -134,11 +134,9 @@ class Presses:
             raise _NotDone(ELSEWHERE)
         client = await client_of(self._engine, tenant, press.account)
         if client is None:
-            details = {"operation": "tasks.answer", "task": press.pressed.task, "account": press.account}
-            why = "the Slack account stands for no user"
-            note = operator_note(self._engine, tenant, REFUSE, ENGINE, None, why, details)
-            await self._engine.committer.commit(note)
-            self._engine.wake_sealer()
+            stranger = Caller(tenant, f"~slack:{press.account}", 0)  # no user has such a name
+            why, details = "the Slack account stands for no user", {"task": press.pressed.task}
+            await Refusals(self._engine).note(stranger, "account", "tasks.answer", why, details)
             raise _NotDone(STRANGER.format(account=press.account, tenant=tenant))
         return client
 

@@ -61,19 +61,44 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteLimits(msgspec.Struct, frozen=True, gc=False):
-    """How often a run of a tenant may write, together with all runs below it. A workflow may have its own limit."""
+    """How often a run of a tenant may write, together with all runs below it. A workflow may have its own limit.
+
+    Those are the policy's. ``people`` have set the others, for the tenant, its workspaces and its templates. Of all
+    that concern a run, the strictest holds.
+    """
 
     general: int | None = None
     workflows: Mapping[str, int | None] = {}
+    people: int | None = None
+    workspaces: Mapping[str, int] = {}
+    templates: Mapping[str, int] = {}
 
     @property
     def are_set(self) -> bool:
         """Whether there is any limit."""
-        return self.general is not None or any(most is not None for most in self.workflows.values())
+        if self.general is not None or self.people is not None or self.workspaces or self.templates:
+            return True
+        return any(most is not None for most in self.workflows.values())
 
-    def of(self, workflow: str) -> int | None:
-        """The limit for a run of this workflow; None is none."""
-        return self.workflows.get(workflow, self.general)
+    def of(self, workflow: str, workspace: str = "", template: str = "") -> int | None:
+        """The limit for such a run; None is none."""
+        policy = self.workflows.get(workflow, self.general)
+        found = (policy, self.people, self.workspaces.get(workspace), self.templates.get(template))
+        return min((most for most in found if most is not None), default=None)
+
+
+class WritingRun(NamedTuple):
+    """A run that writes, or one above it: all by which its writes may be limited, and how often it has written."""
+
+    run: str
+    workflow: str
+    workspace: str
+    template: str
+    writes: int
+
+    def most(self, limits: WriteLimits) -> int | None:
+        """How often it may write; None is no limit."""
+        return limits.of(self.workflow, self.workspace, self.template)
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):

@@ -1,8 +1,9 @@
-"""Caps that people set in a tenant: items, which every claim reads in its own transaction.
+"""Caps that people set in a tenant: items, which every claim and every write reads in its own transaction.
 
 So a cap holds from its commit on for all workers, and nobody keeps a copy that could be old. The id of such an item
 says for what the cap is: the tenant, one of its workspaces, or one of its templates. What it sets is laid over the
-limits of the policy, cap by cap.
+limits of the policy, cap by cap. Caps on writes are items of a kind of their own, so that claims need not look at them;
+of these and the policy's the strictest holds.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from holdfast.store.admission import Cap, Limits, TenantLimits
+from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.items import ItemKey
 
 CAP: Final = "cap"
 """The kind of the items."""
 CAP_SET: Final = "set"
 """The status of an item that sets a cap or a weight. Others are not read."""
+CAP_UNSET: Final = "none"
+WRITE_CAP: Final = "write_cap"
+"""The kind of the items that cap writes. Their ids are those of ``CAP``."""
 
 _TENANT: Final = "tenant"
 _WORKSPACE: Final = "workspace:"
@@ -43,6 +47,39 @@ def cap_key(tenant: str, *, workspace: str | None = None, template: str | None =
     if template is not None:
         return ItemKey(tenant, CAP, _TEMPLATE + template)
     return ItemKey(tenant, CAP, _TENANT if workspace is None else _WORKSPACE + workspace)
+
+
+class SetWriteCap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of a write cap's item."""
+
+    max_writes_per_run: CapCount | None = None
+
+
+def write_cap_key(cap: ItemKey) -> ItemKey:
+    """The item that caps writes, beside the item of the other caps."""
+    return cap._replace(kind=WRITE_CAP)
+
+
+def with_write_caps(limits: WriteLimits, rows: Iterable[tuple[str, bytes]]) -> WriteLimits:
+    """The limits with those that people have set in the tenant: the ids and bodies of items. As ``laid_over``, a body
+    that cannot be read allows nothing."""
+    workspaces, templates, people = dict(limits.workspaces), dict(limits.templates), limits.people
+    for id, body in rows:
+        most = _read_writes(body)
+        if id.startswith(_TEMPLATE):
+            templates[id.removeprefix(_TEMPLATE)] = most
+        elif id.startswith(_WORKSPACE):
+            workspaces[id.removeprefix(_WORKSPACE)] = most
+        else:
+            people = most
+    return replace(limits, people=people, workspaces=workspaces, templates=templates)
+
+
+def _read_writes(body: bytes) -> int:
+    try:
+        return msgspec.json.decode(body, type=SetWriteCap).max_writes_per_run or 0
+    except msgspec.MsgspecError:
+        return 0
 
 
 def laid_over(limits: Limits | None, rows: Iterable[tuple[str, str, bytes]]) -> Limits | None:

@@ -19,7 +19,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.items import ExpectItem, PutItem
+from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.values import (
     FUNCTION,
     Blobs,
@@ -42,6 +42,9 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     Answered ``Started``; or ``Exists`` where the id is taken, with the facts that show whether it is the same start; or
     ``Retired`` where the run is deleted and evidence of it or of a child is kept. A child's id is its parent's, a ``~``
     and more, so children of a new run of this id could get ids that were used.
+
+    A root run that is leased from the start, or begins with it, is answered ``Limited`` where people have set caps in
+    its tenant (``caps``): there only a claim, which counts what is under way, lets a run begin.
     """
 
     key: Key
@@ -60,6 +63,11 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     attached: tuple[Attachable, ...] = ()
     program_kind: str = FUNCTION
     code_digest: bytes | None = None
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is a root run that is leased from the start, or begins with it."""
+        return self.parent is None and (self.owner is not None or self.projection.standing != "queued")
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
@@ -207,7 +215,7 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem
+Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | Gating
 Change = (
@@ -221,6 +229,7 @@ Change = (
     | Beat
     | KeepCode
     | SetReference
+    | Tally
     | Gating
     | Operate
 )
@@ -236,6 +245,10 @@ class Exists(msgspec.Struct, frozen=True, gc=False):
 
     workflow: str
     fingerprint: bytes
+
+
+class Limited(msgspec.Struct, frozen=True, gc=False):
+    """Refused: a claim decides when the run begins. It can be started as ``queued``."""
 
 
 class Retired(msgspec.Struct, frozen=True, gc=False):
@@ -301,6 +314,10 @@ class Referenced(msgspec.Struct, frozen=True, gc=False):
     """The run has this business reference, if it exists."""
 
 
+class Tallied(msgspec.Struct, frozen=True, gc=False):
+    """The item's version is raised."""
+
+
 class Enqueued(msgspec.Struct, frozen=True, gc=False):
     pass
 
@@ -315,6 +332,7 @@ Answer = (
     Started
     | Exists
     | Retired
+    | Limited
     | Advanced
     | Fenced
     | Renewed
@@ -329,6 +347,7 @@ Answer = (
     | CodeMisfit
     | VersionTaken
     | Referenced
+    | Tallied
     | Withdrawn
     | Noted
     | Opened

@@ -27,7 +27,16 @@ def concerns_others(change: p.Change) -> bool:
             return any(concerns_others(each) for each in change.attached)
         case p.Start():
             return change.owner is None or any(concerns_others(each) for each in change.attached)
-        case p.Withdraw() | p.Beat() | p.OpenReceipt() | p.CloseReceipt() | p.Note() | p.KeepCode() | p.SetReference():
+        case (
+            p.Withdraw()
+            | p.Beat()
+            | p.OpenReceipt()
+            | p.CloseReceipt()
+            | p.Note()
+            | p.KeepCode()
+            | p.SetReference()
+            | p.Tally()
+        ):
             return False
         case _:
             return True

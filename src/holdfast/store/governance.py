@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.store.admission import WriteLimits
+from holdfast.store.admission import WriteLimits, WritingRun
 from holdfast.store.values import Blobs, Cursor, Deliver, Key
 
 ReceiptState = Literal["pending", "succeeded", "failed", "unknown"]
@@ -246,7 +246,8 @@ class File(msgspec.Struct, frozen=True, gc=False):
 
 class Governed(msgspec.Struct, frozen=True, gc=False):
     """The gate's facts for a worker that takes a run over: its receipts that have not succeeded, and the tasks of its
-    present generation that are not cancelled."""
+    present generation. A cancelled form is none of them; other cancelled tasks are: they say how long a call has waited
+    for people."""
 
     receipts: list[ReceiptRow]
     tasks: list[TaskRow]
@@ -313,7 +314,7 @@ class OpenReceipt(msgspec.Struct, frozen=True, gc=False):
     ``instead_of``. An opening repeated with the same token is answered ``Opened`` again while it is not closed.
 
     With ``limits`` it counts as a write of its run and of every run above it. Where the key is free and one of these
-    runs has no write left, it is answered ``Capped``.
+    runs has no write left, it is answered ``Capped``. The caps of items (``caps``) hold as well.
     """
 
     receipt: ReceiptRow
@@ -355,12 +356,12 @@ class CancelTask(msgspec.Struct, frozen=True, gc=False):
     attached: tuple[Note, ...] = ()
 
 
-def capped(line: Iterable[tuple[str, str, int]], limits: WriteLimits) -> Capped | None:
-    """The first run that may not write once more, of a run and those above it, each with its workflow and writes."""
-    for run, workflow, writes in line:
-        most = limits.of(workflow)
-        if most is not None and writes >= most:
-            return Capped(run, writes, most)
+def capped(line: Iterable[WritingRun], limits: WriteLimits) -> Capped | None:
+    """The first run that may not write once more, of a run and those above it."""
+    for each in line:
+        most = each.most(limits)
+        if most is not None and each.writes >= most:
+            return Capped(each.run, each.writes, most)
     return None
 
 

@@ -2,9 +2,11 @@
 
 All of them are kept in one way. An item has a kind, an id and a version, which each change raises by one. A change
 names the version that it expects, so of two people who change one item at once, one succeeds and the other looks again.
-No item is deleted: one that is over says so in its status, and its id keeps its history in the audit.
+One that is over says so in its status, and its id keeps its history in the audit. Deleted are only items that nobody
+names again, long after they were over: sessions and tokens.
 
-A change of an item is always part of an ``Operate``, so it is committed with the audit's note, or not at all.
+A change of an item is part of an ``Operate``, so it is committed with the audit's note, or not at all. The only
+exception is a ``Tally``, which counts what the audit is told later, in one note.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import msgspec
+
+from holdfast.store.values import Cursor
 
 
 class ItemKey(NamedTuple):
@@ -41,6 +45,11 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False):
     def key(self) -> ItemKey:
         return ItemKey(self.tenant, self.kind, self.id)
 
+    @property
+    def cursor(self) -> Cursor:
+        """Its place in a list, by tenant and id."""
+        return Cursor(0, self.tenant, self.id)
+
 
 class PutItem(msgspec.Struct, frozen=True, gc=False):
     """Make an item, or give it its next version. Refused with ``Fenced`` where it is not at the version before."""
@@ -58,15 +67,37 @@ class ExpectItem(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
-def item_fits(change: PutItem | ExpectItem, present: int | None) -> bool:
+class DropItem(msgspec.Struct, frozen=True, gc=False):
+    """Delete an item that is over. Refused with ``Fenced`` where it is not at this version."""
+
+    key: ItemKey
+    version: int
+
+
+class Tally(msgspec.Struct, frozen=True, gc=False):
+    """Raise an item's version by one, and nothing else: the versions count something. Answered ``Tallied``, or
+    ``Unknown`` where there is no such item.
+
+    The item is due then, where it is not due before: so somebody notes the count. After an unknown outcome it may be
+    committed again, and counts twice: rather that than not at all.
+    """
+
+    key: ItemKey
+    due_at: int
+
+
+ItemChange = PutItem | ExpectItem | DropItem
+
+
+def item_fits(change: ItemChange, present: int | None) -> bool:
     """Whether an item at this version, or none, is as the change expects it."""
-    expected = change.version if isinstance(change, ExpectItem) else change.item.version - 1
+    expected = change.item.version - 1 if isinstance(change, PutItem) else change.version
     return (present or 0) == expected
 
 
-def item_key(change: PutItem | ExpectItem) -> ItemKey:
+def item_key(change: ItemChange) -> ItemKey:
     """The item that a change is about."""
-    return change.key if isinstance(change, ExpectItem) else change.item.key
+    return change.item.key if isinstance(change, PutItem) else change.key
 
 
 class ItemPort(Protocol):

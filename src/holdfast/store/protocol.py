@@ -24,7 +24,7 @@ from typing import Protocol
 
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
-from holdfast.store.caps import CAP, CAP_SET, SetCap, cap_key
+from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -44,6 +44,7 @@ from holdfast.store.changes import (
     Gone,
     KeepCode,
     Kept,
+    Limited,
     Operate,
     OperatedOn,
     Pause,
@@ -58,6 +59,7 @@ from holdfast.store.changes import (
     SetReference,
     Start,
     Started,
+    Tallied,
     Unknown,
     Unpause,
     VersionTaken,
@@ -98,7 +100,7 @@ from holdfast.store.governance import (
     TaskRow,
     TaskStatus,
 )
-from holdfast.store.items import ExpectItem, ItemKey, ItemPort, ItemRow, PutItem
+from holdfast.store.items import DropItem, ExpectItem, ItemChange, ItemKey, ItemPort, ItemRow, PutItem, Tally
 from holdfast.store.read_port import ReadPort
 from holdfast.store.rows import (
     ASKS,
@@ -141,6 +143,7 @@ __all__ = [
     "ASKS",
     "CAP",
     "CAP_SET",
+    "CAP_UNSET",
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
@@ -172,6 +175,7 @@ __all__ = [
     "DefinitionRow",
     "Deliver",
     "Delivered",
+    "DropItem",
     "Enqueue",
     "Enqueued",
     "Escalation",
@@ -184,6 +188,7 @@ __all__ = [
     "Gating",
     "Gone",
     "Governed",
+    "ItemChange",
     "ItemKey",
     "ItemRow",
     "KeepCode",
@@ -191,6 +196,7 @@ __all__ = [
     "KeptFile",
     "Key",
     "Leased",
+    "Limited",
     "Limits",
     "Loaded",
     "Message",
@@ -226,6 +232,7 @@ __all__ = [
     "Serves",
     "SetCap",
     "SetReference",
+    "SetWriteCap",
     "SigningKey",
     "Span",
     "Standing",
@@ -234,6 +241,8 @@ __all__ = [
     "Status",
     "Store",
     "Taken",
+    "Tallied",
+    "Tally",
     "TaskAnswer",
     "TaskKind",
     "TaskQuery",
@@ -251,6 +260,7 @@ __all__ = [
     "WriteLimits",
     "cap_key",
     "story_id",
+    "write_cap_key",
 ]
 
 

@@ -64,6 +64,13 @@ class ReadPort(Protocol):
         """How many runs there are by tenant and status, in that order. Fast for any number of runs."""
         ...
 
+    async def oldest_due(self) -> int | None:
+        """Since when the run waits that has waited longest for a worker, or when the next one is to be woken.
+
+        Leased, paused and ended runs wait for none. None where no run is ready or will be by itself.
+        """
+        ...
+
     async def work_of(self, key: Key) -> list[tuple[Work, str | None]]:
         """A run's queued work that is not done, each with the worker that leases it."""
         ...

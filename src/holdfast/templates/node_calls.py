@@ -8,13 +8,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from holdfast.errors import HoldfastError
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution
 from holdfast.programs.definition.compiler.compiler import load
+from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.programs.definition.interpreter.frames import Visit
 from holdfast.programs.definition.interpreter.interpreter import Interpreter
 from holdfast.programs.definition.interpreter.marks import NodeMark
@@ -23,6 +25,9 @@ from holdfast.programs.definition.interpreter.routine import Routine, Toolbox
 from holdfast.programs.definition.model import Definition
 from holdfast.programs.definition.recorded_tools import RecordedTools
 from holdfast.store.protocol import Code
+
+KEPT: Final = 256
+"""So many definitions are kept compiled: a page of instances is of few of them."""
 
 
 class NodeCalls(NamedTuple):
@@ -56,25 +61,31 @@ def definition_calls(root: bytes, code: Code, tools: Toolbox, entries: Sequence[
     Where the replay fails, the calls are known by what they call: a run that cannot go on still has its story.
     """
     observed = _Observations()
-    definition = load(code.data)
     recorded = RecordedTools(tools, entries)
 
     def routine(data: bytes, digest: str) -> Routine:
-        return Routine(load(data), digest, recorded)
+        return compiled(data, digest).with_tools(recorded)
 
     class Observed(Interpreter):
         def call(self, visit: Visit, promise: PromiseId) -> None:
             observed.call(visit, promise)
             super().call(visit, promise)
 
-    program = DefinitionProgram(Routine(definition, code.digest.hex(), recorded), routine, Observed)
+    own = routine(code.data, code.digest.hex())
+    program = DefinitionProgram(own, routine, Observed)
     now = entries[-1].timestamp if entries else 0
     try:
         Execution.rebuild(PromiseId(root), program, entries, now, random.Random(0))
     except HoldfastError:
-        return named_calls(entries)._replace(definition=definition)
+        return named_calls(entries)._replace(definition=own.definition)
     marks = program.interpreter.marks if program.has_begun else {}
     return NodeCalls(observed.steps, program.routine.definition, marks)
+
+
+@lru_cache(maxsize=KEPT)
+def compiled(data: bytes, digest: str) -> Routine:
+    """A definition, ready to be read, without tools."""
+    return Routine(load(data), digest, EngineTools({}))
 
 
 class _Observations:

@@ -101,12 +101,18 @@ class PlannedStart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RememberedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body of an event's item: what it was, by hash, when it was first emitted, and what it leads to."""
+    """The body of an event's item: what it was, by hash, when it was first emitted, and what it leads to.
+
+    While it is open the rest is there, too: its data as canonical CBOR, where its instances belong, who emitted it.
+    """
 
     event: str
     digest: str
     at: int
     starts: tuple[PlannedStart, ...] = ()
+    data: bytes = b""
+    workspace: str = ""
+    by: str | None = None
 
 
 def event_digest(event: str, data: bytes) -> str:

@@ -50,6 +50,7 @@ def instance_start(
     functions: Mapping[str, Workflow[..., Any]] | None = None,
     definition: Definition | None = None,
     priority: int = 0,
+    attributes: Mapping[str, str] = {},
 ) -> InstanceStart:
     """The start of an instance of the template that ``row`` is, with this run id.
 
@@ -68,7 +69,7 @@ def instance_start(
         pin=pin,
         input=payload,
         priority=priority,
-        attributes=instance_attributes(row.id, template),
+        attributes={**attributes, **instance_attributes(row.id, template)},
         origin=origin_of(workspace, actor, trigger),
     )
     return InstanceStart(birth, p.ExpectItem(row.key, row.version), birth.start(now))

@@ -64,7 +64,7 @@ def story_of(
 ) -> Story:
     """The story of a journal at this time. ``names`` are the steps by the positions of their calls.
 
-    Entries before ``first`` were told by an earlier generation: they count for the steps, and give no actions.
+    Entries before ``first`` belong to an earlier generation: they count for the steps, and give no actions.
     """
     fold = _StoryFold(names, first, generation)
     for entry in entries:
@@ -82,16 +82,16 @@ class _StoryFold:
         self.story = Story([], {})
         self._names = names
         self._first = first
-        self._told = False
+        self._is_earlier = False
         self._steps: dict[PromiseId, str] = {}
         self._due: list[tuple[int, str]] = []
         self._attempts: dict[str, int] = {}
 
     def take(self, entry: e.Entry) -> None:
         at, event = entry.timestamp, entry.event
-        if self._told and entry.sequence >= self._first:
+        if self._is_earlier and entry.sequence >= self._first:
             self._go_on(at)
-        self._told = entry.sequence < self._first
+        self._is_earlier = entry.sequence < self._first
         self.pass_to(at)
         match event:
             case e.InvokeScheduled(promise_id=promise, undoes=None) if promise.path[-1] in self._names:
@@ -123,7 +123,7 @@ class _StoryFold:
 
     def _go_on(self, at: int) -> None:
         """A retried run does again what its copied journal leaves open."""
-        self._told = False
+        self._is_earlier = False
         for step, standing in self.story.steps.items():
             if standing.state == "running":
                 self._tell("execute_step", at, step)
@@ -135,7 +135,7 @@ class _StoryFold:
             self._retry(step, at)
 
     def _tell(self, action: str, at: int, step: str = "", reason: str = "") -> None:
-        if not self._told:
+        if not self._is_earlier:
             attempt = self._attempts.get(step, 0)
             self.story.actions.append(StoryAction(action, at, step, attempt, reason, self._generation))
 

@@ -1,7 +1,7 @@
 """The storyteller: what an instance of a template did, read off its journals; and kept when these are deleted.
 
 A run that a template started is deleted only when its story is in the audit: the store itself looks for the entry. So
-whatever dies between telling and deleting, nothing is lost, and a story that was told is told once, by its id.
+whatever dies between keeping and deleting, nothing is lost, and a story is kept once, by its id.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.audit.notes import note
-from holdfast.audit.records import StoryAction, Told
+from holdfast.audit.records import KeptStory, StoryAction
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import events as e
 from holdfast.programs.definition.interpreter.routine import Toolbox
@@ -65,7 +65,7 @@ async def tale_of(store: p.Store, tools: Toolbox, row: p.Run, now: int) -> Insta
 
 
 async def delete_ended(store: p.Store, tools: Toolbox, ended_before: int, limit: int, now: int) -> int:
-    """Delete up to ``limit`` runs that ended before then; gives how many. The stories of instances are told first."""
+    """Delete up to ``limit`` runs that ended before then; gives how many. The stories of instances are kept first."""
     for row in await store.untold(ended_before, limit):
         try:
             tale = await tale_of(store, tools, row, now)
@@ -81,7 +81,7 @@ def _notes(row: p.Run, actions: Sequence[StoryAction], now: int) -> list[p.Note]
     parts = [tuple(actions[at : at + PART]) for at in range(0, len(actions), PART)] or [()]
     notes = []
     for number, part in enumerate(parts):
-        told = Told(now, row.key.run, row.attributes[TEMPLATE], row.begun_at, part, number)
+        kept = KeptStory(now, row.key.run, row.attributes[TEMPLATE], row.begun_at, part, number)
         id = p.story_id(row) if number == len(parts) - 1 else f"part:{number}:{p.story_id(row)}"
-        notes.append(msgspec.structs.replace(note(row.key.tenant, row.key.run, told), id=id))
+        notes.append(msgspec.structs.replace(note(row.key.tenant, row.key.run, kept), id=id))
     return notes

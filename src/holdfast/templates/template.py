@@ -68,10 +68,12 @@ CapNumber = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
 class TemplateCaps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How many instances may be under way at once, and how many may begin in a minute; None is no limit."""
+    """How many instances may be under way at once, how many may begin in a minute, and how many writing actions each
+    may take with its children; None is no limit."""
 
     max_concurrency: CapNumber | None = None
     max_runs_per_min: CapNumber | None = None
+    max_writes_per_run: CapNumber | None = None
 
 
 class TemplateProgram(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -33,7 +33,7 @@ from holdfast.worker.options import WorkerOptions
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENT: Final = WorkerOptions(lease_seconds=3600.0, retention_days=None)
+PATIENT: Final = WorkerOptions(lease_seconds=30 * 86400.0, retention_days=None)
 """Workers do not die here, so they beat rarely, and nothing is deleted while a test may still look at it."""
 
 LOOKS_SECONDS: Final = 2.0
@@ -84,6 +84,8 @@ def _dues(change: p.Change) -> Iterator[int]:
             yield change.projection.wake_at
         for each in change.attached:
             yield from _dues(each)
+    if isinstance(change, p.Tally):
+        yield change.due_at
     if isinstance(change, p.Operate):
         for act in change.changes:
             if isinstance(act, p.PutItem) and act.item.due_at is not None:

@@ -39,8 +39,8 @@ from holdfast.worker.turn_plan import Plan
 
 log = logging.getLogger("holdfast.worker")
 
-Ended = Callable[[p.Key, str, e.Event, int], None]
-"""Called for a run that ended here: its key, its workflow and its last event."""
+Ended = Callable[[p.Run, e.Event, int], None]
+"""Called for a run that ended here: its row as it was taken, its last event, its generation if it was retried."""
 
 
 class Advancer:
@@ -274,7 +274,7 @@ class Advancer:
         if work.ending is not None:
             self._runs.let_go(held)
             work.follow(answer.attached)
-            self._ended(held.key, held.workflow, work.ending, held.created_at)
+            self._ended(held.row, work.ending, held.generation if held.generation > held.lineage else 0)
             if work.attached:
                 self._messenger.wake_others(work)
             return

@@ -16,6 +16,7 @@ from holdfast.programs.catalogue import Catalogue
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
+from holdfast.runs.log_records import about
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
@@ -66,7 +67,7 @@ class Executions:
             level = logging.DEBUG if reason in self._complaints else logging.WARNING
             self._complaints.add(reason)
             message = "the checkpoint of run %s, tenant %s, is not used: %s. The run is rebuilt from its whole journal."
-            log.log(level, message, held.key.run, held.key.tenant, reason)
+            log.log(level, message, held.key.run, held.key.tenant, reason, extra=about(held.key))
             raise CheckpointUnusable(reason) from error
 
     def _restore(self, held: Held, loaded: p.Loaded, row: p.CheckpointRow) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from holdfast.errors import AuthorError
 from holdfast.kernel.arrivals import Arrival
 from holdfast.programs.function.named_workflows import UnresolvedName
+from holdfast.runs.log_records import about
 from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.parker import Parker, describe
@@ -57,7 +58,8 @@ class Faults:
 
     def engine_failed(self, held: Held, what: str, error: Exception, arrivals: Sequence[Arrival] = ()) -> None:
         """Something of the engine's own went wrong with one run: it is parked, and the others go on."""
-        log.error("run %s of tenant %s %s", held.key.run, held.key.tenant, what, exc_info=error)
+        key = held.key
+        log.error("run %s of tenant %s %s", key.run, key.tenant, what, exc_info=error, extra=about(key))
         if held.dropped:
             return
         if held.committing:  # a commit is under way: the next holder of the run finds the same fault, and parks it

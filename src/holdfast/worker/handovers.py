@@ -16,6 +16,7 @@ from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
 from holdfast.runs.kinds.table import kind_of
+from holdfast.runs.log_records import about
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
@@ -70,7 +71,8 @@ class Handovers:
         held.committing = False
         if handed:
             summary = reason.splitlines()[0]
-            log.warning("run %s of tenant %s is handed to a worker whose code fits: %s", key.run, key.tenant, summary)
+            line = "run %s of tenant %s is handed to a worker whose code fits: %s"
+            log.warning(line, key.run, key.tenant, summary, extra=about(key))
             self._let_go(held)
         else:
             otherwise()

@@ -43,7 +43,6 @@ class Held:
         "cancel_first",
         "committing",
         "consumed",
-        "created_at",
         "dropped",
         "epoch",
         "execution",
@@ -83,7 +82,6 @@ class Held:
         self.priority = run.priority
         self.parent = run.parent
         self.parent_position = run.parent_position
-        self.created_at = run.created_at
         self.consumed = run.consumed
         self.reference = run.reference  # as the store has it
         self.pause = run.pause

@@ -68,17 +68,27 @@ class Opener:
         if work is None or work.change.renewal is not None:
             held.drop()
             self._make_room()
-            self._committer.submit(birth.start(self._clock.now()), partial(self._left, done), CALLER_PATIENCE_SECONDS)
+            self._leave(birth, done)
             return
         start = birth.start_with(work.change, owner)
         held.committing = True
         self.unstored.add(held)
-        self._committer.submit(start, partial(self._answered, held, work, start, done), CALLER_PATIENCE_SECONDS)
+        self._committer.submit(start, partial(self._answered, held, work, start, birth, done), CALLER_PATIENCE_SECONDS)
 
-    def _answered(self, held: Held, work: Plan, start: p.Start, done: Done, answer: p.Answer | Exception) -> None:
+    def _answered(
+        self, held: Held, work: Plan, start: p.Start, birth: Birth, done: Done, answer: p.Answer | Exception
+    ) -> None:
         self.unstored.discard(held)
         self._make_room()
-        self._started(held, work, start, done, answer)
+        if isinstance(answer, p.Limited):  # somebody has set a cap, and the next claim will know of it
+            held.drop()
+            self._leave(birth, done)
+        else:
+            self._started(held, work, start, done, answer)
+
+    def _leave(self, birth: Birth, done: Done) -> None:
+        """Start it for any worker to begin."""
+        self._committer.submit(birth.start(self._clock.now()), partial(self._left, done), CALLER_PATIENCE_SECONDS)
 
     def _left(self, done: Done, answer: p.Answer | Exception) -> None:
         done(answer)

@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.gate.run_calls import Closing
 from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.checkpoints import load
+from holdfast.runs.log_records import about
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
@@ -57,12 +58,15 @@ class Parker:
     def unbuilt(self, held: Held, error: Exception, inbox: Sequence[p.Received] = ()) -> None:
         """Park a run that cannot be made from its journal; ``inbox`` is what it was not given."""
         if not isinstance(error, HoldfastError):
-            log.error("run %s of tenant %s cannot be rebuilt", held.key.run, held.key.tenant, exc_info=error)
+            key = held.key
+            log.error("run %s of tenant %s cannot be rebuilt", key.run, key.tenant, exc_info=error, extra=about(key))
         self.park(held, describe(error, "the run cannot be rebuilt"), inbox)
 
     def unreadable(self, held: Held, what: str, error: Exception) -> None:
         """Park a run of which the store has something that cannot be read."""
-        log.error("the %s of run %s, tenant %s, cannot be read", what, held.key.run, held.key.tenant, exc_info=error)
+        key = held.key
+        line = "the %s of run %s, tenant %s, cannot be read"
+        log.error(line, what, key.run, key.tenant, exc_info=error, extra=about(key))
         why = f"its {what} in the store cannot be read ({type(error).__name__}: {error})"
         self.park(held, f"{why}: mend them or restore a backup, then resume the run.")
 
@@ -119,7 +123,8 @@ class Parker:
         """Commit what was recorded, and the pause, with which the lease is given up."""
         if reason is not None:
             held.pause = reason
-            log.warning("run %s of tenant %s is parked: %s", held.key.run, held.key.tenant, reason.splitlines()[0])
+            key, why = held.key, reason.splitlines()[0]
+            log.warning("run %s of tenant %s is parked: %s", key.run, key.tenant, why, extra=about(key))
         cancelling = held.execution is not None and held.execution.ledger.cancel_requested
         projection = p.Projection("waiting", pause=reason, cancelling=cancelling)
         if held.gate is not None:

@@ -24,6 +24,7 @@ from holdfast.programs.definition.engine_tools import EngineTools
 from holdfast.programs.function.decorators import Step
 from holdfast.runs.birth import Birth
 from holdfast.runs.clock import Clock
+from holdfast.runs.duty import Duty
 from holdfast.runs.observer import Observer
 from holdfast.runs.role import Role
 from holdfast.schedules.launch import Launcher
@@ -39,9 +40,11 @@ from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.roles.claimer import Claimer
+from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
+from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
 from holdfast.worker.steps.performer import Performer, is_authored
 from holdfast.worker.steps.taker import Taker
@@ -74,8 +77,10 @@ class Worker:
         threads: Executor | None = None,
         rested: Callable[[p.Key], None] = lambda _: None,
         launcher: Launcher | None = None,
+        duties: Mapping[str, Duty] | None = None,
         announce: Callable[[], None] = lambda: None,
         observer: Observer | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self.options = options
         self.id = ""
@@ -88,9 +93,11 @@ class Worker:
         self._ended = ended
         self._rested = rested
         self._launcher = launcher
+        self._duties = duties or {}
         self._scheduler: Scheduler | None = None
         self._announce = announce
         self._observer = observer
+        self._spans = spans
         self._keeper = keeper
         self._pulse_factory = pulse
         self._given_threads = threads
@@ -112,10 +119,14 @@ class Worker:
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
-        self.performer = Performer(self._store, self._clock, self._threads, options.step_limit, self._observer)
+        self.performer = Performer(
+            self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans
+        )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
-        make_gate = partial(Governor, self._store, self.committer, self._clock, self.id, policy, effects)
+        make_gate = partial(
+            Governor, self._store, self.committer, self._clock, self.id, policy, effects, spans=self._spans
+        )
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -184,6 +195,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
+        self._finisher = Finisher(self._store, self._clock, self._duties)
+        roles.append(self._finisher)
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
@@ -197,6 +210,7 @@ class Worker:
             launcher,
             self._scheduled,
             lambda key: self.advancer.delivered(key),
+            self.id,
         )
 
     def _scheduled(self) -> None:
@@ -235,11 +249,11 @@ class Worker:
         """A run may be leased to this worker without its knowledge."""
         self.claimer.doubt()
 
-    def _over(self, key: p.Key, workflow: str, ending: e.Event, created_at: int) -> None:
+    def _over(self, run: p.Run, ending: e.Event, again: int) -> None:
         """A run has ended here: where caps hold, its place is another's now."""
-        self._ended(key, workflow, ending, created_at)
+        self._ended(run, ending, again)
         if self._scheduler is not None:
-            self._scheduler.ended(key)
+            self._scheduler.ended(run.key)
         if self._is_limited():
             self.claimer.wake()
 
@@ -293,6 +307,7 @@ class Worker:
             self.claimer.wake()
             self.taker.wake()
             self._sealer.wake()
+            self._finisher.wake()
             if self._scheduler is not None:
                 self._scheduler.wake()
 

@@ -31,7 +31,7 @@ def judge_whole(case: Case) -> Ending:
         if found.how == "stuck":
             raise Broken("D7: the run waits for ever for a child that is parked")
     else:
-        _compare_all(wanted, found, outside, whole.outside)
+        _compare_all(wanted, found, outside, whole.played)
     return wanted
 
 

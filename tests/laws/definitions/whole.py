@@ -25,6 +25,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.function.loop import dispose_all
+from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import EPOCH_MICROSECONDS, VirtualClock, VirtualLoop
 from holdfast.worker.heart import LoopPulse
@@ -32,7 +33,7 @@ from holdfast.worker.steps.performer import _current
 from tests.laws.definitions.grow import Case
 from tests.laws.definitions.outside import ERRORS, STAGE, Fate, Outside, continued, function, other
 from tests.laws.definitions.reference import Ending
-from tests.laws.definitions.world import Broken, Library, shown
+from tests.laws.definitions.world import Broken, Library, check_undone, shown
 from tests.simulation.faults import Graves, Recorder
 from tests.unit.worker.ground import FREE
 
@@ -152,6 +153,7 @@ class Whole:
         self.graves = Graves()
         self._library = Library(case)
         self.outside = Outside(case.seed)
+        self.played = self.outside  # as it was when the run had come to its end, or was parked
         self.deaths = 0
         self._begun: dict[tuple[str, int], tuple[Fate, float]] = {}
         self.names: dict[str, str] = {}
@@ -254,18 +256,32 @@ class Whole:
                 break
         ending = await self._ending(run, self.store._tables.runs[ROOT])
         self.note_sent()
-        if ending.how == "parked":
-            await self._cancel_parked(run)
+        self.played = replace(self.outside, log=[*self.outside.log])
+        if ending.how != "stuck":
+            await self._cancel_parked()
         return ending
 
-    async def _cancel_parked(self, run: Any) -> None:
-        """D7: a cancellation ends a parked run."""
-        await run.cancel()
-        began = self._loop.time()
-        while (row := self.store._tables.runs[ROOT]).standing not in p.ENDED:
+    async def _cancel_parked(self) -> None:
+        """D7: a cancellation ends what is parked, and then nothing of the case is left, above it or below."""
+        began, asked = self._loop.time(), set[p.Key]()
+        while left := [row for row in self._runs() if row.standing not in p.ENDED]:
+            for row in left:
+                if row.pause is not None and row.key not in asked:
+                    asked.add(row.key)
+                    await self._client.run(row.key.run).cancel()
             if self._loop.time() > began + 3 * HORIZON_SECONDS:
-                raise Broken(f"D7: the run is cancelled and does not end: {row.pause or row.waiting}")
+                raise Broken(f"D7: {[(row.key.run, row.pause or row.waiting) for row in left]} do not end")
             await asyncio.sleep(97.0)
+        for row in self._runs():
+            if row.program_kind == DEFINITION:
+                check_undone(row.key.run, self._replayed(row.key), [each.event for each in self._journal(row.key)])
+
+    def _runs(self) -> list[p.Run]:
+        """All runs but the one that signals are sent to."""
+        return [row for key, row in self.store._tables.runs.items() if key.run != "other"]
+
+    def _journal(self, key: p.Key) -> Sequence[e.Entry]:
+        return self.store.generations(key)[0]
 
     async def _signal(self, when: float, address: str, payload: int) -> None:
         await asyncio.sleep(when)
@@ -318,8 +334,8 @@ class Whole:
                 raise Broken(f"D5: the run does not end; it waits for {row.waiting}")
 
     def _replayed(self, key: p.Key) -> DefinitionProgram:
-        program = DefinitionProgram(self._library.routines[self.case.document["name"]])
-        root, entries = PromiseId(self.store._roots[key, 0]), self.store.generations(key)[0]
+        program = DefinitionProgram(self._library.routines[self.store._tables.runs[key].workflow])
+        root, entries = PromiseId(self.store._roots[key, 0]), self._journal(key)
         Execution.rebuild(root, program, entries, self.now_microseconds, self.source)
         return program
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import cbor2
@@ -181,14 +181,9 @@ class Player:
             self.checkpoint = live
 
     def check_undone(self) -> None:
-        """D7: of a run that did not complete nothing is left to undo, and nothing was undone twice."""
-        program, events = self.run.execution.program, self.run.events
+        program = self.run.execution.program
         assert isinstance(program, DefinitionProgram)
-        undone = [event.undoes for event in events if isinstance(event, e.InvokeScheduled) and event.undoes is not None]
-        if len(undone) != len(set(undone)):
-            raise Broken(f"D7: {self.key} undoes a call twice")
-        if self.run.ended and not isinstance(events[-1], e.ExecutionCompleted) and program.interpreter.deeds.done:
-            raise Broken(f"D7: {self.key} has ended and has not undone {program.interpreter.deeds.done}")
+        check_undone(self.key, program, self.run.events)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -341,6 +336,16 @@ class World:
             if not player.run.ended and not player.parked:
                 raise Broken(f"D7: {player.key} does not end; it waits for {player.run.execution.waits()}")
             player.check_undone()
+
+
+def check_undone(run: str, program: DefinitionProgram, events: Sequence[e.Event]) -> None:
+    """D7: of a run that did not complete nothing is left to undo, and nothing was undone twice."""
+    undone = [event.undoes for event in events if isinstance(event, e.InvokeScheduled) and event.undoes is not None]
+    if len(undone) != len(set(undone)):
+        raise Broken(f"D7: {run} undoes a call twice")
+    failed = isinstance(events[-1], e.ExecutionFailed | e.ExecutionCancelled)
+    if failed and program.interpreter.deeds.done:
+        raise Broken(f"D7: {run} has ended and has not undone {program.interpreter.deeds.done}")
 
 
 def _ending(root: Player, endings: list[e.Event]) -> Ending:

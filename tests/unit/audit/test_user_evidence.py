@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from holdfast import Holdfast, Verdict, action, ask, verify_evidence, workflow
+from holdfast import Holdfast, action, ask, verify_evidence, workflow
 from holdfast.audit import records
 from holdfast.audit.bundles import pack
 from holdfast.audit.check.claims import Findings
@@ -19,6 +19,7 @@ from holdfast.audit.check.users import check_users
 from holdfast.audit.facts import RunLine
 from holdfast.people.users import User, user_subject
 from holdfast.store.protocol import AuditEntry
+from holdfast.views import Verdict
 from tests.unit.worker.ground import policy_of
 
 
@@ -87,10 +88,10 @@ def test_a_bundle_shows_who_people_were_at_that_time(bundle: bytes) -> None:
     verdict = verify_evidence(bundle)
     assert (verdict.good, [claim.state for claim in verdict.claims if claim.about == "users"]) == (True, ["consistent"])
     shown = [msgspec.json.decode(line) for line in _files(bundle)["people.jsonl"].splitlines()]
-    told = [records.decode(line["body"].encode()) for line in shown]
-    assert [each.details["user"] for each in told if isinstance(each, records.Operated)] == ["root", "ann", "bob"]
-    assert isinstance(told[2], records.Operated)
-    assert (told[2].details["level"], told[2].details["groups"], told[2].details["status"]) == (
+    entries = [records.decode(line["body"].encode()) for line in shown]
+    assert [each.details["user"] for each in entries if isinstance(each, records.Operated)] == ["root", "ann", "bob"]
+    assert isinstance(entries[2], records.Operated)
+    assert (entries[2].details["level"], entries[2].details["groups"], entries[2].details["status"]) == (
         "2",
         '["claims"]',
         "enabled",

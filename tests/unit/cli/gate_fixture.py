@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast import Holdfast, TaskInfo, Trigger
+from holdfast import Holdfast, Trigger
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.decorators import Workflow
+from holdfast.views import TaskInfo
 from tests.unit.cli import cli_bank
 
 WORKFLOWS: list[Workflow[..., Any]] = [cli_bank.payment, cli_bank.wiring]

@@ -50,16 +50,16 @@ def holdfast(*arguments: str) -> Result:
 
 
 def test_a_good_definition_is_named_with_its_digest(leave: Path) -> None:
-    told = holdfast("def", "check", str(leave), "--json")
-    assert told.exit_code == exits.GOOD, told.output
-    assert json.loads(told.stdout)["digest"] == compile_text(LEAVE).digest
+    done = holdfast("def", "check", str(leave), "--json")
+    assert done.exit_code == exits.GOOD, done.output
+    assert json.loads(done.stdout)["digest"] == compile_text(LEAVE).digest
 
 
 def test_a_bad_one_is_refused_with_each_line_and_node(leave: Path) -> None:
     leave.write_text(LEAVE.replace("start.days}", "start.days, when: =stat.x}"), encoding="utf-8")
-    told = holdfast("def", "check", str(leave), "--json")
-    assert told.exit_code == exits.NO
-    (problem,) = json.loads(told.stdout)["problems"]
+    done = holdfast("def", "check", str(leave), "--json")
+    assert done.exit_code == exits.NO
+    (problem,) = json.loads(done.stdout)["problems"]
     assert (problem["line"], problem["node"]) == (7, "done")
     assert "did you mean `state`?" in problem["problem"]
 
@@ -69,31 +69,31 @@ def test_a_step_that_is_gone_after_a_deploy_is_found_by_the_check(leave: Path, t
     (tmp_path / "without_it.py").write_text("from holdfast import Holdfast\napp = Holdfast('memory://')\n")
     leave.write_text(LEAVE.replace("cli.leave.balance", "cli.leave.gone"), encoding="utf-8")
     assert holdfast("def", "check", str(leave)).exit_code == exits.GOOD
-    told = holdfast("def", "check", str(leave), "--app", str(tmp_path / "without_it.py"))
-    assert told.exit_code == exits.NO
-    assert "leave.yaml:6:15: balance: there is no step 'cli.leave.gone'" in told.output
+    done = holdfast("def", "check", str(leave), "--app", str(tmp_path / "without_it.py"))
+    assert done.exit_code == exits.NO
+    assert "leave.yaml:6:15: balance: there is no step 'cli.leave.gone'" in done.output
 
 
 @pytest.mark.parametrize("form", ["yaml", "json", "python"])
 def test_what_is_exported_compiles_to_the_same_digest(form: str, tmp_path: Path) -> None:
     path = tmp_path / "claims.yaml"
     path.write_text(CLAIMS, encoding="utf-8")
-    told = holdfast("def", "export", str(path), "--to", form)
-    assert told.exit_code == exits.GOOD, told.output
+    done = holdfast("def", "export", str(path), "--to", form)
+    assert done.exit_code == exits.GOOD, done.output
     if form == "python":
         names: dict[str, Any] = {}
-        exec(told.stdout, names)
+        exec(done.stdout, names)
         assert compile_document(names["definition"].document).digest == compile_text(CLAIMS).digest
     else:
-        assert compile_text(told.stdout).digest == compile_text(CLAIMS).digest
+        assert compile_text(done.stdout).digest == compile_text(CLAIMS).digest
 
 
 def test_the_tests_of_a_file_are_played(leave: Path) -> None:
     assert "1 passed, 0 failed" in holdfast("def", "test", str(leave), "--crash").output
     leave.write_text(LEAVE.replace("result: 3", "result: 4"), encoding="utf-8")
-    told = holdfast("def", "test", str(leave))
-    assert told.exit_code == exits.NO
-    assert "its result is 3, and not 4" in told.output
+    done = holdfast("def", "test", str(leave))
+    assert done.exit_code == exits.NO
+    assert "its result is 3, and not 4" in done.output
 
 
 def test_the_schema_is_printed() -> None:
@@ -131,24 +131,36 @@ def test_files_that_are_checked_together_may_run_each_other(leave: Path, tmp_pat
     """In any order; what none of them has may be somewhere else, unless another version of it is here."""
     parent = tmp_path / "parent.yaml"
     parent.write_text(PARENT, encoding="utf-8")
-    told = holdfast("def", "check", str(parent), str(leave), "--json")
-    assert told.exit_code == exits.GOOD, told.output
-    first, second = map(json.loads, told.stdout.splitlines())
+    done = holdfast("def", "check", str(parent), str(leave), "--json")
+    assert done.exit_code == exits.GOOD, done.output
+    first, second = map(json.loads, done.stdout.splitlines())
     assert [first["file"], second["file"]] == [str(parent), str(leave)]
     assert first["digest"] != json.loads(holdfast("def", "check", str(parent), "--json").stdout)["digest"]
     parent.write_text(PARENT.replace("@^1", "@^2").replace("days: 2", "days: two"), encoding="utf-8")
-    told = holdfast("def", "check", str(leave), str(parent))
-    assert told.exit_code == exits.NO
-    assert "parent.yaml:4:" in told.output
-    assert "cli.leave" in told.output
+    done = holdfast("def", "check", str(leave), str(parent))
+    assert done.exit_code == exits.NO
+    assert "parent.yaml:4:" in done.output
+    assert "cli.leave" in done.output
     parent.write_text(PARENT.replace("days: 2", "days: two"), encoding="utf-8")
-    told = holdfast("def", "check", str(leave), str(parent))
-    assert "cli.leave cannot be started with this: /days:" in told.output
+    done = holdfast("def", "check", str(leave), str(parent))
+    assert "cli.leave cannot be started with this: /days:" in done.output
 
 
 def test_two_files_of_one_version_are_refused_by_the_check(leave: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(LEAVE.replace("- start.days", "+ start.days"), encoding="utf-8")
-    told = holdfast("def", "check", str(leave), str(other), "--json")
-    assert told.exit_code == exits.NO
-    assert "give the changed one a new version" in json.loads(told.stdout.splitlines()[1])["problems"][0]["problem"]
+    done = holdfast("def", "check", str(leave), str(other), "--json")
+    assert done.exit_code == exits.NO
+    assert "give the changed one a new version" in json.loads(done.stdout.splitlines()[1])["problems"][0]["problem"]
+
+
+def test_a_folder_is_checked_and_its_tests_are_played(leave: Path, tmp_path: Path) -> None:
+    """Of a folder, all files; of one without definitions it is said, whatever was to be done with them."""
+    checked = holdfast("def", "check", str(tmp_path))
+    assert (checked.exit_code, "leave.yaml is in order" in checked.stdout) == (exits.GOOD, True)
+    assert "1 passed, 0 failed" in holdfast("def", "test", str(tmp_path)).output
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for command in ("check", "test", "publish"):
+        refused = holdfast("def", command, str(empty))
+        assert (refused.exit_code, "has no definitions" in refused.output) == (exits.USAGE, True)

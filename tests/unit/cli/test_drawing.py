@@ -27,10 +27,10 @@ def source(tmp_path: Path) -> Path:
 def test_the_ending_says_the_form(form: str, source: Path, tmp_path: Path) -> None:
     """And so does --form, where the picture goes to stdout."""
     target = tmp_path / f"picture.{form}"
-    told = CliRunner().invoke(main, ["def", "draw", str(source), "-o", str(target)])
-    assert told.exit_code == 0, told.output
+    done = CliRunner().invoke(main, ["def", "draw", str(source), "-o", str(target)])
+    assert done.exit_code == 0, done.output
     assert target.read_bytes().startswith(BEGINNINGS[form])
-    assert str(target) in told.stdout
+    assert str(target) in done.stdout
     piped = CliRunner().invoke(main, ["def", "draw", str(source), "--form", form])
     assert piped.stdout_bytes == target.read_bytes()
 
@@ -58,6 +58,7 @@ def test_a_run_is_drawn_now_and_as_it_was(holdfast: Invoke) -> None:
     [
         (("missing.yaml",), "cannot be read"),
         (("FILE", "-o", "picture.gif"), "ends in none of"),
+        (("FILE", "-o", "missing/picture.svg"), "missing/picture.svg cannot be written"),
         (("FILE", "--at", "3"), "a file has no past"),
     ],
 )

@@ -48,6 +48,42 @@ def test_a_token_binds_and_finds_its_tenant(made: str) -> None:
     assert [entry["record"]["who"] for entry in notes] == ["ann", "ann"]
 
 
+def test_a_list_goes_on_where_the_last_one_ended(made: str) -> None:
+    for name in ("bob", "cid"):
+        hold("users", "create", name, "--level", "1", "--token", made)
+    first = hold("users", "list", "--limit", "2", "--token", made)
+    assert "cid" not in first.stdout
+    cursor = first.stderr.split("--after ")[1].split()[0]
+    (rest,) = lines(hold("users", "list", "--after", cursor, "--token", made, "--json"))
+    assert rest["name"] == "cid"
+    wrong = hold("templates", "list", "--after", cursor, "--token", made)
+    assert (wrong.exit_code, "a list of users" in wrong.stderr) == (exits.USAGE, True)
+
+
+def test_everybody_sees_and_revokes_their_own_tokens(made: str) -> None:
+    hold("users", "create", "bob", "--level", "1", "--token", made)
+    mine = hold("tokens", "mint", "bob", "--token", made).stdout.strip()
+    (token,) = lines(hold("tokens", "own", "--token", mine, "--json"))
+    assert token["user"] == "bob"
+    assert hold("tokens", "revoke", token["id"], "--token", mine).exit_code == exits.NO
+    assert hold("tokens", "revoke", token["id"], "--own", "--token", mine).exit_code == exits.GOOD
+    assert "revoked" in hold("whoami", "--token", mine).stderr
+    assert "app.acting_as" in hold("tokens", "own").stderr
+
+
+def test_caps_are_set_and_shown(made: str) -> None:
+    """A tenant's by the operator, a workspace's by whoever keeps the tenant: all of a workspace's are given anew."""
+    hold("tenants", "change", "acme", "--max-writes-per-run", "5", "--weight", "2")
+    assert "max_writes_per_run 5, weight 2" in hold("tenants").stdout
+    hold("workspaces", "create", "north", "--token", made)
+    done = hold("workspaces", "limit", "north", "--max-concurrency", "1", "--max-writes-per-run", "0", "--token", made)
+    assert done.stdout == "workspace north of tenant acme: max_concurrency 1, max_writes_per_run 0\n"
+    (shown,) = lines(hold("workspaces", "limit", "north", "--weight", "3", "--token", made, "--json"))
+    assert (shown["max_concurrency"], shown["max_writes_per_run"], shown["weight"]) == (None, None, 3)
+    assert "weight 3" in hold("workspaces", "--token", made).stdout
+    assert hold("workspaces", "limit", "north", "--weight", "0", "--token", made).exit_code == exits.USAGE
+
+
 def test_a_refusal_says_the_level_and_exits_with_1(made: str) -> None:
     hold("users", "create", "bob", "--level", "2", "--token", made)
     minted = hold("tokens", "mint", "bob", "--token", made).stdout.strip()

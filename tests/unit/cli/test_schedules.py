@@ -41,8 +41,8 @@ def test_it_is_changed_paused_resumed_explained_and_deleted(holdfast: Invoke) ->
     assert holdfast("schedules", "pause", "nightly", "--reason", "look").stdout == "schedule nightly is paused\n"
     assert "It is paused (look)" in holdfast("schedules", "explain", "nightly").stdout
     assert "schedule nightly is active; the next tick is" in holdfast("schedules", "resume", "nightly").stdout
-    told = json.loads(holdfast("schedules", "explain", "nightly", "--json").stdout)["explanation"]
-    assert told[0] == "Schedule nightly starts order: every 15m 0s."
+    sentences = json.loads(holdfast("schedules", "explain", "nightly", "--json").stdout)["explanation"]
+    assert sentences[0] == "Schedule nightly starts order: every 15m 0s."
     assert holdfast("schedules", "delete", "nightly").stdout == "schedule nightly is deleted\n"
     assert holdfast("schedules").stdout == ""
     assert "nightly  deleted" in holdfast("schedules", "list", "--status", "deleted").stdout

@@ -73,16 +73,16 @@ def test_the_story_is_written_as_lines(holdfast: Invoke, file: str, tmp_path: Pa
     holdfast("templates", "create", "bills", "--file", file, "--as", "ann")
     holdfast("templates", "activate", "bills", "--as", "ann")
     holdfast("templates", "start", "bills", "--id", "one", "--as", "bob")
-    told = lines(holdfast("audit", "export"))
-    assert [(each["action"], each["user"], each["instance"]) for each in told] == [
+    actions = lines(holdfast("audit", "export"))
+    assert [(each["action"], each["user"], each["instance"]) for each in actions] == [
         ("create_template", "ann", None),
         ("activate_template", "ann", None),
         ("queue_workflow", "bob", "one"),
     ]
-    assert told[0]["details"]["dependencies"] == {"collect": [], "send": ["collect"]}
+    assert actions[0]["details"]["dependencies"] == {"collect": [], "send": ["collect"]}
     target = tmp_path / "story.jsonl"
     assert "3 actions" in holdfast("audit", "export", "-o", str(target)).stdout
-    assert [json.loads(line) for line in target.read_text().splitlines()] == told
+    assert [json.loads(line) for line in target.read_text().splitlines()] == actions
 
 
 def test_options_that_exclude_each_other_are_refused(holdfast: Invoke, file: str) -> None:

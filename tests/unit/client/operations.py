@@ -198,6 +198,7 @@ CALLS: dict[str, Call] = {
     "Holdfast.emit": lambda app, it: app.emit("happened", {}, id=f"event {it.template}", tenant=it.tenant),
     "AppTemplates.show": lambda app, it: app.templates.show(it.template, tenant=it.tenant),
     "AppTemplates.list": lambda app, it: app.templates.list(tenant=it.tenant),
+    "AppTemplates.page": lambda app, it: app.templates.page(tenant=it.tenant),
     "AppTemplates.instances": lambda app, it: app.templates.instances(it.template, tenant=it.tenant),
     "AppTemplates.instance": lambda app, it: app.templates.instance(it.instance, tenant=it.tenant),
     "AppTemplates.start": lambda app, it: app.templates.start(it.template, id=f"new {it.instance}", tenant=it.tenant),
@@ -208,6 +209,7 @@ CALLS: dict[str, Call] = {
     "AppTemplates.resume": lambda app, it: app.templates.resume(it.template, tenant=it.tenant),
     "Schedules.show": lambda app, it: app.schedules.show(it.schedule, tenant=it.tenant),
     "Schedules.list": lambda app, it: app.schedules.list(tenant=it.tenant),
+    "Schedules.page": lambda app, it: app.schedules.page(tenant=it.tenant),
     "Schedules.explain": lambda app, it: app.schedules.explain(it.schedule, tenant=it.tenant),
     "Schedules.create": lambda app, it: app.schedules.create(
         f"new {it.schedule}", leaf, cron="0 3 * * *", tenant=it.tenant
@@ -230,6 +232,7 @@ CALLS: dict[str, Call] = {
     "Workspaces.create": lambda app, it: app.workspaces.create(f"new {it.workspace}", tenant=it.tenant),
     "Workspaces.archive": lambda app, it: app.workspaces.archive(it.workspace, tenant=it.tenant),
     "Users.list": lambda app, it: app.users.list(tenant=it.tenant),
+    "Users.page": lambda app, it: app.users.page(tenant=it.tenant),
     "Users.get": lambda app, it: app.users.get(it.user, tenant=it.tenant),
     "Users.create": lambda app, it: app.users.create(f"new {it.user}", level=1, tenant=it.tenant),
     "Users.set_level": lambda app, it: app.users.set_level(it.user, 1, tenant=it.tenant),
@@ -241,6 +244,9 @@ CALLS: dict[str, Call] = {
     "SlackAccounts.map": lambda app, it: app.slack.map(it.account, it.user, tenant=it.tenant),
     "SlackAccounts.unmap": lambda app, it: app.slack.unmap(it.account, tenant=it.tenant),
     "Tokens.list": lambda app, it: app.tokens.list(tenant=it.tenant),
+    "Tokens.page": lambda app, it: app.tokens.page(tenant=it.tenant),
+    "Tokens.own": lambda app, it: app.tokens.own(),
+    "Tokens.revoke_own": lambda app, it: app.tokens.revoke_own(it.token),
     "Tokens.mint": lambda app, it: app.tokens.mint(it.user, tenant=it.tenant),
     "Tokens.revoke": lambda app, it: app.tokens.revoke(it.token, tenant=it.tenant),
     "RunHandle.cancel": lambda app, it: _run(app, it).cancel(),

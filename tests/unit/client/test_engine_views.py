@@ -10,24 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import (
-    AnswerInfo,
-    AuditInfo,
-    Holdfast,
-    Page,
-    ReceiptInfo,
-    RunInfo,
-    SyncHoldfast,
-    TaskInfo,
-    Trigger,
-    UnreadableValue,
-    WaitInfo,
-    WorkerOptions,
-    action,
-    workflow,
-)
+from holdfast import Holdfast, SyncHoldfast, Trigger, WorkerOptions, action, workflow
 from holdfast.errors import InvalidRequest
 from holdfast.gate.policy.policy import parse
+from holdfast.views import AnswerInfo, AuditInfo, Page, ReceiptInfo, RunInfo, TaskInfo, UnreadableValue, WaitInfo
 from tests.unit.cli import cli_bank
 from tests.unit.cli.gate_fixture import WORKFLOWS, asked
 from tests.unit.worker.asking_people import anyone

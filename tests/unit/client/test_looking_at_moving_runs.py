@@ -6,9 +6,10 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from holdfast import Holdfast, JournalEntry, continue_as_new, receive, step, workflow
+from holdfast import Holdfast, continue_as_new, receive, step, workflow
 from holdfast.audit.check.journal import verify_run
 from holdfast.runs.journals import row_of
+from holdfast.views import JournalEntry
 
 
 @step(name="moving_add")

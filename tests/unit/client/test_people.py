@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -166,6 +168,78 @@ def test_a_token_is_kept_as_a_hash() -> None:
                 await app.tokens.revoke("000000000000", tenant="acme")
             acts = [note.act for note in await notes(app)]
             assert acts[-4:] == ["mint_token", "use_token", "revoke_token", "refuse"]
+
+    asyncio.run(main())
+
+
+def test_everybody_sees_and_revokes_their_own_tokens() -> None:
+    """At every level, and only their own: another's is missing like one that does not exist."""
+
+    async def main() -> None:
+        async with engine() as app:
+            await app.users.create("Bob", level=1, tenant="acme")
+            hers = await app.tokens.mint("ann", tenant="acme")
+            first, second = [await app.tokens.mint("bob", tenant="acme") for _ in range(2)]
+            bob = app.acting_as(first.text)
+            assert {each.id async for each in bob.tokens.own()} == {first.token.id, second.token.id}
+            with pytest.raises(NotPermitted):
+                await bob.tokens.revoke(second.token.id)
+            for id in (hers.token.id, "000000000000"):
+                with pytest.raises(TokenNotFound, match=f"you have no token '{id}'"):
+                    await bob.tokens.revoke_own(id)
+            revoked = await bob.tokens.revoke_own(second.token.id, reason="lost")
+            assert (revoked.id, revoked.revoked) == (second.token.id, True)
+            note = [note for note in await notes(app) if note.act == "revoke_token"][-1]
+            assert (note.who, note.reason, note.details["token"]) == ("Bob", "lost", second.token.id)
+            assert (await bob.tokens.revoke_own(first.token.id)).revoked  # the very one that it acts with
+            with pytest.raises(InvalidToken, match="revoked"):
+                await bob.whoami()
+            with pytest.raises(InvalidToken):
+                await app.acting_as(second.text).whoami()
+            scoped = app.acting_as((await app.tokens.mint("bob", scope=["runs"], tenant="acme")).text)
+            with pytest.raises(NotPermitted, match="scope"):
+                await scoped.tokens.revoke_own(first.token.id)
+            with pytest.raises(InvalidRequest, match="bound"):
+                await app.tokens.revoke_own(hers.token.id)
+
+    asyncio.run(main())
+
+
+def test_lists_of_people_come_in_pages() -> None:
+    """Each page names the place where the next begins; all of them together are the list. A cursor is for its list."""
+
+    async def main() -> None:
+        async with engine() as app:
+            for _ in range(3):
+                await app.tokens.mint("ann", tenant="acme")
+            for number in range(4):
+                await app.users.create(f"user {number}", level=1, tenant="acme")
+                await app.tokens.mint(f"user {number}", tenant="acme")
+                await app.schedules.create(f"s{number}", greet, input="x", every=60, tenant="acme")
+                await app.templates.create(f"t{number}", greet, tenant="acme")
+            await app.schedules.delete("s1", tenant="acme")
+            ann = app.acting_as("ann", tenant="acme")
+            reads: dict[str, tuple[Any, Any, Any]] = {
+                "users": (ann.users.page, ann.users.list(), lambda each: each.name),
+                "tokens": (ann.tokens.page, ann.tokens.list(), lambda each: each.id),
+                "own": (partial(ann.tokens.page, user="Ann"), ann.tokens.own(), lambda each: each.id),
+                "templates": (ann.templates.page, ann.templates.list(), lambda each: each.id),
+                "schedules": (ann.schedules.page, ann.schedules.list(), lambda each: each.id),
+            }
+            for name, (read, whole, place) in reads.items():
+                found, after = [], None
+                while True:
+                    page = await read(limit=2, after=after)
+                    found += [place(each) for each in page.items]
+                    after = page.next
+                    if after is None:
+                        break
+                    assert len(page.items) == 2, name
+                assert found == [place(each) async for each in whole], name
+                assert len(found) > 2, name
+            cursor = (await ann.users.page(limit=1)).next
+            with pytest.raises(InvalidRequest, match="a list of users"):
+                await ann.templates.page(after=cursor)
 
     asyncio.run(main())
 

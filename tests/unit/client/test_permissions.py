@@ -217,14 +217,14 @@ def _comparable(value: Any, *things: Things) -> str:
     return text
 
 
-async def _told(app: Holdfast, name: str, things: Things) -> Any:
+async def _described(app: Holdfast, name: str, things: Things) -> Any:
     try:
         return await outcome(app, name, things)
     except HoldfastError as error:
         return type(error), str(error)
 
 
-OWN = {"Holdfast.whoami", "Holdfast.workers", "Audit.keys", "Audit.public_keys", "Tenants.list"}
+OWN = {"Holdfast.whoami", "Holdfast.workers", "Audit.keys", "Audit.public_keys", "Tenants.list", "Tokens.own"}
 """Operations that name no tenant."""
 
 
@@ -239,7 +239,7 @@ def test_no_operation_reaches_another_tenant(url: str) -> None:
                 client = app.acting_as(f"level {level}", tenant="acme")
                 await client.whoami()
                 for name in OPERATIONS.keys() - OWN:
-                    there, nowhere = await _told(client, name, bolt), await _told(client, name, nothing)
+                    there, nowhere = await _described(client, name, bolt), await _described(client, name, nothing)
                     assert _comparable(there, bolt, nothing) == _comparable(nowhere, bolt, nothing), name
                     is_empty = there in (None, [], ()) or getattr(there, "items", None) == []
                     is_refused = isinstance(there, tuple) and issubclass(there[0], CallerError)

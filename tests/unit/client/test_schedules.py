@@ -245,12 +245,12 @@ async def test_explain_says_why_and_what_comes(holdfast_app: Holdfast) -> None:
     await app.schedules.create("s", long_report.bind(5_000.0), cron="0 * * * *")
     assert "No tick of it has been due yet." in await app.schedules.explain("s")
     await asyncio.sleep(2 * 3600)
-    told = await app.schedules.explain("s")
-    assert told[0] == "Schedule s starts long_report: 0 * * * * (UTC)."
-    assert "The next tick is started at 2023-11-15 01:00:00 UTC, in 46m 40s." in told
+    sentences = await app.schedules.explain("s")
+    assert sentences[0] == "Schedule s starts long_report: 0 * * * * (UTC)."
+    assert "The next tick is started at 2023-11-15 01:00:00 UTC, in 46m 40s." in sentences
     assert (
         "The last that was not started: 2023-11-15 00:00:00 UTC skipped: run s@2023-11-14T23:00:00Z is under way."
-        in told
+        in sentences
     )
 
 

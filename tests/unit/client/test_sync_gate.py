@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from holdfast import OutcomeUnknown, Receipt, RunFailed, SyncHoldfast, SyncRunHandle, TaskInfo, action, workflow
+from holdfast import OutcomeUnknown, Receipt, RunFailed, SyncHoldfast, SyncRunHandle, action, workflow
 from holdfast.errors import InvalidRequest, ReceiptNotFound, TaskClosed, TaskForbidden, TaskNotFound
 from holdfast.gate.policy.policy import parse
+from holdfast.views import TaskInfo
 from tests.unit.worker.asking_people import anyone
 
 POLICY = parse(

@@ -13,7 +13,7 @@ from holdfast.journal.secrecy import scrubbed
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("builtins:TimeoutError", "timeout"),
         ("httpx:ReadTimeout", "timeout"),
@@ -29,9 +29,9 @@ from holdfast.journal.secrecy import scrubbed
         ("somewhere:Outer.TimeoutError", "timeout"),
     ],
 )
-def test_a_failure_is_of_a_class_by_its_name(name: str, told: str) -> None:
+def test_a_failure_is_of_a_class_by_its_name(name: str, expected: str) -> None:
     """Whoever reads it needs neither the exception nor its library."""
-    assert error_class(Failure(name, "")) == told
+    assert error_class(Failure(name, "")) == expected
 
 
 def test_the_details_of_a_failure_come_before_its_name() -> None:

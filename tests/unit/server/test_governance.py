@@ -210,14 +210,23 @@ def test_users_and_tokens_are_kept_by_the_ruler_of_the_tenant() -> None:
                 assert (await tim.get("/v1/inbox")).json()["code"] == "not_permitted"
                 raised = await it.ruler.patch("/v1/users/tim", json={"level": 4, "groups": ["x"]})
                 assert (raised.json()["level"], raised.json()["groups"]) == (4, ["x"])
-                assert (await it.ruler.get("/v1/tokens", params={"user": "tim"})).json()[0]["id"] == minted["token"][
-                    "id"
-                ]
-                await it.ruler.post(f"/v1/tokens/{minted['token']['id']}/revoke", json={"reason": "over"})
+                (listed,) = (await it.ruler.get("/v1/tokens", params={"user": "tim"})).json()["items"]
+                assert listed["id"] == minted["token"]["id"]
+                other = (await it.ruler.post("/v1/tokens", json={"user": "tim", "scope": ["tokens"]})).json()
+                async with person(str(it.ruler.base_url), other["text"]) as same:
+                    own = {each["id"] for each in (await same.get("/v1/me/tokens")).json()}
+                    assert own == {minted["token"]["id"], other["token"]["id"]}
+                    assert (await same.post(f"/v1/tokens/{minted['token']['id']}/revoke", json={})).status_code == 403
+                    revoke = f"/v1/me/tokens/{minted['token']['id']}/revoke"
+                    assert (await same.post(revoke, json={"reason": "over"})).json()["revoked"] is True
                 gone = await tim.get("/v1/runs")
                 assert (gone.status_code, gone.json()["code"]) == (401, "invalid_token")
             last = await it.ruler.patch("/v1/users/rob", json={"disabled": True})
             assert (last.status_code, last.json()["code"]) == (409, "last_ruler")
+            page = (await it.ruler.get("/v1/users", params={"limit": 2})).json()
+            rest = (await it.ruler.get("/v1/users", params={"limit": 100, "after": page["next"]})).json()
+            names = [each["name"] for each in (*page["items"], *rest["items"])]
+            assert (len(page["items"]), rest["next"], names) == (2, None, sorted(set(names)))
             assert (await it.ruler.post("/v1/workspaces", json={"name": "north"})).status_code == 201
             assert (await it.ruler.post("/v1/workspaces/north/archive", json={})).json()["archived"] is True
 

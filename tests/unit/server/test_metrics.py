@@ -6,6 +6,9 @@ import asyncio
 
 from holdfast import Holdfast
 from holdfast.server import Operator, Server, ServerSettings
+from holdfast.store import protocol as p
+from holdfast.store.memory import MemoryStore
+from holdfast.testing.stores.samples import NOW, start
 from tests.serving import person, served, token_of
 from tests.unit.server.test_runs import BROKEN, WAIT, WORKFLOWS
 
@@ -40,6 +43,33 @@ def test_metrics_count_runs_steps_commits_and_requests() -> None:
         for name in ("holdfast_audit_unsealed_seconds ", "holdfast_oldest_due_seconds "):
             assert any(line.startswith(name) for line in lines)
         assert not any(word in text for word in ("secret-", "acme", "ann"))
+
+    asyncio.run(main())
+
+
+class StillClock:
+    """A clock that stands still."""
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+
+def test_a_timer_that_nobody_minds_shows_as_the_oldest_due_run() -> None:
+    """That is how it is seen that no worker is left: newer runs do not hide it."""
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.open()
+        late = p.Projection("waiting", wake_at=NOW)
+        await store.commit([start("late", projection=late), *(start(f"new-{each}", at=NOW + 5) for each in range(3))])
+        app = Holdfast(store, workflows=WORKFLOWS, worker=False, clock=StillClock(NOW + 60_000_000))
+        server = Server(app, authenticators=[Operator(app, "root")])
+        async with app, served(app, server=server) as address, person(address, None) as client:
+            lines = (await client.get("/metrics")).text.splitlines()
+        assert "holdfast_oldest_due_seconds 60.0" in lines
 
     asyncio.run(main())
 

@@ -103,7 +103,7 @@ def test_an_account_that_stands_for_nobody_is_refused_in_private_and_noted() -> 
             await on.approve(card, EVE)
             assert f"holdfast slack map {EVE} NAME --tenant acme" in await on.told(EVE)
             (note,) = await on.acts("refuse")
-            assert note["details"] == {"operation": "tasks.answer", "task": task, "account": EVE}
+            assert (note["who"], note["details"]) == (f"~slack:{EVE}", {"operation": "tasks.answer", "task": task})
             await on.approve(await on.stand_in.card("other", OTHER), ANN)
             assert "stands for no user" in await on.told(ANN)
             await on.app.slack.unmap(ANN, tenant="acme", by="root")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, workflow
+from holdfast.client.operators import operator_note
+from holdfast.client.templates.emitter import FINISH_SECONDS
 from holdfast.errors import EventConflict, InvalidRequest
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
@@ -135,6 +137,54 @@ def test_what_a_crash_left_undone_is_done_by_the_next_emit(count: int, answers: 
                 await asyncio.wait({dying})
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+@pytest.mark.parametrize("answers", [True, False])
+async def test_what_a_crash_left_undone_is_done_by_a_worker(
+    commits: int, answers: bool, holdfast_app: Holdfast
+) -> None:
+    """Some time after it was accepted, once, in the name of whoever emitted it; nobody needs to emit it again."""
+    app = holdfast_app
+    for number in range(3):
+        await listening(app, f"t{number}", input='{"who": event.data.who, "total": 1.0}')
+    line = _DyingLine(app.store, commits, answers=answers)
+    other = Holdfast(line, worker=False, clock=app.clock)  # type: ignore[arg-type]  # forwarded by name
+    await other.open()
+    emitting = other.emit("order.paid", {"who": "Bo"}, id="e1", workspace="north", by="admin")
+    dying = asyncio.ensure_future(emitting)
+    await asyncio.wait({dying}, timeout=5)
+    assert not dying.done()
+    before = [run.id async for run in app.list()]
+    assert len(before) == commits - 1
+    await asyncio.sleep(FINISH_SECONDS + 10)
+    runs = [run async for run in app.list()]
+    assert [(run.actor, run.workspace, run.status) for run in runs] == [("admin", "north", "completed")] * 3
+    row = await app.store.item(p.ItemKey("default", "event", "e1"))
+    assert row is not None
+    assert (row.status, row.due_at, b"Bo" in row.body) == ("done", None, False)
+    again = await app.emit("order.paid", {"who": "Bo"}, id="e1", by="admin")
+    assert (again.repeated, len(again.started), len([run async for run in app.list()])) == (True, 3, 3)
+    dying.cancel()
+    await asyncio.wait({dying})
+
+
+async def test_an_open_event_that_cannot_be_read_keeps_no_other_waiting(holdfast_app: Holdfast) -> None:
+    app = holdfast_app
+    await listening(app, "t1")
+    await listening(app, "t2")
+    now = app.clock.now()
+    note = operator_note(app, "default", "accept_event", "admin", None)
+    put = p.PutItem(p.ItemRow("default", "event", "altered", 1, b"{", "open", now + 1, now))
+    await app.committer.commit(p.Operate(note, (put,)))
+    line = _DyingLine(app.store, 1, answers=True)
+    other = Holdfast(line, worker=False, clock=app.clock)  # type: ignore[arg-type]  # forwarded by name
+    await other.open()
+    dying = asyncio.ensure_future(other.emit("order.paid", {"total": 1.0}, id="e1", by="admin"))
+    await asyncio.sleep(FINISH_SECONDS + 10)
+    assert len([run async for run in app.list()]) == 2
+    dying.cancel()
+    await asyncio.wait({dying})
 
 
 async def test_two_who_emit_one_event_at_once_start_it_once(holdfast_app: Holdfast) -> None:

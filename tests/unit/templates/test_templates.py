@@ -19,6 +19,7 @@ from holdfast.errors import (
     WorkflowUnknown,
 )
 from holdfast.store.memory import MemoryStore
+from holdfast.templates.node_calls import compiled
 from holdfast.templates.template import EventRoute, TemplateCaps
 from tests.unit.templates import ground
 
@@ -64,9 +65,9 @@ def test_a_template_goes_through_its_states(url: str) -> None:
                     await act("greet")
             with pytest.raises(TemplateConflict, match="archived"):
                 await app.templates.new_version("greet", name="other")
-            told = [(each.action, each.user) for each in await ground.story(app) if each.instance is None]
+            actions = [(each.action, each.user) for each in await ground.story(app) if each.instance is None]
             people = ["create_template", "activate_template", "pause_template", "resume_template", "archive_template"]
-            assert told == [(act, "god") for act in people]
+            assert actions == [(act, "god") for act in people]
             assert [each.id async for each in app.templates.list(status="archived")] == ["greet"]
             assert [each.id async for each in app.templates.list(status="active")] == []
 
@@ -141,8 +142,8 @@ def test_starts_over_a_cap_are_queued_in_order_and_none_is_lost(url: str) -> Non
             ground.release("x")
             for run in runs:
                 await run.result(30)
-            told = [each.instance for each in await ground.story(app) if each.action == "start_workflow"]
-            assert told == [run.id for run in runs]
+            actions = [each.instance for each in await ground.story(app) if each.action == "start_workflow"]
+            assert actions == [run.id for run in runs]
 
     asyncio.run(main())
 
@@ -182,6 +183,47 @@ async def test_a_tenants_quota_and_a_workspaces_limit_hold_for_instances(holdfas
     await asyncio.sleep(5)
     assert await running() == {"n1", "n2", "s1", "s2"}
     ground.release("x")
+
+
+async def test_a_page_of_instances_compiles_their_definition_once(holdfast_app: Holdfast) -> None:
+    """However often it is looked at; another version is compiled for itself."""
+    app = holdfast_app
+    await ground.offered(app, "line", {"x": []})
+    for _ in range(3):
+        await (await app.templates.start("line", by="admin")).result(60)
+    compiled.cache_clear()
+    for _ in range(2):
+        shown = [each async for each in app.templates.instances("line")]
+        assert [each.step_states for each in shown] == [{"x": "success"}] * 3
+    assert compiled.cache_info().misses == 1
+    await app.templates.new_version("line", source=ground.graph({"z": []}, name="line_graph", version=2))
+    await (await app.templates.start("line", by="admin")).result(60)
+    assert [list(each.step_states) async for each in app.templates.instances("line")] == [["z"], ["x"], ["x"], ["x"]]
+    assert compiled.cache_info().misses == 2
+
+
+@pytest.mark.parametrize("several", [1, 20])
+def test_a_plain_start_keeps_to_a_cap_from_its_commit_on(url: str, several: int) -> None:
+    """The worker has not claimed since, and knows nothing of the cap: not one run begins that it does not allow."""
+
+    async def main() -> None:
+        async with Holdfast(url, workflows=[greeting]) as app:
+            await app.tenants.create("acme")
+            await (await app.start(greeting, tenant="acme")).result(30)
+            assert app.worker is not None
+            await app.worker.claimer.stop()  # it does not look again before the runs are started
+            await app.tenants.change("acme", limits=TenantQuota(max_concurrency=0))
+            assert not app.worker.claimer.limited
+            runs = await asyncio.gather(
+                *(app.start(greeting, id=f"run {number}", tenant="acme") for number in range(several))
+            )
+            assert [(await run.info()).status for run in runs] == ["queued"] * several
+            assert (await (await app.start(greeting, tenant="bolt")).result(30)) == "hello you"
+            app.worker.claimer.start()
+            await app.tenants.change("acme", limits=TenantQuota())
+            assert [await run.result(30) for run in runs] == ["hello you"] * several
+
+    asyncio.run(main())
 
 
 async def test_steps_show_how_they_stand(holdfast_app: Holdfast) -> None:
@@ -330,15 +372,15 @@ async def test_a_retried_instance_goes_on(holdfast_app: Holdfast) -> None:
     await run.retry(by="admin")
     await run.result(60)
     assert (await app.templates.instance("one")).step_states == {"x": "success", "y": "success"}
-    told = [(each.action, each.step, each.generation) for each in await ground.story(app) if each.instance == "one"]
-    assert told[-5:] == [
+    actions = [(each.action, each.step, each.generation) for each in await ground.story(app) if each.instance == "one"]
+    assert actions[-5:] == [
         ("fail_workflow", None, 0),
         ("retry_workflow", None, 0),
         ("execute_step", "y", 1),
         ("complete_step", "y", 1),
         ("complete_workflow", None, 1),
     ]
-    assert [each[0] for each in told].count("execute_step") == 3
+    assert [each[0] for each in actions].count("execute_step") == 3
 
 
 def test_templates_without_an_event_loop() -> None:

@@ -46,8 +46,8 @@ KINDS = [*errors.TransportFailed.__subclasses__(), *errors.RequestRefused.__subc
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.__module__ == "holdfast.errors"])
 def test_every_error_of_a_transport_is_on_the_page_with_its_class(kind: type[Exception]) -> None:
     """Its class is the one that a retry policy knows."""
-    told = error_class(Failure(f"holdfast.errors:{kind.__name__}", ""))
-    assert re.search(rf"\| `{kind.__name__}` \| `{told}` \|", PAGE)
+    expected = error_class(Failure(f"holdfast.errors:{kind.__name__}", ""))
+    assert re.search(rf"\| `{kind.__name__}` \| `{expected}` \|", PAGE)
 
 
 def test_every_setting_and_member_is_on_the_page() -> None:

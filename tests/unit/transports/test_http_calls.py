@@ -176,7 +176,7 @@ def failing(request: dict[str, Any], **connectors: Any) -> TransportFailed:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind", "told", "retryable", "is_open"),
+    ("status", "kind", "expected", "retryable", "is_open"),
     [
         (302, RequestRefused, "transport", False, True),
         (307, RequestRefused, "transport", False, False),
@@ -196,7 +196,7 @@ def failing(request: dict[str, Any], **connectors: Any) -> TransportFailed:
     ],
 )
 def test_a_status_decides_what_follows(
-    server: Server, status: int, kind: type[TransportFailed], told: str, retryable: bool, is_open: bool
+    server: Server, status: int, kind: type[TransportFailed], expected: str, retryable: bool, is_open: bool
 ) -> None:
     """Whether it is tried again, and for a write whether it may have been done: as with actions."""
     server.behaviour = lambda _: data({"why": "no"}, status)
@@ -205,7 +205,7 @@ def test_a_status_decides_what_follows(
     assert (read.retryable, write.retryable) == (retryable, retryable)
     assert (read.is_unknown, write.is_unknown) == (False, is_open)
     failure = describe(read)
-    assert error_class(failure) == told
+    assert error_class(failure) == expected
     assert error_members(failure) == {
         "status": status,
         "body": {"why": "no"},

@@ -12,17 +12,12 @@ from holdfast import (
     DidNotHappen,
     Happened,
     Holdfast,
-    Page,
     Policy,
     Receipt,
-    ReceiptInfo,
     RetryPolicy,
     RunHandle,
-    RunInfo,
     SyncHoldfast,
-    TaskInfo,
     Trigger,
-    WaitInfo,
     action,
     continue_as_new,
     join_set,
@@ -41,6 +36,7 @@ from holdfast import (
 from holdfast import child as named
 from holdfast.definition import D, Flow, Sketch, Term, define, has, task, when
 from holdfast.programs.function.decorators import Workflow
+from holdfast.views import Page, ReceiptInfo, RunInfo, TaskInfo, WaitInfo
 
 
 @dataclass

@@ -8,24 +8,44 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.xdist_group("typing")  # each checker runs once
+
 HERE = Path(__file__).parent
 
 
-def mypy(file: str, cache: Path) -> str:
-    """mypy's output for a file, as a user's project would run it."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", file]
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """mypy's output for both programs, as a user's project would run it."""
+    cache = tmp_path_factory.mktemp("mypy")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={cache}",
+        "good.py",
+        "wrong.py",
+    ]
     return subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout
 
 
-def pyright(file: str, folder: Path) -> set[int]:
-    """The lines of a file that pyright refuses, with its usual rules."""
-    settings = folder / "pyrightconfig.json"
-    settings.write_text(json.dumps({"typeCheckingMode": "standard", "include": [str(HERE / file)]}), encoding="utf-8")
+@pytest.fixture(scope="module")
+def pyright(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
+    """The lines of each program that pyright refuses, with its usual rules."""
+    settings = tmp_path_factory.mktemp("pyright") / "pyrightconfig.json"
+    files = [str(HERE / "good.py"), str(HERE / "wrong.py")]
+    settings.write_text(json.dumps({"typeCheckingMode": "standard", "include": files}), encoding="utf-8")
     command = [sys.executable, "-m", "basedpyright", "-p", str(settings), "--level", "error", "--outputjson"]
     command += ["--pythonpath", sys.executable]
     report = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=110).stdout)
-    assert report["summary"]["filesAnalyzed"] == 1
-    return {problem["range"]["start"]["line"] + 1 for problem in report["generalDiagnostics"]}
+    assert report["summary"]["filesAnalyzed"] == 2
+    refused: dict[str, set[int]] = {"good.py": set(), "wrong.py": set()}
+    for problem in report["generalDiagnostics"]:
+        refused[Path(problem["file"]).name].add(problem["range"]["start"]["line"] + 1)
+    return refused
 
 
 def marks() -> dict[int, str]:
@@ -34,25 +54,26 @@ def marks() -> dict[int, str]:
     return {number: mark[1] for number, line in enumerate(lines, 1) if (mark := re.search(r"  # wrong: (\S+)$", line))}
 
 
-def test_a_typed_program_passes(tmp_path: Path) -> None:
+def test_a_typed_program_passes(mypy: str) -> None:
     """Decorated functions keep their arguments and give their results, in strict mode and without a plugin."""
-    assert mypy("good.py", tmp_path) == "Success: no issues found in 1 source file\n"
+    assert "good.py:" not in mypy
+    assert "(checked 2 source files)" in mypy
 
 
-def test_a_typed_program_passes_pyright(tmp_path: Path) -> None:
+def test_a_typed_program_passes_pyright(pyright: dict[str, set[int]]) -> None:
     """Editors mark the wrong lines and nothing else."""
-    assert pyright("good.py", tmp_path) == set()
+    assert pyright["good.py"] == set()
 
 
-def test_pyright_refuses_the_same_mistakes(tmp_path: Path) -> None:
+def test_pyright_refuses_the_same_mistakes(pyright: dict[str, set[int]]) -> None:
     """All but the use of a result that is always None, which it allows."""
     expected = {number for number, code in marks().items() if code != "func-returns-value"}
-    assert pyright("wrong.py", tmp_path) == expected
+    assert pyright["wrong.py"] == expected
 
 
-def test_mistakes_are_refused_each_in_its_line(tmp_path: Path) -> None:
+def test_mistakes_are_refused_each_in_its_line(mypy: str) -> None:
     """No mistake passes, and no other line is reported."""
-    reported = re.findall(r"^wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", mypy("wrong.py", tmp_path), re.MULTILINE)
+    reported = re.findall(r"^wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", mypy, re.MULTILINE)
     found = {(int(number), code) for number, code in reported}
     assert {number for number, _ in found} == set(marks())
     assert set(marks().items()) <= found

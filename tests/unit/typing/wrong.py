@@ -91,7 +91,7 @@ async def main() -> None:
         await app.start(charge, 3, id="c-1")  # wrong: arg-type
         print(await run.signal("approval"))  # wrong: func-returns-value
         app.list(status="ended")  # wrong: arg-type
-        await app.tasks.approve("a-1")  # wrong: call-arg
+        await app.tasks.approve(by="ann")  # wrong: call-arg
         app.tasks.list(status="open")  # wrong: arg-type
 
 
@@ -99,7 +99,7 @@ def script() -> None:
     with SyncHoldfast("memory://") as app:
         app.start(checkout, "three", id="c-1")  # wrong: arg-type
         number: int = app.start(checkout, 3, id="c-1").result()  # wrong: assignment
-        app.tasks.approve("a-1")  # wrong: call-arg
+        app.tasks.approve(by="ann")  # wrong: call-arg
         app.tasks.list(status="open")  # wrong: arg-type
         text: str = app.receipts.get("r-1")  # wrong: assignment
         print(number, text)

@@ -7,7 +7,17 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from holdfast import ActionDenied, Policy, RunFailed, action, continue_as_new, spawn, workflow
+from holdfast import (
+    ActionDenied,
+    Policy,
+    RunFailed,
+    TenantQuota,
+    action,
+    continue_as_new,
+    receive,
+    spawn,
+    workflow,
+)
 from holdfast.audit import records as r
 from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, notes, policy_of, receipts, rested, until
 
@@ -65,6 +75,35 @@ def test_a_run_writes_no_more_than_its_cap(ground: Ground) -> None:
             return result
 
     assert ground.play(main) == ["a", "b", "c", "denied", "e", "denied"]
+
+
+def test_a_cap_on_writes_that_people_set_holds_from_its_commit_on(ground: Ground) -> None:
+    """Also for runs under way, and beside the policy's: the stricter one counts. Taken away, it holds no more."""
+
+    @workflow(name="caps.told")
+    async def told() -> list[str]:
+        said = []
+        for word in "abcd":
+            await receive("go", str)
+            said.append(await tried(write(word)))
+        return said
+
+    async def main(ground: Ground) -> list[str]:
+        async with ground.engine(told, policy=capped(max_writes_per_run=3)) as app:
+            await app.tenants.create("default", limits=TenantQuota(max_writes_per_run=9))
+            run = await app.start(told, id="one")
+            for limits in (None, TenantQuota(max_writes_per_run=1), TenantQuota(), TenantQuota(max_writes_per_run=9)):
+                await run.settled(30)
+                if limits is not None:
+                    await app.tenants.change("default", limits=limits)
+                await run.signal("go", "on")
+            assert (await app.tenants.get("default")).max_writes_per_run == 9
+            result = await run.result(30)
+            (denied,) = [each for each in await notes(app, r.Decided) if each.effect == "deny"]
+            assert (denied.stage, "max_writes_per_run is 1" in denied.reason) == ("caps", True)
+            return result
+
+    assert ground.play(main) == ["a", "denied", "c", "d"]
 
 
 def test_the_count_survives_workers_waits_and_generations(virtual: Ground) -> None:

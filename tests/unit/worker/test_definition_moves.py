@@ -108,6 +108,22 @@ def test_a_run_that_cannot_move_is_not_asked(ground: Ground) -> None:
     ground.play(main)
 
 
+def test_a_run_that_ends_while_others_are_asked_does_not_keep_them(ground: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            for id in ("one", "two", "three"):
+                await begun(app, id)
+            to, mover = app.definitions.add(AFTER), app.definitions._mover
+            planned = await mover.plans(to, "default")
+            await app.run("two").signal("go")
+            assert await app.run("two").result(30) == 1
+            moves = {move.run: move for move in [await mover.ask(to, each, "ann", "") for each in planned]}
+            assert (moves["two"].verdict, moves["two"].reasons) == ("blocked", ("it has ended meanwhile",))
+            assert [moves[id].asked for id in ("one", "two", "three")] == [True, False, True]
+
+    ground.play(main)
+
+
 def test_a_parked_run_goes_on_with_a_mended_definition(ground: Ground) -> None:
     """Its expression failed, and nothing of that turn was kept."""
     broken = document({"go": {"wait": "go", "as": "state.n"}}, {"end": {"end": "=10 / state.n"}}, name=NAME)

@@ -211,6 +211,29 @@ def test_definitions_and_functions_run_each_other(ground: Ground) -> None:
     ground.play(main)
 
 
+@pytest.mark.parametrize("nap", [[], [{"nap": {"sleep": "1s"}}]])
+def test_a_child_is_the_same_whether_it_is_played_in_its_parents_turn_or_not(
+    ground: Ground, nap: list[dict[str, Any]]
+) -> None:
+    """Its error is shown in the same way, and its id is its own."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            app.definitions.add(document(*nap, {"bad": {"raise": {"code": "BAD", "message": "no"}}}, name="runs.bad"))
+            app.definitions.add(document(*nap, {"own": {"end": "=run.id"}}, name="runs.own"))
+            parent = document(
+                {"bad": {"run": "runs.bad", "on": {"failure": [{"kept": {"set": {"state.error": "=error"}}}]}}},
+                {"own": {"run": "runs.own", "as": "state.own"}},
+                {"done": {"end": "=[state.error.node, state.error.code, state.error.type, state.own]"}},
+            )
+            run = await begun(app, parent)
+            *error, own = await run.result(30)
+            assert error == ["bad", "BAD", "holdfast.errors:BusinessError"]
+            assert (await app.run(own).info()).workflow == "runs.own"
+
+    ground.play(main)
+
+
 def test_a_task_of_a_definition_is_answered_by_another_worker_and_proved(ground: Ground) -> None:
     ask = document(
         {"ask": {"task": "approve", "as": "state.answer"}},

@@ -12,12 +12,13 @@ import cbor2
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Holdfast, RunCancelled, RunFailed, RunHandle, TaskInfo, WorkerOptions, verify_evidence
+from holdfast import Holdfast, RunCancelled, RunFailed, RunHandle, WorkerOptions, verify_evidence
 from holdfast.audit import records as r
 from holdfast.client.views.tasks import task_info
 from holdfast.errors import InvalidAnswer, TaskClosed, TaskForbidden
 from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
+from holdfast.views import TaskInfo
 from tests.unit.worker.asking_people import (
     ALL,
     FAULTS,

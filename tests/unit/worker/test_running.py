@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Holdfast, JournalEntry, RunFailed, WorkerOptions, receive, step, workflow
+from holdfast import Holdfast, RunFailed, WorkerOptions, receive, step, workflow
 from holdfast.audit.check.journal import verify_run
 from holdfast.errors import RunConflict
 from holdfast.programs.function.decorators import Workflow
@@ -20,6 +20,7 @@ from holdfast.runs.journals import row_of
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, run_virtually
+from holdfast.views import JournalEntry
 from holdfast.worker.heart import LoopPulse
 
 COLD = WorkerOptions(warm_limit=0, retention_days=None)

@@ -220,8 +220,8 @@ async def test_a_tick_that_cannot_be_started_is_refused_and_the_next_is_tried(ho
     acts = await acts_of(app.store, "s")
     assert words_of(acts)[1:] == ["refuse_scheduled", "refuse_scheduled"]
     assert "there is no definition 'settlement@3'" in acts[-1].reason
-    told = " ".join(await app.schedules.explain("s"))
-    assert "refused: it cannot be started: there is no definition 'settlement@3'" in told
+    text = " ".join(await app.schedules.explain("s"))
+    assert "refused: it cannot be started: there is no definition 'settlement@3'" in text
 
 
 async def put(app: Holdfast, row: p.ItemRow) -> None:
@@ -251,8 +251,8 @@ async def test_what_cannot_be_followed_here_keeps_no_other_from_starting(
     item = await app.store.item(replace_id("a"))
     assert item is not None
     assert item.version == 1
-    told = " ".join(await app.schedules.explain("a"))
-    assert "It cannot be followed on this computer: there is no time zone 'Europe/Atlantis'" in told
+    text = " ".join(await app.schedules.explain("a"))
+    assert "It cannot be followed on this computer: there is no time zone 'Europe/Atlantis'" in text
 
 
 def replace_id(id: str) -> p.ItemKey:

@@ -146,3 +146,53 @@ def test_the_time_of_a_block_and_a_time_of_day_go_on(ground: Ground, made: Calla
             assert (await app.tasks.get(task.id)).status == "cancelled"
 
     ground.play(main)
+
+
+def beside_a_signal() -> dict[str, Any]:
+    """Paying, while a signal may wake the run."""
+    document = paying("1m")
+    pay = {**document["steps"][0]["pay"], "on": {"timeout": [{"late": {"set": {"state.paid": "late"}}}]}}
+    both = {"fork": {"a": [{"pay": pay}], "b": [{"poked": {"wait": "poke"}}]}}
+    return {**document, "steps": [{"both": both}, *document["steps"][1:]]}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_time_of_an_approval_that_was_superseded_does_not_count(ground: Ground, killed: bool) -> None:
+    """A stricter policy asks anew. For the first answer time stood still, too, and a takeover does not forget it."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS, policy=asking("low")) as app:
+            await begun(app, beside_a_signal())
+            first = await asked(app, "one")
+            await rested(app, "one")
+            await asyncio.sleep(5 * MINUTE)
+            kill(app)
+        LASTS.append(2 * MINUTE)
+        async with ground.engine(options=DEFINITIONS, policy=asking("med")) as stricter:
+            await stricter.run("one").signal("poke")
+            second = await asked(stricter, "one", other_than=first.id)
+            assert (await stricter.tasks.get(first.id)).status == "cancelled"
+            await asyncio.sleep(5 * MINUTE)
+            if not killed:
+                await finish(stricter, second.id)
+            kill(stricter)
+        if killed:
+            async with ground.engine(options=DEFINITIONS, policy=asking("med")) as last:
+                await finish(last, second.id)
+
+    async def finish(app: Holdfast, task: str) -> None:
+        """It has one minute from the answer on, and no more; and so it is shown."""
+        run = app.run("one")
+        (limit,) = (await run.instance()).engine.timers
+        assert limit.due is None
+        end = ground.clock.now() / 1e6 + MINUTE
+        await app.tasks.approve(task, by="bob")
+        while (due := (await run.instance()).engine.timers[0].due) is None:
+            await app.changed(0.05)
+        assert abs(due.timestamp() - end) < 2
+        assert await run.result(3 * MINUTE) == "late"
+        ended = (await run.info()).ended_at
+        assert ended is not None
+        assert abs(ended.timestamp() - end) < 2
+
+    ground.play(main)

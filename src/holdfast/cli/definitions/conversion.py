@@ -11,7 +11,7 @@ import click
 import yaml
 
 from holdfast.cli import output
-from holdfast.cli.definitions.files import compiled, read_text
+from holdfast.cli.definitions.files import compiled, read_text, write_file
 from holdfast.programs.definition.compiler.document import write_document
 from holdfast.programs.definition.decompiler.python_text import python_of
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
@@ -66,9 +66,5 @@ def _yaml(document: Any) -> str:
 def _put(text: str, target: str | None) -> None:
     if target is None:
         output.say(text.rstrip())
-        return
-    try:
-        with open(target, "w", encoding="utf-8") as file:  # noqa: PTH123  # a path of the command line
-            file.write(text.rstrip() + "\n")
-    except OSError as error:
-        raise click.ClickException(f"{target} cannot be written: {error}") from error
+    else:
+        write_file(target, f"{text.rstrip()}\n".encode())

@@ -6,14 +6,14 @@ import json
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from holdfast.cli import exits, options, output
 from holdfast.cli.apps import load_app
 from holdfast.errors import DuplicateName, InvalidDefinition
-from holdfast.programs.definition.compiler.batch import Draft, in_order
+from holdfast.programs.definition.compiler.batch import SUFFIXES, Draft, files_in, in_order
 from holdfast.programs.definition.compiler.compiler import compile_document
 from holdfast.programs.definition.compiler.faults import DefinitionFault
 from holdfast.programs.definition.compiler.schema import definition_schema
@@ -34,9 +34,11 @@ _app = click.option("--app", metavar="APP", help="Import this module first: the 
 @_app
 @options.as_json
 def check(files: tuple[str, ...], app: str | None, as_json: bool) -> int:
-    """Compile FILES (`-` for stdin) and say all that is wrong; exit 1 where something is. They may run each other."""
-    found = _compiled_together(list(dict.fromkeys(files)), _tools(app) if app else None)
-    for file in dict.fromkeys(files):
+    """Compile FILES (`-` for stdin) or folders and say all that is wrong; exit 1 where something is. They may run each
+    other."""
+    given_files = files_of(files)
+    found = _compiled_together(given_files, _tools(app) if app else None)
+    for file in given_files:
         given = found[file]
         if isinstance(given, Accepted):
             definition = given.definition
@@ -105,10 +107,10 @@ class _GivenWorkflows(Collection[str]):
 @_app
 @options.as_json
 def test(files: tuple[str, ...], crash: bool, app: str | None, as_json: bool) -> int:
-    """Play the tests in FILES; exit 1 where one does not come out as expected."""
+    """Play the tests in FILES or folders; exit 1 where one does not come out as expected."""
     tools = _tools(app)
     results: list[tuple[str, TrialResult]] = []
-    for file in files:
+    for file in files_of(files):
         found, document = compiled(file, None if app is None else tools)
         routine = Routine(found.definition, found.digest, _Loose(tools))
         specs = read_trials(document.get("tests") if isinstance(document, Mapping) else None)
@@ -178,6 +180,28 @@ def compiled(file: str, tools: Toolbox | None) -> tuple[Accepted, Any]:
 def _read(file: str) -> tuple[Any, SourceMap]:
     text = sys.stdin.read() if file == "-" else read_text(file)
     return read_source(text, "stdin" if file == "-" else file)
+
+
+def files_of(given: Sequence[str]) -> list[str]:
+    """These files and those of these folders, each once. Raises ClickException where a folder has none."""
+    found: list[str] = []
+    for each in given:
+        inside = [] if each == "-" or not Path(each).is_dir() else files_in(Path(each))
+        if not inside and each != "-" and Path(each).is_dir():
+            raise click.ClickException(f"the folder {each} has no definitions: their files end in {_ENDINGS}")
+        found += map(str, inside) if inside else [each]
+    return list(dict.fromkeys(found))
+
+
+_ENDINGS: Final = ", ".join(SUFFIXES)
+
+
+def write_file(target: str, data: bytes) -> None:
+    """Write what a command made. Raises ClickException where that cannot be."""
+    try:
+        Path(target).write_bytes(data)
+    except OSError as error:
+        raise click.ClickException(f"{target} cannot be written: {error}") from error
 
 
 def read_text(file: str) -> str:

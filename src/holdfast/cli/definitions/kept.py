@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.apps import load_app
-from holdfast.cli.definitions.files import compiled
+from holdfast.cli.definitions.files import compiled, files_of
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.definitions import DefinitionInfo, definition_record
 from holdfast.client.views.times import clock
@@ -36,7 +36,7 @@ def publish(files: tuple[str, ...], app: str | None, who: str, tenant: str, stor
     None is published where one is invalid. What a definition runs is published before it, or with it.
     """
     engine = None if app is None else load_app(app)
-    sources = [source_of(file) for file in files]
+    sources = [source_of(file) for file in files_of(files)]
 
     async def work(opened: Holdfast) -> Sequence[DefinitionInfo]:
         publishing = opened.definitions.publish_all(sources, tenant=tenant, by=who, check_uses=app is not None)

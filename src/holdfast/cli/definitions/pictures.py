@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from holdfast.cli import options, output, session
+from holdfast.cli.definitions.files import compiled, write_file
 from holdfast.client.engine import Holdfast
 from holdfast.drawing.definitions import DEEPEST, draw_definition
 from holdfast.drawing.picture import Direction, Picture
@@ -56,7 +57,7 @@ def draw(
         sys.stdout.buffer.write(written)
         sys.stdout.buffer.flush()
         return
-    Path(target).write_bytes(written)
+    write_file(target, written)
     if as_json:
         output.emit({"file": target, "form": chosen, "width": picture.width, "height": picture.height})
     else:
@@ -80,14 +81,7 @@ def _is_file(subject: str) -> bool:
 
 
 def _of_file(subject: str, direction: Direction, depth: int) -> Picture:
-    from holdfast.programs.definition.compiler.compiler import compile_text
-
-    try:
-        text = sys.stdin.read() if subject == "-" else Path(subject).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{subject} cannot be read: {error}") from error
-    name = "" if subject == "-" else subject
-    return draw_definition(compile_text(text, file=name).definition, direction=direction, deepest=depth)
+    return draw_definition(compiled(subject, None)[0].definition, direction=direction, deepest=depth)
 
 
 def _of_run(

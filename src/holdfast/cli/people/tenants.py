@@ -11,20 +11,22 @@ import msgspec
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
 from holdfast.client.engine import Holdfast
-from holdfast.client.views.people import TenantInfo, record
+from holdfast.client.views.people import TenantInfo, WorkspaceInfo, record
 from holdfast.people.tenants import TenantQuota
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_CAPS = {
+CAPS = {
     "max_concurrency": "How many runs may be under way at once.",
     "max_runs_per_min": "How many runs may begin in any minute.",
-    "weight": "Its share where tenants compete.",
+    "max_writes_per_run": "How many writing actions a run and its children may take.",
+    "weight": "Its share where several compete.",
 }
 
 
-def _caps(function: F) -> F:
-    for name, text in reversed(_CAPS.items()):
+def caps_options(function: F) -> F:
+    """The options of caps."""
+    for name, text in reversed(CAPS.items()):
         function = click.option(f"--{name.replace('_', '-')}", name, type=int, metavar="N", help=text)(function)
     return function
 
@@ -49,13 +51,13 @@ def list_tenants(store: str | None, as_json: bool) -> None:
     elif not found:
         output.note("there are no tenants: `holdfast init` or `holdfast tenants create` makes them.")
     else:
-        output.table(("name", "title", "caps"), [[tenant.name, tenant.title, _limits(tenant)] for tenant in found])
+        output.table(("name", "title", "caps"), [[tenant.name, tenant.title, caps_words(tenant)] for tenant in found])
 
 
 @tenants.command()
 @click.argument("name")
 @click.option("--title", default="", metavar="TEXT", help="Its name for people.")
-@_caps
+@caps_options
 @options.steered_by
 @options.why
 @options.store
@@ -72,7 +74,7 @@ def create(name: str, title: str, who: str, reason: str, store: str | None, as_j
 @tenants.command()
 @click.argument("name")
 @click.option("--title", metavar="TEXT", help="Its name for people.")
-@_caps
+@caps_options
 @click.option("--no-caps", is_flag=True, help="Leave all caps that are not given to the policy's file.")
 @options.steered_by
 @options.why
@@ -106,6 +108,7 @@ def _write(tenant: TenantInfo, sentence: str, as_json: bool) -> None:
         output.say(sentence)
 
 
-def _limits(tenant: TenantInfo) -> str:
-    limits: dict[str, int] = msgspec.to_builtins(tenant.limits)
-    return ", ".join(f"{name} {value}" for name, value in limits.items()) or "by the policy"
+def caps_words(owner: TenantInfo | WorkspaceInfo) -> str:
+    """The caps that are set, in words."""
+    said = {name: getattr(owner, name) for name in CAPS}
+    return ", ".join(f"{name} {value}" for name, value in said.items() if value is not None) or "by the policy"

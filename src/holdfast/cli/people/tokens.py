@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
+from holdfast.cli.pages import note_rest, read_list
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.people import MintedToken, TokenInfo, record
 from holdfast.client.views.times import clock
@@ -19,23 +20,47 @@ def tokens() -> None:
 
 @tokens.command("list")
 @click.option("--user", metavar="NAME", help="Only those of this user.")
+@options.limit
+@options.after
 @options.tenant
 @options.store
-def list_tokens(user: str | None, tenant: str, store: str | None, as_json: bool) -> None:
-    """List a tenant's tokens, without their secrets."""
+def list_tokens(user: str | None, limit: int, after: str | None, tenant: str, store: str | None, as_json: bool) -> None:
+    """List a tenant's tokens, by id, without their secrets."""
+    page = read_list(
+        store,
+        lambda app, size, place: app.tokens.page(user=user, limit=size, after=place, tenant=tenant),
+        limit,
+        after,
+        record if as_json else None,
+    )
+    if not as_json:
+        _write_list(page.items, "there are no tokens: `holdfast tokens mint USER` makes one.")
+        note_rest(page, limit, "the first")
+
+
+@tokens.command()
+@options.tenant
+@options.store
+def own(tenant: str, store: str | None, as_json: bool) -> None:
+    """List your own tokens: those of the user of HOLDFAST_TOKEN, --token or --as."""
+    del tenant  # it is read where --as is
 
     async def work(app: Holdfast) -> list[TokenInfo]:
-        return [token async for token in app.tokens.list(tenant=tenant, user=user)]
+        return [token async for token in app.tokens.own()]
 
     found = session.on_store(session.url_of(store), work)
     if as_json:
         for token in found:
             output.emit(record(token))
-    elif not found:
-        output.note("there are no tokens: `holdfast tokens mint USER` makes one.")
     else:
-        headers = ("id", "user", "level", "state", "last used", "scope", "purpose")
-        output.table(headers, [_row(token) for token in found])
+        _write_list(found, "you have no tokens: a user of level 6 makes one with `holdfast tokens mint USER`.")
+
+
+def _write_list(found: list[TokenInfo], nothing: str) -> None:
+    if not found:
+        output.note(nothing)
+        return
+    output.table(("id", "user", "level", "state", "last used", "scope", "purpose"), [_row(token) for token in found])
 
 
 @tokens.command()
@@ -93,14 +118,17 @@ def write_minted(minted: MintedToken, as_json: bool) -> None:
 
 @tokens.command()
 @click.argument("id")
+@click.option("--own", is_flag=True, help="It is a token of your own: every user may revoke those.")
 @options.steered_by
 @options.why
 @options.tenant
 @options.store
-def revoke(id: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
+def revoke(id: str, own: bool, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
     """Let token ID, the part between the underscores, be good for nothing from now on."""
 
     async def work(app: Holdfast) -> TokenInfo:
+        if own:
+            return await session.patiently(app, app.tokens.revoke_own(id, reason=reason))
         return await session.patiently(app, app.tokens.revoke(id, tenant=tenant, by=who, reason=reason))
 
     token = session.on_store(session.url_of(store), work)

@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
+from holdfast.cli.pages import note_rest, read_list
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.users import Users
 from holdfast.client.views.people import UserInfo, record
@@ -22,23 +23,27 @@ def users() -> None:
 
 
 @users.command("list")
+@options.limit
+@options.after
 @options.tenant
 @options.store
-def list_users(tenant: str, store: str | None, as_json: bool) -> None:
-    """List a tenant's users."""
-
-    async def work(app: Holdfast) -> list[UserInfo]:
-        return [user async for user in app.users.list(tenant=tenant)]
-
-    found = session.on_store(session.url_of(store), work)
+def list_users(limit: int, after: str | None, tenant: str, store: str | None, as_json: bool) -> None:
+    """List a tenant's users, by name."""
+    page = read_list(
+        store,
+        lambda app, size, place: app.users.page(limit=size, after=place, tenant=tenant),
+        limit,
+        after,
+        record if as_json else None,
+    )
     if as_json:
-        for user in found:
-            output.emit(record(user))
-    elif not found:
+        return
+    if not page.items:
         output.note(f"tenant {tenant} has no users: `holdfast init` or `holdfast users create` makes them.")
-    else:
-        rows = [[user.name, str(user.level), ", ".join(user.groups), _state(user)] for user in found]
-        output.table(("name", "level", "groups", "state"), rows)
+        return
+    rows = [[user.name, str(user.level), ", ".join(user.groups), _state(user)] for user in page.items]
+    output.table(("name", "level", "groups", "state"), rows)
+    note_rest(page, limit, "the first")
 
 
 @users.command()

@@ -6,13 +6,14 @@ import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
+from holdfast.cli.people.tenants import caps_options, caps_words
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.people import WorkspaceInfo, record
 
 
 @click.group(cls=ListingGroup)
 def workspaces() -> None:
-    """Make, list and archive workspaces of a tenant. `workspaces` alone lists them."""
+    """Make, list, limit and archive workspaces of a tenant. `workspaces` alone lists them."""
 
 
 @workspaces.command("list")
@@ -31,8 +32,8 @@ def list_workspaces(tenant: str, store: str | None, as_json: bool) -> None:
     elif not found:
         output.note("there are no workspaces: runs may name any.")
     else:
-        rows = [[each.name, each.title, "archived" if each.archived else "open"] for each in found]
-        output.table(("name", "title", "state"), rows)
+        rows = [[each.name, each.title, "archived" if each.archived else "open", caps_words(each)] for each in found]
+        output.table(("name", "title", "state", "caps"), rows)
 
 
 @workspaces.command()
@@ -50,6 +51,24 @@ def create(name: str, title: str, who: str, reason: str, tenant: str, store: str
         return await session.patiently(app, made)
 
     _write(session.on_store(session.url_of(store), work), f"workspace {name} of tenant {tenant} is there", as_json)
+
+
+@workspaces.command()
+@click.argument("name")
+@caps_options
+@options.steered_by
+@options.why
+@options.tenant
+@options.store
+def limit(name: str, who: str, reason: str, tenant: str, store: str | None, as_json: bool, **caps: int | None) -> None:
+    """Set the caps of workspace NAME, all of them anew: what is not given is not set any more."""
+
+    async def work(app: Holdfast) -> WorkspaceInfo:
+        made = app.workspaces.limit(name, **caps, tenant=tenant, by=who, reason=reason)
+        return await session.patiently(app, made)
+
+    found = session.on_store(session.url_of(store), work)
+    _write(found, f"workspace {name} of tenant {tenant}: {caps_words(found)}", as_json)
 
 
 @workspaces.command()

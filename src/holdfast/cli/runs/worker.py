@@ -15,15 +15,15 @@ import msgspec
 
 from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
-from holdfast.cli.logs import configure
+from holdfast.cli.logs import configure, log_options
+from holdfast.cli.server.metrics import exporter
+from holdfast.cli.server.metrics import metrics as metrics_option
 from holdfast.cli.shift import Shift, slack_given
 from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.client.engine import Holdfast
 from holdfast.gate.policy.keeper import PolicyKeeper
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.worker.options import WorkerOptions
-
-_LEVELS = ["debug", "info", "warning", "error"]
 
 
 class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -63,7 +63,9 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 )
 @click.option("--grace-seconds", type=click.FloatRange(min=0), metavar="S", help="How long a stop waits for steps.")
 @options.policy
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
+@metrics_option
+@options.tracing
+@log_options
 @options.store
 def worker(
     app: str | None,
@@ -75,7 +77,10 @@ def worker(
     retention_days: float | None,
     grace_seconds: float | None,
     policy: str | None,
+    metrics: tuple[str, int] | None,
+    tracing: bool,
     log_level: str,
+    log_format: str | None,
     store: str | None,
     as_json: bool,
 ) -> int:
@@ -84,17 +89,18 @@ def worker(
     With --definitions APP may be left out. Every worker serves runs of published definitions.
     Stop it with Ctrl-C or SIGTERM: steps may finish first. A second one stops it at once.
     """
-    configure(log_level, as_json=as_json)
+    configure(log_level, log_format, as_json=as_json)
     if app is None and not definitions:
         raise click.UsageError("name the APP whose workflows it serves, or give --definitions PATH.")
-    engine = engine_of(None if app is None else load_app(app), store, policy)
+    engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, definitions_mode)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
-    session.run(Shift(engine, as_json, slack_given(engine)).work())
+    listener = None if metrics is None else exporter(engine, metrics)
+    session.run(Shift(engine, as_json, listener, slack_given(engine)).work())
     return exits.GOOD
 
 
-def engine_of(app: Holdfast | None, store: str | None, policy: str | None) -> Holdfast:
+def engine_of(app: Holdfast | None, store: str | None, policy: str | None, *, tracing: bool = False) -> Holdfast:
     """The engine to serve: that of the app, if it has one, with the store, policy and wake-ups of the command line.
 
     The command line has precedence over the app, and the app over the environment. Raises InvalidPolicy,
@@ -107,6 +113,9 @@ def engine_of(app: Holdfast | None, store: str | None, policy: str | None) -> Ho
         engine = Holdfast(url, workflows=app.workflows.values(), options=app.options)
         engine.policy = app.policy
         engine.adopt(app)
+        engine.observation.tracer = app.observation.tracer
+    if tracing and engine.observation.tracer is None:
+        engine.observation.trace(True)
     if wakeups is not engine.neighbours.wakeups:
         engine.neighbours.use(wakeups)
     source = click.get_current_context().get_parameter_source("policy")

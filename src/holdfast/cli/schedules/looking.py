@@ -8,6 +8,7 @@ from typing import get_args
 import click
 
 from holdfast.cli import options, output, session
+from holdfast.cli.pages import note_rest, read_list
 from holdfast.cli.schedules.options import one_schedule
 from holdfast.client.engine import Holdfast
 from holdfast.client.schedules.explanation import outcome_words
@@ -19,23 +20,29 @@ from holdfast.schedules.schedule import Status
 
 @click.command("list")
 @click.option("--status", type=click.Choice(get_args(Status)), help="Only these. [all but the deleted ones]")
+@options.limit
+@options.after
 @options.any_tenant
 @options.store
-def list_schedules(status: str | None, tenant: str | None, store: str | None, as_json: bool) -> None:
+def list_schedules(
+    status: str | None, limit: int, after: str | None, tenant: str | None, store: str | None, as_json: bool
+) -> None:
     """List the schedules, by tenant and id."""
-
-    async def work(app: Holdfast) -> list[ScheduleInfo]:
-        return [info async for info in app.schedules.list(tenant=tenant, status=status)]
-
-    found = session.on_store(session.url_of(store), work)
+    page = read_list(
+        store,
+        lambda app, size, place: app.schedules.page(status=status, limit=size, after=place, tenant=tenant),
+        limit,
+        after,
+        schedule_json if as_json else None,
+    )
     if as_json:
-        for info in found:
-            output.emit(schedule_json(info))
-    elif not found:
+        return
+    if not page.items:
         output.note("there are no schedules: `holdfast schedules create` makes one.")
-    else:
-        rows: list[list[output.Part]] = [_row(info) for info in found]
-        output.table(["id", "status", "starts", "when", "next", "last"], rows)
+        return
+    rows: list[list[output.Part]] = [_row(info) for info in page.items]
+    output.table(["id", "status", "starts", "when", "next", "last"], rows)
+    note_rest(page, limit, "the first")
 
 
 def _row(info: ScheduleInfo) -> list[output.Part]:
@@ -109,9 +116,9 @@ def explain(id: str, tenant: str, store: str | None, as_json: bool) -> None:
     async def work(app: Holdfast) -> Sequence[str]:
         return await app.schedules.explain(id, tenant=tenant)
 
-    told = session.on_store(session.url_of(store), work)
+    sentences = session.on_store(session.url_of(store), work)
     if as_json:
-        output.emit({"schedule": id, "explanation": list(told)})
+        output.emit({"schedule": id, "explanation": list(sentences)})
         return
-    for sentence in told:
+    for sentence in sentences:
         output.say(sentence)

@@ -46,7 +46,7 @@ def create(
         return await session.patiently(engine, making)
 
     loaded = None if app is None else load_app(app)
-    _told(session.on_store(session.url_of(store, loaded), work, create=True), "create", as_json)
+    _report(session.on_store(session.url_of(store, loaded), work, create=True), "create", as_json)
 
 
 @click.command()
@@ -77,10 +77,10 @@ def change(
         return await session.patiently(engine, changing)
 
     loaded = None if app is None else load_app(app)
-    _told(session.on_store(session.url_of(store, loaded), work), "change", as_json)
+    _report(session.on_store(session.url_of(store, loaded), work), "change", as_json)
 
 
-def _told(info: ScheduleInfo, action: str, as_json: bool) -> None:
+def _report(info: ScheduleInfo, action: str, as_json: bool) -> None:
     if as_json:
         output.emit({**schedule_json(info), "action": action})
         return

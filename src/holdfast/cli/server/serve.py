@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +10,17 @@ import click
 
 from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
-from holdfast.cli.logs import configure
+from holdfast.cli.logs import configure, log_options
 from holdfast.cli.runs.worker import engine_of
+from holdfast.cli.server.extra import check_extra
+from holdfast.cli.server.metrics import TOKEN
 from holdfast.cli.shift import Shift, from_store, slack_given
-from holdfast.errors import ExtraMissing
 from holdfast.people.users import USER
 
 if TYPE_CHECKING:
     from holdfast.server import Server
     from holdfast.server.listener import Listener
 
-_NEEDED = ("jinja2", "python_multipart", "starlette", "uvicorn")
-_LEVELS = ["debug", "info", "warning", "error"]
 _NO_USERS = (
     "there are no users yet. Open this link once to become the first:\n  {link}\n"
     "`holdfast users create` and `holdfast tokens mint` make users as well; --no-auth needs none, on this host alone"
@@ -41,7 +39,8 @@ _NO_USERS = (
 @click.option("--as", "who", default=options.operator, metavar="NAME", help="Who acts, with --no-auth.")
 @options.tenant
 @options.policy
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
+@options.tracing
+@log_options
 @options.store
 def serve(
     app: str | None,
@@ -55,7 +54,9 @@ def serve(
     who: str,
     tenant: str,
     policy: str | None,
+    tracing: bool,
     log_level: str,
+    log_format: str | None,
     store: str | None,
     as_json: bool,
 ) -> int:
@@ -65,20 +66,17 @@ def serve(
     --no-auth needs none: everybody who reaches 127.0.0.1 is NAME in TENANT, and may do everything. Stop it with Ctrl-C
     or SIGTERM: streams end at once, requests and steps may finish first. A second one stops it at once.
     """
-    configure(log_level, as_json=as_json)
-    if missing := [
-        name for name in ("jinja2", "python_multipart", "starlette", "uvicorn") if util.find_spec(name) is None
-    ]:
-        raise ExtraMissing(f"the server needs {' and '.join(missing)}: pip install 'holdfast[server]'.")
+    configure(log_level, log_format, as_json=as_json)
+    check_extra("the server")
     from holdfast.server import Operator, Server, ServerSettings
     from holdfast.server.listener import Listener
 
-    engine = engine_of(None if app is None else load_app(app), store, policy)
+    engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, "strict")
     ways = [Operator(engine, who, tenant)] if no_auth else None
     server = Server(
         engine,
-        settings=ServerSettings(read_only=read_only, metrics_token=os.environ.get("HOLDFAST_METRICS_TOKEN")),
+        settings=ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN)),
         authenticators=ways,
         slack=slack_given(engine, takes_presses=not read_only),
     )
@@ -91,7 +89,7 @@ class _Service(Shift):
     """A server, and a worker unless there is to be none."""
 
     def __init__(self, server: Server, listener: Listener, as_json: bool, *, has_worker: bool, is_open: bool) -> None:
-        super().__init__(server.app, as_json, server.slack)
+        super().__init__(server.app, as_json, slack=server.slack)
         self._server = server
         self._listener = listener
         self._has_worker = has_worker

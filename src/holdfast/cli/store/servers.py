@@ -12,7 +12,7 @@ LARGEST_SKEW_SECONDS: Final = 2.0
 
 _LOSES: Final = (
     "a standby that is promoted may lack what was acknowledged last. Name one in synchronous_standby_names, or accept "
-    "that; it is told in the log when it happens"
+    "that; the log says when it happens"
 )
 
 _QUESTION: Final = """

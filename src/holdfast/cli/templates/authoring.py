@@ -24,6 +24,7 @@ _WHAT = (
     click.option("--trigger", type=click.Choice(TRIGGERS), help="What starts it; by default people do."),
     click.option("--max-concurrency", type=click.IntRange(min=0), metavar="N", help="Instances under way at once."),
     click.option("--max-runs-per-min", type=click.IntRange(min=0), metavar="N", help="Starts in any minute."),
+    click.option("--max-writes-per-run", type=click.IntRange(min=0), metavar="N", help="Writing actions of each."),
     click.option("--no-caps", is_flag=True, help="Take the caps away that it has."),
     click.option("--input", "input", metavar="JSON", help="What an instance gets where the start says nothing else."),
     click.option("--event", metavar="NAME", help="Start an instance for each event of this name."),
@@ -94,9 +95,9 @@ def _author(id: str, method: str, said: dict[str, Any]) -> TemplateInfo:
 
 
 def _caps(said: dict[str, Any]) -> TemplateCaps | None:
-    concurrency, rate = said["max_concurrency"], said["max_runs_per_min"]
-    if said["no_caps"]:
-        if concurrency is not None or rate is not None:
-            raise click.UsageError("--no-caps takes the caps away: give none beside it.")
-        return TemplateCaps()
-    return None if concurrency is None and rate is None else TemplateCaps(concurrency, rate)
+    caps = TemplateCaps(**{name: said[name] for name in TemplateCaps.__struct_fields__})
+    if not said["no_caps"]:
+        return None if caps == TemplateCaps() else caps
+    if caps != TemplateCaps():
+        raise click.UsageError("--no-caps takes the caps away: give none beside it.")
+    return caps

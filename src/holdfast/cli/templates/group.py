@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
+from holdfast.cli.pages import note_rest, read_list
 from holdfast.cli.templates.authoring import create, new_version
 from holdfast.cli.templates.instances import instances, start
 from holdfast.client.engine import Holdfast
@@ -30,26 +31,30 @@ for command in (create, new_version, start, instances):
 
 @templates.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
+@options.limit
+@options.after
 @options.tenant
 @options.store
-def list_templates(status: Any, tenant: str, store: str | None, as_json: bool) -> None:
+def list_templates(status: Any, limit: int, after: str | None, tenant: str, store: str | None, as_json: bool) -> None:
     """List the templates of a tenant, by id."""
-
-    async def work(app: Holdfast) -> list[TemplateInfo]:
-        return [info async for info in app.templates.list(status=status, tenant=tenant)]
-
-    found = session.on_store(session.url_of(store), work)
+    page = read_list(
+        store,
+        lambda app, size, place: app.templates.page(status=status, limit=size, after=place, tenant=tenant),
+        limit,
+        after,
+        template_record if as_json else None,
+    )
     if as_json:
-        for info in found:
-            output.emit(template_record(info))
-    elif not found:
+        return
+    if not page.items:
         output.note("no templates match: `holdfast templates create ID` makes one.")
-    else:
-        rows: list[list[output.Part]] = [
-            [each.id, each.status, str(each.version), each.trigger, str(each.program), output.one_line(each.name)]
-            for each in found
-        ]
-        output.table(["id", "status", "version", "trigger", "program", "name"], rows)
+        return
+    rows: list[list[output.Part]] = [
+        [each.id, each.status, str(each.version), each.trigger, str(each.program), output.one_line(each.name)]
+        for each in page.items
+    ]
+    output.table(["id", "status", "version", "trigger", "program", "name"], rows)
+    note_rest(page, limit, "the first")
 
 
 @templates.command()
@@ -82,8 +87,7 @@ def write_template_info(info: TemplateInfo, as_json: bool, action: str | None = 
         ("program", f"{info.program.kind} {info.program}"),
         ("trigger", info.trigger),
         ("owner", info.owner or "nobody"),
-        ("max_concurrency", "no limit" if caps.max_concurrency is None else str(caps.max_concurrency)),
-        ("max_runs_per_min", "no limit" if caps.max_runs_per_min is None else str(caps.max_runs_per_min)),
+        *((name, "no limit" if (cap := getattr(caps, name)) is None else str(cap)) for name in caps.__struct_fields__),
         ("changed", clock(info.changed_at)),
     ]
     if route is not None:

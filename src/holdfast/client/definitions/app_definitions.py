@@ -125,8 +125,7 @@ class AppDefinitions:
         Raises InvalidDefinition with all that is wrong, and DuplicateName where its name and version mean another, or
         its name a workflow function of this engine.
         """
-        if isinstance(source, Path) and source.is_dir():
-            raise InvalidRequest(f"{source} is a folder: give its files one by one, or Holdfast(…, definitions=[it]).")
+        _check_no_folder(source)
         drafts, unread = read_drafts([source])
         batch = compile_batch(drafts, self.tools, self._workflows(), self._accept)
         batch.rejected.extend(unread)
@@ -196,6 +195,7 @@ class AppDefinitions:
         transports and functions that it calls. Raises as ``add`` does, and DuplicateName where the name and version are
         published with other content.
         """
+        _check_no_folder(source)
         return (await self.publish_all([source], tenant=tenant, by=by, check_uses=check_uses))[0]
 
     @operation("definitions.publish")
@@ -217,6 +217,7 @@ class AppDefinitions:
         self, source: DefinitionSource, *, tenant: str | None = None, check_uses: bool = True
     ) -> Accepted:
         """The definition as it would be published; nothing is changed. Raises as ``publish`` does."""
+        _check_no_folder(source)
         (found,) = await self._publisher.compile([source], self._app.tenant_of(tenant), check_uses=check_uses)
         return found
 
@@ -269,7 +270,8 @@ class AppDefinitions:
     ) -> Sequence[MoveInfo]:
         """Ask the live runs of a definition, or these, to move to another version of it.
 
-        Those that cannot move are left as they are; their ``reasons`` say why. A run moves when a worker takes it up.
+        Those that cannot move are left as they are; their ``reasons`` say why. So are those that end meanwhile. A run
+        moves when a worker takes it up.
         """
         moves = await self._mover.plans(to, self._app.tenant_of(tenant), runs)
         return [move if move.verdict == "blocked" else await self._mover.ask(to, move, by, reason) for move in moves]
@@ -322,6 +324,11 @@ class AppDefinitions:
         payload = encode([[start], {}], f"the start of {found.definition.name}")
         keep = () if startable.is_kept else tuple(p.KeepCode(tenant, each) for each in code)
         return DefinitionStart(found.definition.name, pin_of(found), payload, keep)
+
+
+def _check_no_folder(source: DefinitionSource) -> None:
+    if isinstance(source, Path) and source.is_dir():
+        raise InvalidRequest(f"{source} is a folder: give its files one by one, or Holdfast(…, definitions=[it]).")
 
 
 class Startable(NamedTuple):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.client.operators import operator_note
 from holdfast.client.pages import rows_of
 from holdfast.client.runs.standing import program_at
@@ -89,7 +91,7 @@ class Mover:
         return MoveInfo(row.key.run, row.key.tenant, *versions, plan.verdict, plan.reasons)
 
     async def ask(self, to: Accepted, move: MoveInfo, by: str | None, reason: str) -> MoveInfo:
-        """Ask a run to move. The act and its note in the audit are one commit. Raises RunEnded."""
+        """Ask a run to move. The act and its note in the audit are one commit. One that has ended since is blocked."""
         app, key = self._app, p.Key(move.tenant, move.run)
         for code in [code_of(each) for each in self._kind.reachable(to)]:
             await app.committer.commit(p.KeepCode(key.tenant, code))
@@ -98,7 +100,7 @@ class Mover:
         message = messages.signal(REVISION, write_revision(to), app.clock.now(), app.token(), None)
         answer = await app.committer.commit(p.Operate(note, (p.Deliver(key, message),)))
         if not isinstance(answer, p.OperatedOn | p.Repeated):
-            raise RunEnded(f"run {move.run} has ended meanwhile: it moves no more")
+            return msgspec.structs.replace(move, verdict="blocked", reasons=("it has ended meanwhile",))
         app.wake_sealer()
         app.delivered(key)
         app.hint()

@@ -109,8 +109,8 @@ class Publisher:
         while True:
             schedule = await published_schedule(self._app, accepted, tenant, self._app.person_of(by))
             row, more = (None, {}) if schedule is None else schedule
-            told = {"schedule": row.id, **more} if row is not None else {}
-            note = operator_note(self._app, tenant, "publish", by, None, "", {**details, **told})
+            added = {"schedule": row.id, **more} if row is not None else {}
+            note = operator_note(self._app, tenant, "publish", by, None, "", {**details, **added})
             beside = () if row is None else (p.PutItem(row),)
             answer = await self._app.committer.commit(p.Operate(note, (change, *beside)))
             if not isinstance(answer, p.Fenced):  # the schedule was changed meanwhile

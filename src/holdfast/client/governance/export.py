@@ -84,7 +84,7 @@ def exported_record(action: ExportedAction) -> dict[str, Any]:
     }
 
 
-class _Told(NamedTuple):
+class _InstanceStory(NamedTuple):
     """What is known of an instance: when it began, if it has, and what it did then."""
 
     begun_at: int | None
@@ -94,12 +94,14 @@ class _Told(NamedTuple):
 class _Instance:
     """An instance in the merge: its beginning, then its actions, each no earlier than the one before."""
 
-    def __init__(self, number: int, start: ExportedAction, at: int, told: _Told, cancels: Sequence[str]) -> None:
+    def __init__(
+        self, number: int, start: ExportedAction, at: int, story: _InstanceStory, cancels: Sequence[str]
+    ) -> None:
         self.number = number
         self.start = start
         self.has_begun = False
-        self.at = at if told.begun_at is None else max(at, told.begun_at)
-        self._actions = iter(told.actions)
+        self.at = at if story.begun_at is None else max(at, story.begun_at)
+        self._actions = iter(story.actions)
         self._cancels = iter(cancels)
         self._next: r.StoryAction | None = None
         self._last = self.at
@@ -134,22 +136,22 @@ class _Instance:
 
     def take(self) -> ExportedAction:
         """Its next action."""
-        told = self._next
-        assert told is not None
-        at, self._generation = self.at, told.generation
+        action = self._next
+        assert action is not None
+        at, self._generation = self.at, action.generation
         self._advance()
-        is_cancel = told.action == "cancel_workflow"
+        is_cancel = action.action == "cancel_workflow"
         return ExportedAction(
             at=moment(at),
             user=next(self._cancels, SYSTEM) if is_cancel else SYSTEM,
-            action=told.action,
+            action=action.action,
             tenant=self.start.tenant,
             template=self.start.template,
             instance=self.start.instance,
-            step=told.step or None,
-            attempt=told.attempt or None,
-            generation=told.generation,
-            reason=told.reason,
+            step=action.step or None,
+            attempt=action.attempt or None,
+            generation=action.generation,
+            reason=action.reason,
         )
 
 
@@ -166,9 +168,9 @@ async def exported(app: Holdfast, tenant: str) -> AsyncIterator[ExportedAction]:
         for action in merge.until(at):
             yield action
         if act.action in STARTS:
-            told = await reader.told(act, entry)
-            if told.begun_at is not None:
-                merge.add(act, at, told, await reader.cancels(act))
+            story = await reader.story(act, entry)
+            if story.begun_at is not None:
+                merge.add(act, at, story, await reader.cancels(act))
                 continue
             act = msgspec.structs.replace(act, action=QUEUED)
         if act.action in ("pause_template", "archive_template"):
@@ -189,8 +191,8 @@ class _Merge:
         self._heap: list[tuple[tuple[int, int, int], _Instance]] = []
         self._numbers = itertools.count()
 
-    def add(self, start: ExportedAction, at: int, told: _Told, cancels: Sequence[str]) -> None:
-        instance = _Instance(next(self._numbers), start, at, told, cancels)
+    def add(self, start: ExportedAction, at: int, story: _InstanceStory, cancels: Sequence[str]) -> None:
+        instance = _Instance(next(self._numbers), start, at, story, cancels)
         heapq.heappush(self._heap, (instance.place, instance))
 
     def until(self, at: int | None) -> Iterator[ExportedAction]:
@@ -255,23 +257,23 @@ class _Reader:
             details=dict(record.details),
         )
 
-    async def told(self, start: ExportedAction, entry: p.AuditEntry) -> _Told:
+    async def story(self, start: ExportedAction, entry: p.AuditEntry) -> _InstanceStory:
         """What the instance did that this entry started."""
         store = self._app.store
         key = p.Key(self._tenant, start.instance or "")
-        parts: list[r.Told] = []
+        parts: list[r.KeptStory] = []
         async for each in entries_of(store, p.AuditQuery(self._tenant, key.run, "story")):
-            if isinstance(record := r.decode(each.body), r.Told) and each.sequence > entry.sequence:
+            if isinstance(record := r.decode(each.body), r.KeptStory) and each.sequence > entry.sequence:
                 if record.part == 0 and parts:
                     break  # of a later run of this id
                 parts.append(record)
         rows = await store.get([key])
         if rows and not parts:
             tale = await tale_of(store, self._app.definitions.tools, rows[0], self._app.clock.now())
-            return _Told(rows[0].begun_at, tale.actions)
+            return _InstanceStory(rows[0].begun_at, tale.actions)
         if not parts:
-            return _Told(None, ())
-        return _Told(parts[0].begun_at, [action for part in parts for action in part.actions])
+            return _InstanceStory(None, ())
+        return _InstanceStory(parts[0].begun_at, [action for part in parts for action in part.actions])
 
     async def cancels(self, start: ExportedAction) -> list[str]:
         """Who asked to cancel the instance, in order."""

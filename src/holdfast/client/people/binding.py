@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.client.operators import operator_note
+from holdfast.client.people.refusals import Cause, Refusals
 from holdfast.errors import InvalidRequest, InvalidToken, NotPermitted, UserNotFound
 from holdfast.people import tokens, users
 from holdfast.people.caller import Caller
@@ -16,7 +17,6 @@ from holdfast.store import protocol as p
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
-REFUSE: Final = "refuse"
 USE_TOKEN: Final = "use_token"  # noqa: S105  # a word of the audit
 TOKEN_USE: Final = "token_use"  # noqa: S105  # the kind of an item
 USE_SECONDS: Final = 3600
@@ -32,6 +32,7 @@ class Binding:
         self._token = token
         self._tenant = tenant
         self._known: Caller | None = None
+        self._refusals = Refusals(engine)
 
     @property
     def tenant(self) -> str:
@@ -60,7 +61,7 @@ class Binding:
         refusal = judge(caller, operation, tenant or caller.tenant)
         if refusal is not None:
             foreign = {"tenant": tenant} if refusal.hidden and tenant is not None else {}
-            await self._note_refusal(caller, describe(refusal, caller), {"operation": operation, **foreign})
+            await self._refusals.note(caller, _cause(refusal), operation, describe(refusal, caller), foreign)
             if not refusal.hidden:
                 raise _refused(refusal, caller)
         if self._token is not None:
@@ -93,8 +94,8 @@ class Binding:
         self._tenant = row.tenant
         caller = await self._user_of(row.tenant, token.user, operation)
         if (problem := tokens.problem_of(token, self._engine.clock.now())) is not None:
-            details = {"operation": operation, "token": row.id}
-            await self._note_refusal(caller, f"the token cannot be used: {problem}", details)
+            reason = f"the token cannot be used: {problem}"
+            await self._refusals.note(caller, "token", operation, reason, {"token": row.id})
             raise InvalidToken(f"token {row.id} cannot be used: {problem}. Have another one made.")
         level = min(caller.level, token.level)
         return msgspec.structs.replace(caller, level=level, token=row.id, scope=token.scope, token_version=row.version)
@@ -113,24 +114,12 @@ class Binding:
         user = users.read_user(row)
         caller = Caller(tenant, user.name, user.level, user.groups, version=row.version)
         if user.disabled:
-            await self._note_refusal(caller, "the user is disabled", {"operation": operation})
+            await self._refusals.note(caller, "disabled", operation, "the user is disabled")
             raise NotPermitted(
                 f"user {user.name} of tenant {tenant!r} is disabled: a user of level 6 can enable them.",
                 operation=operation,
             )
         return caller
-
-    async def _note_refusal(self, caller: Caller, reason: str, details: Mapping[str, str]) -> None:
-        await self._engine.committer.commit(self._note(caller, REFUSE, reason, details))
-        self._engine.wake_sealer()
-
-    def _note(self, caller: Caller, act: str, reason: str, details: Mapping[str, str]) -> p.Note:
-        from holdfast.audit.notes import note
-        from holdfast.audit.records import Operated
-
-        engine = self._engine
-        record = Operated(engine.clock.now(), act, caller.user, None, reason, details)
-        return msgspec.structs.replace(note(caller.tenant, None, record), id=engine.token())
 
     async def _note_use(self, caller: Caller, token: str) -> None:
         """Keep that the token was used, at most once in ``USE_SECONDS``."""
@@ -144,10 +133,8 @@ class Binding:
             engine.token_uses[token] = row.changed_at
             return
         used = p.ItemRow(*key, 1 if row is None else row.version + 1, b"", changed_at=now)
-        # Refused where another process kept it first: that is as good.
-        await engine.committer.commit(
-            p.Operate(self._note(caller, USE_TOKEN, "", {"token": token}), (p.PutItem(used),))
-        )
+        note = operator_note(engine, caller.tenant, USE_TOKEN, caller.user, None, "", {"token": token})
+        await engine.committer.commit(p.Operate(note, (p.PutItem(used),)))  # refused where another process was first
 
 
 def bind(engine: Holdfast, who: str | Caller, tenant: str | None) -> Binding:
@@ -159,6 +146,12 @@ def bind(engine: Holdfast, who: str | Caller, tenant: str | None) -> Binding:
     if tokens.is_token(who):
         return Binding(engine, None, "", tokens.read_text(who))
     return Binding(engine, engine.tenant_of(tenant), who)
+
+
+def _cause(refusal: Refusal) -> Cause:
+    if refusal.hidden:
+        return "tenant"
+    return "scope" if refusal.out_of_scope else "level"
 
 
 def describe(refusal: Refusal, caller: Caller) -> str:

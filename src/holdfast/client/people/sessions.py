@@ -27,6 +27,8 @@ OPEN: Final = "open"
 ENDED: Final = "ended"
 SESSION_SECONDS: Final = 12 * 3600
 """How long a session is good: a working day."""
+KEPT_SECONDS: Final = 86_400
+"""So long its item is kept after it is over."""
 
 
 class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,9 +81,8 @@ class ConsoleSessions:
         if row is None or row.status != OPEN:
             return
         session = _decoder.decode(row.body)
-        await change_item(
-            self._engine, row.key, "logout", lambda _: Change(row.body, ENDED), by=session.user, reason=""
-        )
+        ended = Change(row.body, ENDED, self._engine.clock.now() + KEPT_SECONDS * 1_000_000)
+        await change_item(self._engine, row.key, "logout", lambda _: ended, by=session.user)
 
     async def _keep(self, tenant: str, user: str, token: str, digest: str) -> str:
         secret, engine = secrets.token_hex(32), self._engine
@@ -89,7 +90,8 @@ class ConsoleSessions:
         details = {"token": token} if token else {}
         key = p.ItemKey(tenant, SESSION, _id_of(secret))
 
-        fresh = Change(msgspec.json.encode(session), OPEN, details=details)
+        due_at = session.expires_at + KEPT_SECONDS * 1_000_000
+        fresh = Change(msgspec.json.encode(session), OPEN, due_at, details)
         await change_item(engine, key, "login", lambda _: fresh, by=user)
         return secret
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.client.items import Change, all_items, cap_change, change_item, found
+from holdfast.client.items import Change, all_items, cap_change, change_item, found, write_cap_change
 from holdfast.client.people.permission import operation
 from holdfast.client.views.people import TenantInfo, WorkspaceInfo, tenant_info, workspace_info
 from holdfast.errors import InvalidRequest, NameTaken, TenantNotFound, WorkspaceNotFound
@@ -93,7 +93,8 @@ class Tenants:
     async def _caps(self, name: str, limits: TenantQuota) -> Sequence[p.PutItem]:
         """The tenant's caps where claims read them."""
         cap = p.SetCap(limits.max_concurrency, limits.max_runs_per_min, limits.weight)
-        return await cap_change(self._app, p.cap_key(name), cap)
+        key, writes = p.cap_key(name), p.SetWriteCap(limits.max_writes_per_run)
+        return [*await cap_change(self._app, key, cap), *await write_cap_change(self._app, key, writes)]
 
 
 class Workspaces:
@@ -106,7 +107,7 @@ class Workspaces:
     async def list(self, *, tenant: str | None = None) -> AsyncIterator[WorkspaceInfo]:
         """A tenant's workspaces, by name."""
         async for row in all_items(self._app, WORKSPACE, tenant=self._app.tenant_of(tenant)):
-            yield workspace_info(row)
+            yield await self._info(row)
 
     @operation("workspaces.change")
     async def create(
@@ -123,7 +124,7 @@ class Workspaces:
             return Change(body, ACTIVE)
 
         key = workspace_key(place.tenant, name)
-        return workspace_info(await change_item(self._app, key, "create_workspace", change, by=by, reason=reason))
+        return await self._info(await change_item(self._app, key, "create_workspace", change, by=by, reason=reason))
 
     @operation("workspaces.change")
     async def limit(
@@ -133,28 +134,33 @@ class Workspaces:
         max_concurrency: int | None = None,
         max_runs_per_min: int | None = None,
         weight: int | None = None,
+        max_writes_per_run: int | None = None,
         tenant: str | None = None,
         by: str | None = None,
         reason: str = "",
-    ) -> None:
+    ) -> WorkspaceInfo:
         """Set the caps of a workspace, and its share where workspaces compete; what is not given is not set.
 
         Raises WorkspaceNotFound, InvalidRequest.
         """
         tenant = self._app.tenant_of(tenant)
-        found(await self._app.store.item(workspace_key(tenant, name)), no_workspace(name, tenant))
+        row = found(await self._app.store.item(workspace_key(tenant, name)), no_workspace(name, tenant))
         given = {"max_concurrency": max_concurrency, "max_runs_per_min": max_runs_per_min, "weight": weight}
+        writes = {"max_writes_per_run": max_writes_per_run}
         try:
-            cap = msgspec.convert(given, p.SetCap)
+            cap, write_cap = msgspec.convert(given, p.SetCap), msgspec.convert(writes, p.SetWriteCap)
         except msgspec.ValidationError as error:
             raise InvalidRequest(f"caps are numbers from 0 to 1,000,000,000, and weights from 1: {error}") from None
-        details = {"workspace": name, **{each: str(number) for each, number in given.items() if number is not None}}
-
-        def change(_: p.ItemRow | None) -> Change:
-            return Change(msgspec.json.encode(cap), "none" if cap == p.SetCap() else p.CAP_SET, details=details)
-
+        said = {each: str(number) for each, number in {**given, **writes}.items() if number is not None}
         key = p.cap_key(tenant, workspace=name)
+
+        async def change(_: p.ItemRow | None) -> Change:
+            of_writes = await write_cap_change(self._app, key, write_cap)
+            status = p.CAP_UNSET if cap == p.SetCap() else p.CAP_SET
+            return Change(msgspec.json.encode(cap), status, details={"workspace": name, **said}, beside=of_writes)
+
         await change_item(self._app, key, "limit_workspace", change, by=by, reason=reason)
+        return await self._info(row)
 
     @operation("workspaces.change")
     async def archive(
@@ -169,7 +175,17 @@ class Workspaces:
             return Change(msgspec.json.encode(workspace), workspace.status)
 
         key = workspace_key(tenant, name)
-        return workspace_info(await change_item(self._app, key, "archive_workspace", change, by=by, reason=reason))
+        return await self._info(await change_item(self._app, key, "archive_workspace", change, by=by, reason=reason))
+
+    async def _info(self, row: p.ItemRow) -> WorkspaceInfo:
+        """A workspace with its caps."""
+        key, store = p.cap_key(row.tenant, workspace=row.id), self._app.store
+        cap, writes = await store.item(key), await store.item(p.write_cap_key(key))
+        return workspace_info(
+            row,
+            p.SetCap() if cap is None else msgspec.json.decode(cap.body, type=p.SetCap),
+            p.SetWriteCap() if writes is None else msgspec.json.decode(writes.body, type=p.SetWriteCap),
+        )
 
 
 async def check_workspace(app: Holdfast, tenant: str, name: str) -> None:

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.client.items import Change, all_items, change_item, found
+from holdfast.client.items import Change, change_item, item_finder
 from holdfast.client.operators import UNNAMED, operator_note
+from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.binding import TOKEN_USE
 from holdfast.client.people.permission import operation
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import MintedToken, TokenInfo, token_info
 from holdfast.errors import EngineError, InvalidRequest, NotPermitted, TokenNotFound, UserNotFound
 from holdfast.people import tokens
+from holdfast.people.caller import Caller
 from holdfast.people.permissions import in_scope, is_scope
 from holdfast.people.users import check_level, read_user, user_key
 from holdfast.runs.birth import check_text
@@ -35,11 +38,23 @@ class Tokens:
     @operation("tokens.see")
     async def list(self, *, tenant: str | None = None, user: str | None = None) -> AsyncIterator[TokenInfo]:
         """A tenant's tokens, by id, also those that are over; with ``user`` those of one user."""
-        tenant = self._app.tenant_of(tenant)
-        wanted = None if user is None else user_key(tenant, user).id
-        async for row in all_items(self._app, tokens.TOKEN, tenant=tenant):
-            if wanted in (None, tokens.read_token(row).user):
-                yield await self._info(row)
+        async for row in rows_of(self._finder(self._app.tenant_of(tenant), user)):
+            yield await self._info(row)
+
+    @operation("tokens.see")
+    async def page(
+        self, *, user: str | None = None, limit: int = PAGE, after: str | None = None, tenant: str | None = None
+    ) -> Page[TokenInfo]:
+        """One page of a tenant's tokens, by id, with a cursor for the rest."""
+        page = await page_of("tokens", self._finder(self._app.tenant_of(tenant), user), limit, after, lambda row: row)
+        return Page([await self._info(row) for row in page.items], page.next)
+
+    @operation("tokens.see_own")
+    async def own(self) -> AsyncIterator[TokenInfo]:
+        """The caller's own tokens, by id, also those that are over. Raises InvalidRequest where nobody is bound."""
+        caller = self._bound()
+        async for row in rows_of(self._finder(caller.tenant, caller.user)):
+            yield await self._info(row)
 
     @operation("tokens.change")
     async def mint(
@@ -88,7 +103,8 @@ class Tokens:
         app, id = self._app, secrets.token_hex(tokens.ID_LENGTH // 2)
         if await app.whole_store.items(tokens.TOKEN, 1, id=id):  # tokens are found by their ids alone
             return None
-        row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status, None, token.made_at)
+        row = p.ItemRow(*tokens.token_key(tenant, id), 1, tokens.write_token(token), token.status)
+        row = msgspec.structs.replace(row, due_at=token.deleted_at, changed_at=token.made_at)
         details = {"token": id, "user": token.user, "level": str(token.level), "scope": ",".join(token.scope)}
         note = operator_note(app, tenant, "mint_token", by, None, reason, details)
         expected = p.ExpectItem(owner.key, owner.version)
@@ -101,19 +117,45 @@ class Tokens:
     @operation("tokens.change")
     async def revoke(self, id: str, *, tenant: str | None = None, by: str | None = None, reason: str = "") -> TokenInfo:
         """Let a token be good for nothing from now on, for good. Raises TokenNotFound."""
-        tenant = self._app.tenant_of(tenant)
+        return await self._revoke(tokens.token_key(self._app.tenant_of(tenant), id), None, by, reason)
 
+    @operation("tokens.revoke_own")
+    async def revoke_own(self, id: str, *, reason: str = "") -> TokenInfo:
+        """The same for a token of the caller's own. Raises TokenNotFound where it is none of theirs, and InvalidRequest
+        where nobody is bound."""
+        caller = self._bound()
+        owner = user_key(caller.tenant, caller.user).id
+        return await self._revoke(tokens.token_key(caller.tenant, id), owner, None, reason)
+
+    async def _revoke(self, key: p.ItemKey, owner: str | None, by: str | None, reason: str) -> TokenInfo:
         def change(present: p.ItemRow | None) -> Change:
-            row = found(present, TokenNotFound(f"there is no token {id!r} in tenant {tenant!r}."))
-            token = msgspec.structs.replace(tokens.read_token(row), revoked=True)
-            return Change(tokens.write_token(token), token.status, details={"user": token.user})
+            token = None if present is None else tokens.read_token(present)
+            if token is None or owner not in (None, token.user):
+                whose = f"you have no token {key.id!r}" if owner else f"tenant {key.tenant!r} has no token {key.id!r}"
+                raise TokenNotFound(f"{whose}: `holdfast tokens {'own' if owner else 'list'}` shows what there is.")
+            over_at = self._app.clock.now() + tokens.KEPT_SECONDS * 1_000_000
+            due_at = min(over_at, token.deleted_at or over_at)
+            token = msgspec.structs.replace(token, revoked=True)
+            return Change(tokens.write_token(token), token.status, due_at, {"user": token.user})
 
-        key = tokens.token_key(tenant, id)
         return await self._info(await change_item(self._app, key, "revoke_token", change, by=by, reason=reason))
 
     async def _info(self, row: p.ItemRow) -> TokenInfo:
         used = await self._app.store.item(p.ItemKey(row.tenant, TOKEN_USE, row.id))
         return token_info(row, None if used is None else used.changed_at, self._app.clock.now())
+
+    def _finder(self, tenant: str, user: str | None) -> Find[p.ItemRow]:
+        """Reads pages of a tenant's tokens, or of one user's."""
+        owner = None if user is None else user_key(tenant, user).id
+        return item_finder(
+            self._app, tokens.TOKEN, tenant=tenant, wanted=lambda row: owner in (None, tokens.read_token(row).user)
+        )
+
+    def _bound(self) -> Caller:
+        caller = self._app.caller
+        if caller is None:
+            raise InvalidRequest("these are the tokens of whoever is bound: app.acting_as(…).tokens, or tokens.list().")
+        return caller
 
     def _most(self) -> int:
         caller = self._app.caller

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.client.items import all_items, found
+from holdfast.client.items import all_items, found, item_finder
 from holdfast.client.operators import operator_note
+from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import no_tenant
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import UserInfo, user_info
 from holdfast.errors import EngineError, NameTaken, UserNotFound
 from holdfast.people.tenants import tenant_key
@@ -48,6 +50,12 @@ class Users:
         """A tenant's users, by name."""
         async for row in all_items(self._app, USER, tenant=self._app.tenant_of(tenant)):
             yield user_info(row)
+
+    @operation("users.see")
+    async def page(self, *, limit: int = PAGE, after: str | None = None, tenant: str | None = None) -> Page[UserInfo]:
+        """One page of a tenant's users, by name, with a cursor for the rest."""
+        find = item_finder(self._app, USER, tenant=self._app.tenant_of(tenant))
+        return await page_of("users", find, limit, after, user_info)
 
     @operation("users.see")
     async def get(self, name: str, *, tenant: str | None = None) -> UserInfo:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.client.pages import rows_of
 from holdfast.client.views.instances import InstanceInfo, instance_info
 from holdfast.errors import InvalidRequest, RunNotFound
 from holdfast.journal import events as e
@@ -69,7 +68,7 @@ async def _program(app: Holdfast, row: p.Run, digest: str, entries: Sequence[e.E
     def readable(found: Routine) -> Routine:
         uses = found.definition.uses
         has_all = all(map(app.definitions.tools.step, (*uses.steps, *uses.actions)))
-        return found if has_all else Routine(found.definition, found.digest, recorded)
+        return found if has_all else found.with_tools(recorded)
 
     return DefinitionProgram(readable(program.routine), lambda data, moved: readable(kind.routine(data, moved)))
 
@@ -86,7 +85,6 @@ async def instance_of(app: Holdfast, row: p.Run) -> InstanceInfo:
     """Where a definition's run stands. Raises InvalidRequest for other programs."""
     program = await definition_at(app, row)
     entries = [entry async for entry in read(app.store, row)]
-    query = p.TaskQuery(row.key.tenant, "requested", row.key.run)
-    open_tasks = rows_of(lambda size, place: app.store.tasks(query, size, place)) if row.governed else None
-    tasks = {} if open_tasks is None else {task.position: task.id async for task in open_tasks if task.root == row.root}
+    governed = (await app.store.governed([row.key])).get(row.key) if row.governed else None
+    tasks = [] if governed is None else [task for task in governed.tasks if task.root == row.root]
     return instance_info(row, program, entries, tasks)

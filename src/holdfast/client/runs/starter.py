@@ -77,7 +77,7 @@ class Starter:
             pin=pin,
             input=input,
             priority=priority,
-            attributes=attributes,
+            attributes=self._app.observation.traced(attributes),
             origin=origin,
             notes=self._notes(key, origin, options.get("note")),
             keep=keep,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Unpack
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.client.items import Change, all_items, change_item
+from holdfast.client.items import Change, all_items, change_item, item_finder
+from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.schedules.backfill import BackfillInfo, backfill
@@ -17,6 +18,7 @@ from holdfast.client.schedules.explanation import explain
 from holdfast.client.schedules.launcher import ScheduleLauncher
 from holdfast.client.schedules.requests import Seconds, Settings, Target, read_timing, with_settings
 from holdfast.client.schedules.targets import aimed, offered, template_of
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.schedules import ScheduleInfo, schedule_info, timing_words
 from holdfast.errors import (
     EngineError,
@@ -265,6 +267,22 @@ class Schedules:
         async for row in all_items(self._app, KIND, tenant=tenant, status=status):
             if status is not None or row.status != "deleted":
                 yield schedule_info(row, self._app.clock.now())
+
+    @operation("schedules.see")
+    async def page(
+        self,
+        *,
+        status: str | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+        tenant: str | None = None,
+    ) -> Page[ScheduleInfo]:
+        """One page of the schedules, by tenant and id, with a cursor for the rest; ``status`` as in ``list``."""
+        now = self._app.clock.now()
+        find = item_finder(
+            self._app, KIND, tenant=tenant, status=status, wanted=lambda row: bool(status) or row.status != "deleted"
+        )
+        return await page_of("schedules", find, limit, after, lambda row: schedule_info(row, now))
 
     @operation("schedules.see")
     async def show(self, id: str, *, tenant: str | None = None) -> ScheduleInfo:

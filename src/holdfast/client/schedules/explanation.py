@@ -35,15 +35,15 @@ async def explain(app: Holdfast, row: p.ItemRow, gate: Clearance) -> Sequence[st
     now = app.clock.now()
     info = schedule_info(row, now)
     target = f"template {info.template}" if info.template else info.workflow
-    told = [f"Schedule {info.id} starts {target}: {info.timing}."]
-    told += _standing(info, now)
+    sentences = [f"Schedule {info.id} starts {target}: {info.timing}."]
+    sentences += _standing(info, now)
     if gate.verdict != "open" and info.status in ("active", "waiting"):
-        told.append(f"Now nothing would start: {gate.reason}.")
+        sentences.append(f"Now nothing would start: {gate.reason}.")
     if _is_late(info, now) and not await app.store.workers():
-        told.append("No worker is running: start one with `holdfast worker`.")
-    told.append(f"{_OVERLAP[info.overlap]}; {_CATCH_UP[info.catch_up]}.")
-    told += _history(info.last)
-    return told
+        sentences.append("No worker is running: start one with `holdfast worker`.")
+    sentences.append(f"{_OVERLAP[info.overlap]}; {_CATCH_UP[info.catch_up]}.")
+    sentences += _history(info.last)
+    return sentences
 
 
 def _standing(info: ScheduleInfo, now: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.client.engine import Holdfast
 from holdfast.client.filters import RunFilters
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.observation import Tracing
 from holdfast.client.pages import PAGE
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
@@ -51,10 +52,7 @@ E = TypeVar("E")
 
 
 class SyncHoldfast:
-    """An engine: ``with SyncHoldfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
-
-    The arguments are those of ``Holdfast``.
-    """
+    """``with SyncHoldfast(url) as app`` opens an engine, with the arguments of ``Holdfast``."""
 
     def __init__(
         self,
@@ -67,6 +65,7 @@ class SyncHoldfast:
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
         wakeups: str | Wakeups | None = None,
+        tracing: Tracing = False,
     ) -> None:
         self._make: Callable[[], Holdfast] = partial(
             Holdfast,
@@ -78,6 +77,7 @@ class SyncHoldfast:
             definitions=definitions,
             definitions_mode=definitions_mode,
             wakeups=wakeups,
+            tracing=tracing,
         )
         self._engine: Holdfast | None = None
         self._loop: LoopThread | None = None

@@ -89,6 +89,7 @@ class SyncSchedules:
     backfill = waited(Schedules.backfill)
     delete = waited(Schedules.delete)
     list = each_of(Schedules.list)
+    page = waited(Schedules.page)
     show = waited(Schedules.show)
     explain = waited(Schedules.explain)
 

@@ -46,6 +46,7 @@ class SyncUsers:
         self._part = users
 
     list = each_of(Users.list)
+    page = waited(Users.page)
     get = waited(Users.get)
     create = waited(Users.create)
     set_level = waited(Users.set_level)
@@ -62,5 +63,8 @@ class SyncTokens:
         self._part = tokens
 
     list = each_of(Tokens.list)
+    page = waited(Tokens.page)
+    own = each_of(Tokens.own)
     mint = waited(Tokens.mint)
     revoke = waited(Tokens.revoke)
+    revoke_own = waited(Tokens.revoke_own)

@@ -28,6 +28,7 @@ class SyncTemplates:
     archive = waited(AppTemplates.archive)
     show = waited(AppTemplates.show)
     list = each_of(AppTemplates.list)
+    page = waited(AppTemplates.page)
     instances = each_of(AppTemplates.instances)
     instance = waited(AppTemplates.instance)
 

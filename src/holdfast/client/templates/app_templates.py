@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.client.filters import run_rows
-from holdfast.client.items import Change, all_items, cap_change, change_item, derived_item, found
+from holdfast.client.items import (
+    Change,
+    all_items,
+    cap_change,
+    change_item,
+    derived_item,
+    found,
+    item_finder,
+    write_cap_change,
+)
+from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.templates.instance_starter import InstanceStarter, template_details
 from holdfast.client.templates.instances import instance_view
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.states import INSTANCE_STATES
 from holdfast.client.views.templates import TemplateInfo, TemplateInstance, template_info
 from holdfast.errors import InvalidRequest, TemplateConflict, TemplateNotFound, WorkflowUnknown
@@ -244,11 +255,12 @@ class AppTemplates:
         async def change(present: p.ItemRow | None) -> Change:
             template, status = judge(present)
             route = b"" if template.route is None else msgspec.json.encode(template.route)
-            caps = p.SetCap(template.caps.max_concurrency, template.caps.max_runs_per_min)
+            caps, cap_key = template.caps, p.cap_key(key.tenant, template=key.id)
             route_key = p.ItemKey(key.tenant, ROUTE, key.id)
             beside = [
                 *await derived_item(app, route_key, route, status if route else "none", is_set=bool(route)),
-                *await cap_change(app, p.cap_key(key.tenant, template=key.id), caps),
+                *await cap_change(app, cap_key, p.SetCap(caps.max_concurrency, caps.max_runs_per_min)),
+                *await write_cap_change(app, cap_key, p.SetWriteCap(caps.max_writes_per_run)),
             ]
             details = template_details(key.id, template)
             return Change(t.write_template(template), status, details=details, beside=beside)
@@ -267,10 +279,23 @@ class AppTemplates:
         self, *, status: t.TemplateStatus | None = None, tenant: str | None = None
     ) -> AsyncIterator[TemplateInfo]:
         """The templates of a tenant by id, those of one status or all."""
-        if status is not None and status not in t.STATUSES:
-            raise InvalidRequest(f"a template's status is one of {', '.join(t.STATUSES)}, not {status!r:.60}")
+        _check_status(status)
         async for row in all_items(self._app, t.TEMPLATE, tenant=self._app.tenant_of(tenant), status=status):
             yield template_info(row)
+
+    @operation("templates.see")
+    async def page(
+        self,
+        *,
+        status: t.TemplateStatus | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+        tenant: str | None = None,
+    ) -> Page[TemplateInfo]:
+        """One page of the templates of a tenant by id, with a cursor for the rest."""
+        _check_status(status)
+        find = item_finder(self._app, t.TEMPLATE, tenant=self._app.tenant_of(tenant), status=status)
+        return await page_of("templates", find, limit, after, template_info)
 
     @operation("templates.see")
     async def instances(
@@ -341,6 +366,11 @@ def _missing(id: str, tenant: str) -> TemplateNotFound:
     return TemplateNotFound(
         f"there is no template {id!r} in tenant {tenant!r}: `holdfast templates list` shows what there is."
     )
+
+
+def _check_status(status: object) -> None:
+    if status is not None and status not in t.STATUSES:
+        raise InvalidRequest(f"a template's status is one of {', '.join(t.STATUSES)}, not {status!r:.60}")
 
 
 def _made(template: t.Template, said: TemplateDraft) -> t.Template:

@@ -2,11 +2,13 @@
 
 An event is remembered as an item. Where it leads to one start or none, that and the item are one commit. Where it leads
 to several, the item comes first, open, with all that it leads to; then each start, whose run id follows from template
-and event; then the item is done. Whoever emits an open event again does what is left of it.
+and event; then the item is done. Where its process dies meanwhile, a worker does what is left of it, or whoever emits
+it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,6 +19,7 @@ from holdfast.client.operators import operator_note
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
 from holdfast.errors import CallerError, EngineError, EventConflict, InvalidRequest, TemplateConflict
+from holdfast.journal.payload import Payload
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs.birth import ID_LIMIT, Trigger, check_text
 from holdfast.store import protocol as p
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 _OPEN: Final = "open"
 _DONE: Final = "done"
+FINISH_SECONDS: Final = 30
+"""After this time a worker looks at an event that is still open: whoever emitted it may be dead."""
 
 
 class EmittedInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +84,8 @@ class Emitter:
             event = routes.EmittedEvent(name, id, decode(payload), moment(at))
             act = _Emission(app, event, key, workspace, by)
             if known is None:
-                known = routes.RememberedEvent(name, digest, at, tuple(await act.plan()))
+                starts, who = tuple(await act.plan()), app.person_of(by)
+                known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who)
             else:
                 if known.digest != digest:
                     raise EventConflict(
@@ -93,9 +99,17 @@ class Emitter:
                 known = done
             return EmittedInfo(event=name, id=id, tenant=tenant, repeated=present is not None, starts=known.starts)
 
+    async def finish(self, rows: Sequence[p.ItemRow]) -> None:
+        """Do what is left of open events: a duty of workers. They were accepted from whoever emitted them, and are
+        carried out in their name."""
+        for row in rows:
+            known = routes.read_event(row)
+            event = routes.EmittedEvent(known.event, row.id, decode(Payload(known.data)), moment(known.at))
+            await _Emission(self._app, event, row.key, known.workspace, known.by).carry_out(row, known)
+
 
 class _Emission:
-    """One call of ``emit``."""
+    """One event, and what is done about it."""
 
     def __init__(
         self,
@@ -194,8 +208,12 @@ class _Emission:
         raise EngineError(f"the event {self._event.id} was answered {answer!r}")
 
     def _row(self, version: int | None, known: routes.RememberedEvent, status: str) -> p.ItemRow:
-        body = msgspec.json.encode(known)
-        return p.ItemRow(*self.key, (version or 0) + 1, body, status, None, self._app.clock.now())
+        now, due_at = self._app.clock.now(), None
+        if status == _OPEN:
+            due_at = now + FINISH_SECONDS * 1_000_000
+        else:
+            known = replace(known, data=b"", workspace="", by=None)
+        return p.ItemRow(*self.key, (version or 0) + 1, msgspec.json.encode(known), status, due_at, now)
 
     def _details(self) -> dict[str, str]:
         return {"event": self._event.name, "event_id": self._event.id}

@@ -49,6 +49,7 @@ class InstanceStarter:
             functions=self._app.workflows,
             definition=None if definition is None else definition.definition,
             priority=priority,
+            attributes=self._app.observation.traced({}),
         )
 
     async def commit(

@@ -86,8 +86,8 @@ def _sentence(entry: AuditEntry) -> str:
             return f"{ended.workflow} {ended.standing} after {ended.version} events"
         case records.Operated() as operated:
             return f"{operated.act}{_subject_of(operated)} by {operated.who}{_because(operated.reason)}"
-        case records.Told() as told:
-            return f"the {len(told.actions)} actions of an instance of {told.template}, whose journal was deleted"
+        case records.KeptStory() as story:
+            return f"the {len(story.actions)} actions of an instance of {story.template}, whose journal was deleted"
         case _ as never:
             assert_never(never)
 

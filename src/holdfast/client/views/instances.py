@@ -5,6 +5,7 @@ A run is read from its code and its journal, whether a worker has it or not. The
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,17 +13,19 @@ import msgspec
 
 from holdfast.client.views.times import iso, moment
 from holdfast.client.views.values import plain
+from holdfast.gate.run_calls import RunCalls
 from holdfast.journal import events as e
 from holdfast.programs.definition.interpreter.places import WaitingPlace, waiting_places
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.runs.birth import child_id, lineage_of
-from holdfast.store.protocol import Run, Status
+from holdfast.store.protocol import Run, Status, TaskRow
 
 
 class PlaceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A place at which a run waits. ``path`` is the way there from the root: names of nodes, branches, iterations.
 
-    ``token`` is the wait's own: what arrives for another token changes nothing any more.
+    ``due`` is when time moves it: nothing for a time-out that stands still while people are asked. ``token`` is the
+    wait's own: what arrives for another token changes nothing any more.
     """
 
     path: str
@@ -95,12 +98,16 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
     revisions: tuple[RevisionInfo, ...] = ()  # oldest first
 
 
-def instance_info(run: Run, program: DefinitionProgram, entries: list[e.Entry], tasks: dict[int, str]) -> InstanceInfo:
-    """A run's instance. ``tasks`` are the ids of its open tasks, by the position of the call that asks."""
+def instance_info(
+    run: Run, program: DefinitionProgram, entries: list[e.Entry], tasks: Sequence[TaskRow]
+) -> InstanceInfo:
+    """A run's instance. ``tasks`` are those of its calls, oldest first."""
     definition = program.routine.definition
     waiting = list(waiting_places(program.interpreter)) if program.has_begun and run.ended_at is None else []
     times = _times(entries)
-    places = tuple(_place(run, each, times, entries, tasks) for each in waiting)
+    times |= _stopped_clocks(program, tasks, times)
+    asked = {task.position: task.id for task in tasks if task.status == "requested"}
+    places = tuple(_place(run, each, times, entries, asked) for each in waiting)
     awaited = [place for place in places if place.kind != "timeout"]
     kinds = {place.kind for place in awaited}
     return InstanceInfo(
@@ -125,9 +132,12 @@ def instance_info(run: Run, program: DefinitionProgram, entries: list[e.Entry], 
     )
 
 
-def _times(entries: list[e.Entry]) -> dict[int, tuple[int, int | None]]:
+Times = dict[int, tuple[int, int | None]]
+
+
+def _times(entries: list[e.Entry]) -> Times:
     """When the run began to wait for each promise, and when a timer of it is due, as far as its journal says."""
-    found: dict[int, tuple[int, int | None]] = {}
+    found: Times = {}
     for entry in entries:
         match entry.event:
             case e.InvokeScheduled(promise_id=promise):
@@ -144,10 +154,23 @@ def _times(entries: list[e.Entry]) -> dict[int, tuple[int, int | None]]:
     return found
 
 
+def _stopped_clocks(program: DefinitionProgram, tasks: Sequence[TaskRow], times: Times) -> Times:
+    """The time-outs that have stood still while people were asked, or still do: as a worker counts them."""
+    found: Times = {}
+    calls = RunCalls(0)
+    calls.learn([], tasks)
+    for call in calls.asked():
+        timer = program.clock_of(call.promise)
+        if timer is not None and (times_of := times.get(timer.path[-1])) is not None:
+            (since, due), (waited, still) = times_of, call.waited()
+            found[timer.path[-1]] = since, None if still or due is None else due + waited
+    return found
+
+
 def _place(
     run: Run,
     place: WaitingPlace,
-    times: dict[int, tuple[int, int | None]],
+    times: Times,
     entries: list[e.Entry],
     tasks: dict[int, str],
 ) -> PlaceInfo:

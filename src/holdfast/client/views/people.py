@@ -22,20 +22,25 @@ class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: int | None
     max_runs_per_min: int | None
     weight: int | None
+    max_writes_per_run: int | None
     changed_at: datetime
 
     @property
     def limits(self) -> TenantQuota:
-        return TenantQuota(self.max_concurrency, self.max_runs_per_min, self.weight)
+        return TenantQuota(self.max_concurrency, self.max_runs_per_min, self.weight, self.max_writes_per_run)
 
 
 class WorkspaceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A workspace of a tenant."""
+    """A workspace of a tenant. A cap that is None is not set."""
 
     name: str
     tenant: str
     title: str
     archived: bool
+    max_concurrency: int | None
+    max_runs_per_min: int | None
+    weight: int | None
+    max_writes_per_run: int | None
     changed_at: datetime
 
 
@@ -85,17 +90,22 @@ def tenant_info(row: p.ItemRow) -> TenantInfo:
         max_concurrency=tenant.limits.max_concurrency,
         max_runs_per_min=tenant.limits.max_runs_per_min,
         weight=tenant.limits.weight,
+        max_writes_per_run=tenant.limits.max_writes_per_run,
         changed_at=moment(row.changed_at),
     )
 
 
-def workspace_info(row: p.ItemRow) -> WorkspaceInfo:
+def workspace_info(row: p.ItemRow, cap: p.SetCap, writes: p.SetWriteCap) -> WorkspaceInfo:
     found = read_workspace(row)
     return WorkspaceInfo(
         name=found.name,
         tenant=row.tenant,
         title=found.title,
         archived=found.archived,
+        max_concurrency=cap.max_concurrency,
+        max_runs_per_min=cap.max_runs_per_min,
+        weight=cap.weight,
+        max_writes_per_run=writes.max_writes_per_run,
         changed_at=moment(row.changed_at),
     )
 

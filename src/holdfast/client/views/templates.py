@@ -107,7 +107,7 @@ def template_record(info: TemplateInfo) -> dict[str, Any]:
         "trigger": info.trigger,
         "program": {"kind": program.kind, "name": program.name, **pinned},
         "owner": info.owner,
-        "caps": {"max_concurrency": info.caps.max_concurrency, "max_runs_per_min": info.caps.max_runs_per_min},
+        "caps": {name: getattr(info.caps, name) for name in info.caps.__struct_fields__},
         "input": info.input,
         "route": None if route is None else {"event": route.event, "filter": route.filter, "input": route.input},
         "changed_at": iso(info.changed_at),

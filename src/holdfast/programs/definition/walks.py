@@ -88,6 +88,21 @@ def writes_of(node: m.Node) -> Iterator[m.Path]:
             yield from (path for path, _ in each.verb.values)
 
 
+def names_had_after(node: m.Node) -> frozenset[str]:
+    """The names that the line of a node has after it, beside those before."""
+    match node.verb:
+        case m.WaitVerb():
+            return frozenset({"payload", "signal", "token"})
+        case m.TaskVerb():
+            return frozenset({"payload", "result", "task", "token"})
+        case m.CallVerb() | m.TransportVerb() | m.RunVerb():
+            return frozenset({"result", "token"})
+        case m.SleepVerb() | m.ContinueVerb() | m.SendVerb():
+            return frozenset({"token"})
+        case _:
+            return frozenset()
+
+
 def members_of_state(definition: m.Definition) -> set[str]:
     """The members of the state that a definition declares or writes."""
     written = {path[1] for node in definition.steps for path in writes_of(node) if path[0] == "state"}

@@ -48,6 +48,7 @@ class FunctionProgram:
 
     def __init__(self, workflow: Workflow[..., Any], directory: Directory | None = None) -> None:
         self.workflow = workflow
+        self.idempotency_key = ""  # of its run, once it is started
         self.directory = directory  # what it can call by name
         self.names: Mapping[str, str | None] = {}
         self.compensations = Compensations()
@@ -67,6 +68,7 @@ class FunctionProgram:
     # -- the kernel's side -----------------------------------------------------------------------------------------
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
+        self.idempotency_key = started.idempotency_key
         loop = self._loop = DurableLoop(scribe, self)  # type: ignore[abstract]  # it refuses the rest by name
         if started.edition:
             self.compensations = Compensations(started.carried)

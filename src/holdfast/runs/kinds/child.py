@@ -14,6 +14,7 @@ from holdfast.runs import messages
 from holdfast.runs.birth import Birth, child_id
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, kept_code
 from holdfast.runs.program_names import readable, resolve
+from holdfast.runs.tracing import child_attributes
 from holdfast.store.protocol import Deliver, Key, Origin, Run, Store
 
 WORKFLOW: Final = "workflow"
@@ -35,6 +36,7 @@ class ChildKind(Kind):
             parent=run.key.run,
             parent_id=request.promise_id,
             priority=run.row.priority,
+            attributes=child_attributes(run.row),
             origin=Origin(run.row.workspace, run.row.actor),
         )
         return Errand(birth.start(now), meets=True)

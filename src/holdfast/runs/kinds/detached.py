@@ -13,6 +13,7 @@ from holdfast.kernel.requests import Invoke
 from holdfast.runs.birth import Birth, child_id
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, failed, kept_code
 from holdfast.runs.program_names import resolve
+from holdfast.runs.tracing import child_attributes
 from holdfast.store.protocol import Answer, Exists, Key, Origin, Retired, Start, Started
 
 DETACHED: Final = "detached"
@@ -38,6 +39,7 @@ class DetachedKind(Kind):
             keep=kept_code(run, pin),
             input=Payload(arguments),
             priority=run.row.priority,
+            attributes=child_attributes(run.row),
             origin=Origin(run.row.workspace, run.row.actor),
         ).start(now)
         return Errand(start, request.promise_id, partial(_outcome, start))

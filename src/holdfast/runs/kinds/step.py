@@ -13,6 +13,7 @@ from holdfast.kernel.outstanding import Wait
 from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
 from holdfast.runs.times import when
+from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.protocol import Answer, Enqueue, Run, Store, Withdraw, Withdrawn, Work
 
 STEP: Final = "step"
@@ -81,8 +82,12 @@ def _work(run: CallingRun, request: Invoke) -> Work:
 
 
 def _body(run: CallingRun, request: Invoke) -> list[object]:
-    """What a worker needs of it: the call's own word on its attempts only where that is more than how many."""
+    """What a worker needs of it: the call's own word on its attempts only where that is more than how many, and its
+    run's trace only where it has one."""
     body: list[object] = [run.id.root, request.input.data, request.input.codec, request.mark]
+    attributes = run.row.attributes
+    if attributes and (trace := attributes.get(TRACEPARENT)) is not None:
+        return [*body, policy_fields(request.retry), trace]
     return [*body, policy_fields(request.retry)] if says_more(request.retry) else body
 
 

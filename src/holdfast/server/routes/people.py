@@ -6,11 +6,13 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
 from holdfast.people.tokens import DEFAULT_DAYS
 from holdfast.server.call import RouteCall
-from holdfast.server.fields import Name, Reason, ReasonBody, Text
+from holdfast.server.fields import Name, PageQuery, Reason, ReasonBody, Text
 from holdfast.server.route import Nothing, Route
+from holdfast.store.caps import CapCount, CapWeight
 
 Level = Annotated[int, msgspec.Meta(ge=1, le=6)]
 Groups = Annotated[list[Name], msgspec.Meta(max_length=100)]
@@ -34,7 +36,7 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reason: Reason = ""
 
 
-class TokenQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose tokens; all by default."""
 
     user: Name | None = None
@@ -59,8 +61,18 @@ class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reason: Reason = ""
 
 
-async def list_users(call: RouteCall[Nothing, None]) -> list[UserInfo]:
-    return [user async for user in call.client.users.list(tenant=call.tenant)]
+class WorkspaceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The caps of a workspace, all of them anew: what is left out is not set any more."""
+
+    max_concurrency: CapCount | None = None
+    max_runs_per_min: CapCount | None = None
+    weight: CapWeight | None = None
+    max_writes_per_run: CapCount | None = None
+    reason: Reason = ""
+
+
+async def list_users(call: RouteCall[PageQuery, None]) -> Page[UserInfo]:
+    return await call.client.users.page(limit=call.query.limit, after=call.query.after, tenant=call.tenant)
 
 
 async def show_user(call: RouteCall[Nothing, None]) -> UserInfo:
@@ -87,8 +99,17 @@ async def change_user(call: RouteCall[Nothing, UserChange]) -> UserInfo:
     return await users.get(name, tenant=tenant)
 
 
-async def list_tokens(call: RouteCall[TokenQuery, None]) -> list[TokenInfo]:
-    return [token async for token in call.client.tokens.list(tenant=call.tenant, user=call.query.user)]
+async def list_tokens(call: RouteCall[TokenQuery, None]) -> Page[TokenInfo]:
+    query = call.query
+    return await call.client.tokens.page(user=query.user, limit=query.limit, after=query.after, tenant=call.tenant)
+
+
+async def own_tokens(call: RouteCall[Nothing, None]) -> list[TokenInfo]:
+    return [token async for token in call.client.tokens.own()]
+
+
+async def revoke_own_token(call: RouteCall[Nothing, ReasonBody]) -> TokenInfo:
+    return await call.client.tokens.revoke_own(call.path["token"], reason=call.body.reason)
 
 
 async def mint_token(call: RouteCall[Nothing, NewToken]) -> MintedToken:
@@ -120,6 +141,15 @@ async def create_workspace(call: RouteCall[Nothing, NewWorkspace]) -> WorkspaceI
     )
 
 
+async def limit_workspace(call: RouteCall[Nothing, WorkspaceLimits]) -> WorkspaceInfo:
+    return await call.client.workspaces.limit(
+        call.path["workspace"],
+        tenant=call.tenant,
+        by=call.by,
+        **{name: getattr(call.body, name) for name in call.body.__struct_fields__},
+    )
+
+
 async def archive_workspace(call: RouteCall[Nothing, ReasonBody]) -> WorkspaceInfo:
     return await call.client.workspaces.archive(
         call.path["workspace"], tenant=call.tenant, by=call.by, reason=call.body.reason
@@ -137,7 +167,8 @@ ROUTES = (
         operation="users.see",
         words="List the tenant's users, by name.",
         handler=list_users,
-        answer=list[UserInfo],
+        query=PageQuery,
+        answer=Page[UserInfo],
     ),
     Route(
         method="POST",
@@ -173,7 +204,7 @@ ROUTES = (
         words="List the tenant's tokens, also those that are over.",
         handler=list_tokens,
         query=TokenQuery,
-        answer=list[TokenInfo],
+        answer=Page[TokenInfo],
     ),
     Route(
         method="POST",
@@ -196,6 +227,23 @@ ROUTES = (
     ),
     Route(
         method="GET",
+        path="/v1/me/tokens",
+        operation="tokens.see_own",
+        words="List your own tokens, also those that are over.",
+        handler=own_tokens,
+        answer=list[TokenInfo],
+    ),
+    Route(
+        method="POST",
+        path="/v1/me/tokens/{token}/revoke",
+        operation="tokens.revoke_own",
+        words="Let a token of your own be good for nothing from now on.",
+        handler=revoke_own_token,
+        body=ReasonBody,
+        answer=TokenInfo,
+    ),
+    Route(
+        method="GET",
         path="/v1/workspaces",
         operation="workspaces.see",
         words="List the tenant's workspaces, by name.",
@@ -211,6 +259,15 @@ ROUTES = (
         body=NewWorkspace,
         answer=WorkspaceInfo,
         status=201,
+    ),
+    Route(
+        method="POST",
+        path="/v1/workspaces/{workspace}/limits",
+        operation="workspaces.change",
+        words="Set the caps of a workspace, and its share where workspaces compete.",
+        handler=limit_workspace,
+        body=WorkspaceLimits,
+        answer=WorkspaceInfo,
     ),
     Route(
         method="POST",

@@ -15,7 +15,7 @@ from holdfast.errors import MalformedRequest
 from holdfast.runs.birth import Trigger
 from holdfast.server.call import Answered, RouteCall
 from holdfast.server.fields import Name, ReasonBody, Text, Value
-from holdfast.server.route import IDEMPOTENCY_KEY, PREFER, Nothing, Route
+from holdfast.server.route import IDEMPOTENCY_KEY, PREFER, TRACE, Nothing, Route
 from holdfast.server.run_filters import RunListing
 from holdfast.store.protocol import RunCount
 
@@ -183,7 +183,7 @@ ROUTES = (
         body=StartRun,
         answer=StartedRun,
         status=201,
-        headers=(IDEMPOTENCY_KEY, PREFER),
+        headers=(IDEMPOTENCY_KEY, PREFER, TRACE),
     ),
     Route(
         method="GET",

@@ -9,18 +9,19 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.client.schedules.backfill import BackfillInfo
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.schedules import ScheduleInfo
 from holdfast.client.views.values import read_plain
 from holdfast.schedules.schedule import CatchUp, Overlap
 from holdfast.schedules.schedule import Status as ScheduleStatus
 from holdfast.server.call import RouteCall
-from holdfast.server.fields import Name, Reason, ReasonBody, Text, Time, Value
+from holdfast.server.fields import Name, PageQuery, Reason, ReasonBody, Text, Time, Value
 from holdfast.server.route import Nothing, Route
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e10, description="In seconds.")]
 
 
-class ScheduleQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScheduleQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which schedules; without a `status` all but the deleted ones."""
 
     status: ScheduleStatus | None = None
@@ -76,8 +77,11 @@ class ScheduleExplanation(msgspec.Struct, frozen=True):
     sentences: Sequence[str]
 
 
-async def list_schedules(call: RouteCall[ScheduleQuery, None]) -> list[ScheduleInfo]:
-    return [each async for each in call.client.schedules.list(tenant=call.tenant, status=call.query.status)]
+async def list_schedules(call: RouteCall[ScheduleQuery, None]) -> Page[ScheduleInfo]:
+    query = call.query
+    return await call.client.schedules.page(
+        status=query.status, limit=query.limit, after=query.after, tenant=call.tenant
+    )
 
 
 async def create(call: RouteCall[Nothing, NewSchedule]) -> ScheduleInfo:
@@ -168,7 +172,7 @@ ROUTES = (
         words="List the tenant's schedules, with their next times and last results.",
         handler=list_schedules,
         query=ScheduleQuery,
-        answer=list[ScheduleInfo],
+        answer=Page[ScheduleInfo],
     ),
     Route(
         method="POST",

@@ -7,16 +7,17 @@ from typing import Annotated, Any
 import msgspec
 
 from holdfast.client.templates.emitter import EmittedInfo
+from holdfast.client.views.cursors import Page
 from holdfast.client.views.templates import TemplateInfo, TemplateInstance
 from holdfast.client.views.values import read_plain
 from holdfast.server.call import Answered, RouteCall
-from holdfast.server.fields import Limit, Name, ReasonBody, Text, Value
+from holdfast.server.fields import Limit, Name, PageQuery, ReasonBody, Text, Value
 from holdfast.server.route import IDEMPOTENCY_KEY, PREFER, Nothing, Route
 from holdfast.server.routes.runs import StartedRun
 from holdfast.templates.template import EventRoute, StartTrigger, TemplateCaps, TemplateStatus
 
 
-class TemplateQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TemplateQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which templates."""
 
     status: TemplateStatus | None = None
@@ -67,8 +68,11 @@ class EmitBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workspace: Text = ""
 
 
-async def list_templates(call: RouteCall[TemplateQuery, None]) -> list[TemplateInfo]:
-    return [each async for each in call.client.templates.list(status=call.query.status, tenant=call.tenant)]
+async def list_templates(call: RouteCall[TemplateQuery, None]) -> Page[TemplateInfo]:
+    query = call.query
+    return await call.client.templates.page(
+        status=query.status, limit=query.limit, after=query.after, tenant=call.tenant
+    )
 
 
 async def create(call: RouteCall[Nothing, NewTemplate]) -> TemplateInfo:
@@ -176,7 +180,7 @@ ROUTES = (
         words="List the tenant's templates, by id.",
         handler=list_templates,
         query=TemplateQuery,
-        answer=list[TemplateInfo],
+        answer=Page[TemplateInfo],
     ),
     Route(
         method="POST",

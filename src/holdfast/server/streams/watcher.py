@@ -8,6 +8,7 @@ hints of other processes can be lost.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -20,6 +21,9 @@ from holdfast.store import protocol as p
 LOOK_SECONDS: Final = 5.0
 GATHER_SECONDS: Final = 0.1
 """Changes are gathered for so long before they are looked at: a busy engine commits hundreds of times a second."""
+
+STOP_SECONDS: Final = 0.2
+"""How often it is looked whether the process stops, while streams are open in an application of somebody else's."""
 
 Read = Callable[[], Awaitable[tuple[Hashable, Any]]]
 """Reads a subject: what tells two states of it apart, and what is shown of it."""
@@ -87,7 +91,13 @@ class StreamWatcher(Role):
         self._count = 0
         self._unlisten: Callable[[], None] | None = None
         self.looks = 0
-        self.is_over = False
+        self._is_over = False
+        self._minding: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server stops."""
+        return self._is_over or _is_stopping(_foreign_server())
 
     @property
     def open_streams(self) -> int:
@@ -138,7 +148,20 @@ class StreamWatcher(Role):
         self.start()
         if self._unlisten is None:
             self._unlisten = self._app.neighbours.add_listener(self._hinted)
+        if self._minding is None and _foreign_server() is not None:
+            self._minding = asyncio.get_running_loop().create_task(self._mind(), name="holdfast-streams")
         self.wake()
+
+    async def _mind(self) -> None:
+        """End all streams when the server of the application in which this is mounted stops.
+
+        It waits for its connections, and then only says that it stops: streams would keep it waiting for ever.
+        """
+        while self._subjects and not self.is_over:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(STOP_SECONDS)
+        self._minding = None
+        if self.is_over:
+            await self.stop()
 
     def _hinted(self) -> None:
         if self._subjects:
@@ -146,7 +169,7 @@ class StreamWatcher(Role):
 
     async def stop(self) -> None:
         """End every stream at once, for good."""
-        self.is_over = True
+        self._is_over = True
         for subject in list(self._subjects.values()):
             for reader in subject.readers:
                 reader.end()
@@ -168,6 +191,16 @@ class StreamWatcher(Role):
             if subject.read is not None:
                 _put(subject, *await subject.read())
         return LOOK_SECONDS
+
+
+def _foreign_server() -> Any:
+    """The uvicorn that serves this process, if it is not ours: it handles the signals that stop the process."""
+    serving = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    return serving if hasattr(serving, "should_exit") else None
+
+
+def _is_stopping(serving: Any) -> bool:
+    return serving is not None and bool(serving.should_exit)
 
 
 def _put(subject: Subject, mark: Hashable, value: Any) -> None:

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from holdfast.store import protocol as p
 from holdfast.store.admission import MINUTE, TEMPLATE, Candidate, Loads, admit, loads_of
-from holdfast.store.caps import CAP, CAP_SET, laid_over
+from holdfast.store.caps import CAP, laid_over
 from holdfast.store.memory.tables import Tables
 
 
 def limits_in(tables: Tables, limits: p.Limits | None) -> p.Limits | None:
     """The limits with the caps that people have set."""
-    set_caps = [row for row in tables.items.values() if row.kind == CAP and row.status == CAP_SET]
-    return laid_over(limits, ((row.tenant, row.id, row.body) for row in set_caps))
+    return laid_over(limits, [(row.tenant, row.id, row.body) for row in tables.caps.values() if row.kind == CAP])
+
+
+def has_caps(tables: Tables, tenant: str) -> bool:
+    """Whether people have set caps in the tenant."""
+    return any((key.tenant, key.kind) == (tenant, CAP) for key in tables.caps)
 
 
 def admitted(

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.memory import gate_changes, operations
+from holdfast.store.memory.admission import has_caps
 from holdfast.store.memory.tables import Holder, Tables
 
 
@@ -43,6 +44,8 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             tables.code.setdefault((tenant, code.digest), code)
             return p.Kept()
+        case p.Tally():
+            return operations.tally(tables, change)
         case p.SetReference():
             return gate_changes.set_reference(tables, change)
         case p.Renew():
@@ -81,6 +84,8 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
         return p.Exists(existing.workflow, existing.fingerprint)
     if change.key in tables.retired:
         return p.Retired()
+    if change.begins and has_caps(tables, change.key.tenant):
+        return p.Limited()
     segment, projection = change.segment, change.projection
     ended_at = segment.at if projection.standing in p.ENDED else None
     tables.put(

@@ -8,6 +8,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.admission import TEMPLATE, WritingRun
+from holdfast.store.caps import WRITE_CAP, with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.memory.tables import Holder, Tables
 
@@ -36,19 +38,26 @@ def open_receipt(tables: Tables, change: p.OpenReceipt) -> p.Answer:
         return p.Taken(present)
     if change.limits is not None:
         line = list(_line(tables, p.Key(receipt.tenant, receipt.run)))
-        found = capped(((key.run, workflow, writes) for key, workflow, writes in line), change.limits)
+        found = capped(line, with_write_caps(change.limits, _write_caps(tables, receipt.tenant)))
         if found is not None:
             return found
-        tables.write_counts.update({key: writes + 1 for key, _, writes in line})
+        tables.write_counts.update({p.Key(receipt.tenant, each.run): each.writes + 1 for each in line})
     tables.receipts[receipt.tenant, receipt.key] = receipt
     return p.Opened()
 
 
-def _line(tables: Tables, key: p.Key) -> Iterator[tuple[p.Key, str, int]]:
-    """A run and those above it, each with its workflow and its writes so far."""
+def _write_caps(tables: Tables, tenant: str) -> Iterator[tuple[str, bytes]]:
+    for row in tables.caps.values():
+        if (row.tenant, row.kind) == (tenant, WRITE_CAP):
+            yield row.id, row.body
+
+
+def _line(tables: Tables, key: p.Key) -> Iterator[WritingRun]:
+    """A run and those above it."""
     run = tables.runs.get(key)
     while run is not None:
-        yield run.key, run.workflow, tables.write_counts.get(run.key, 0)
+        template = run.attributes.get(TEMPLATE, "")
+        yield WritingRun(run.key.run, run.workflow, run.workspace, template, tables.write_counts.get(run.key, 0))
         run = None if run.parent is None else tables.runs.get(p.Key(key.tenant, run.parent))
 
 

@@ -147,7 +147,7 @@ def _keep(tables: Tables, file: p.File, sealed_through: int) -> bool:
 def _lives(tables: Tables, key: p.Key, task: p.TaskRow) -> bool:
     run = tables.runs.get(key)
     here = (task.tenant, task.run) == key and run is not None and run.generation == task.generation
-    return here and task.status != "cancelled"
+    return here and (task.status != "cancelled" or task.kind != "form")
 
 
 def _place(row: p.ReceiptRow | p.TaskRow) -> p.Cursor:

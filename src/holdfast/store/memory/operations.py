@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.caps import CAP, CAP_SET, WRITE_CAP
 from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.memory.tables import Tables
@@ -29,7 +30,9 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
         if isinstance(each, p.Pause | p.Unpause):
             set_pause(tables, each)
         elif isinstance(each, p.PutItem):
-            tables.items[each.item.key] = each.item
+            _put(tables, each.item)
+        elif isinstance(each, p.DropItem):
+            del tables.items[each.key]
         elif isinstance(each, p.Publish):
             tables.code.setdefault((each.tenant, each.code.digest), each.code)
             tables.definitions[each.row[:3]] = each.row
@@ -42,7 +45,7 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
 def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
-    if isinstance(change, p.PutItem | p.ExpectItem):
+    if isinstance(change, p.ItemChange):
         item = tables.items.get(item_key(change))
         return None if item_fits(change, None if item is None else item.version) else p.Fenced()
     if isinstance(change, p.Publish):
@@ -56,6 +59,23 @@ def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Deliver) and change.message.id in tables.deliveries.get(change.key, ()):
         return p.Repeated()
     return p.Gone() if run.ended_at is not None else None
+
+
+def _put(tables: Tables, item: p.ItemRow) -> None:
+    tables.items[item.key] = item
+    tables.caps.pop(item.key, None)
+    if item.kind in (CAP, WRITE_CAP) and item.status == CAP_SET:
+        tables.caps[item.key] = item
+
+
+def tally(tables: Tables, change: p.Tally) -> p.Answer:
+    """Raise an item's version."""
+    item = tables.items.get(change.key)
+    if item is None:
+        return p.Unknown()
+    due_at = change.due_at if item.due_at is None else item.due_at
+    tables.items[change.key] = replace(item, version=item.version + 1, due_at=due_at)
+    return p.Tallied()
 
 
 def set_pause(tables: Tables, change: p.Pause | p.Unpause) -> bool:

@@ -53,6 +53,14 @@ class MemoryQueries(MemoryGovernance):
             found = Counter((run.key.tenant, run.status) for run in tables.runs.values())
         return [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
 
+    async def oldest_due(self) -> int | None:
+        with self._transaction() as tables:
+            free = [
+                run for run in tables.runs.values() if run.owner is None and run.pause is None and run.ended_at is None
+            ]
+        times = [time for run in free for time in (run.ready_at, run.wake_at) if time is not None]
+        return min(times, default=None)
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         with self._transaction() as tables:
             offers = sorted(tables.work.get(key, {}).items())

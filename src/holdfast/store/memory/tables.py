@@ -81,6 +81,7 @@ class Tables:
     code: dict[tuple[str, bytes], Code] = field(default_factory=dict)
     definitions: dict[tuple[str, str, int], DefinitionRow] = field(default_factory=dict)  # by tenant, name, version
     items: dict[ItemKey, ItemRow] = field(default_factory=dict)
+    caps: dict[ItemKey, ItemRow] = field(default_factory=dict)  # those of the items that are set caps
     workers: dict[str, WorkerRow] = field(default_factory=dict)
     receipts: dict[tuple[str, str], ReceiptRow] = field(default_factory=dict)  # by tenant and idempotency key
     tasks: dict[tuple[str, str], TaskRow] = field(default_factory=dict)  # by tenant and id

@@ -115,18 +115,21 @@ async def _start(writer: Writer, changes: Sequence[p.Start], places: Sequence[Pl
 
 async def _started_before(
     writer: Writer, changes: Sequence[p.Start]
-) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists | p.Retired]]:
-    """The starts whose id is taken: those that were committed before with their answer lost, and the others."""
+) -> tuple[set[tuple[str, str]], dict[tuple[str, str], p.Exists | p.Retired | p.Limited]]:
+    """The starts that were not made: those that were committed before with their answer lost, and the others."""
     if not changes:
         return set(), {}
     rows = [(*change.key, change.owner, change.segment.head) for change in changes]
     before: set[tuple[str, str]] = set()
-    existing: dict[tuple[str, str], p.Exists | p.Retired] = {}
+    existing: dict[tuple[str, str], p.Exists | p.Retired | p.Limited] = {}
     for tenant, id_, workflow, fingerprint, same, _ in await writer.fetch_columns("exists", rows, width=4):
         if same:
             before.add((tenant, id_))
         else:
             existing[tenant, id_] = p.Retired() if workflow is None else p.Exists(workflow, fingerprint)
+    for change in changes:
+        if change.begins and change.key not in before and change.key not in existing:
+            existing[change.key] = p.Limited()
     if len(before) + len(existing) < len(changes):
         raise StoreUnavailable("a run was deleted while its id was asked for: try again")
     return before, existing
@@ -368,6 +371,7 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Beat: _beat,
     p.KeepCode: code.keep,
     p.SetReference: gate_changes.set_references,
+    p.Tally: operations.tally,
 }
 
 # The changes for which the order of the batch counts, mostly because audit entries are attached to them.

@@ -15,6 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.admission import WritingRun
+from holdfast.store.caps import with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.postgres import rows
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
@@ -43,37 +45,61 @@ async def write_notes(writer: Writer) -> None:
 
 
 async def open_receipts(writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place]) -> list[p.Answer]:
+    """Open them. Those that count in a tenant where people have set caps on writes are judged by these caps first."""
+    made = await _open_all(writer, changes, places, unless_capped=True)
+    left = [index for index, answer in enumerate(made) if answer is None]
+    if left:
+        rest = await _with_caps(writer, [changes[index] for index in left])
+        again = await _open_all(writer, rest, [places[index] for index in left], unless_capped=False)
+        for index, answer in zip(left, again, strict=True):
+            made[index] = answer
+    return [answer for answer in made if answer is not None]
+
+
+async def _open_all(
+    writer: Writer, changes: Sequence[p.OpenReceipt], places: Sequence[Place], *, unless_capped: bool
+) -> list[p.Answer | None]:
+    """The answers; None for what was not looked at, because people have set caps for it."""
     lines = await _lines(writer, [change for change in changes if change.limits is not None and change.limits.are_set])
     if not _may_be_capped(changes, lines):
-        return await _open(writer, changes, lines)
+        return await _open(writer, changes, lines, unless_capped=unless_capped)
     # One by one where a limit may be reached: then the order of the batch decides which is refused.
-    answers: dict[int, p.Answer] = {}
+    answers: dict[int, p.Answer | None] = {}
     for index in sorted(range(len(changes)), key=lambda index: places[index]):
-        answers[index] = await _open_within(writer, changes[index], lines)
+        answers[index] = await _open_within(writer, changes[index], lines, unless_capped=unless_capped)
     return [answers[index] for index in range(len(changes))]
 
 
-async def _open(writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Columns) -> list[p.Answer]:
-    given = [(*_receipt_row(change.receipt), change.instead_of) for change in changes]
-    opened = {tuple(row) for row in await writer.fetch_columns("open_receipt", given, width=12)}
-    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened])
+async def _open(
+    writer: Writer, changes: Sequence[p.OpenReceipt], lines: _Columns, *, unless_capped: bool
+) -> list[p.Answer | None]:
+    given = [
+        (*_receipt_row(change.receipt), change.instead_of, unless_capped and change.limits is not None)
+        for change in changes
+    ]
+    opened, left = set[tuple[str, str]](), set[tuple[str, str]]()
+    for tenant, key, is_left in await writer.fetch_columns("open_receipt", given, width=13):
+        (left if is_left else opened).add((tenant, key))
+    there = await _receipts_at(writer, [key for change in changes if (key := _key(change)) not in opened | left])
     more: Counter[tuple[str, str]] = Counter()
     for change in changes:
         if change.limits is not None and _key(change) in opened:
             more[change.receipt.tenant, change.receipt.run] += 1
-            lines.writes.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
+            lines.writes.update((change.receipt.tenant, each.run) for each in lines.above(change.receipt))
     if more:
         await writer.fetch_columns("count_writes", [(*run, count) for run, count in sorted(more.items())], width=3)
-    return [_opening(change, there.get(_key(change))) for change in changes]
+    return [None if _key(change) in left else _opening(change, there.get(_key(change))) for change in changes]
 
 
-async def _open_within(writer: Writer, change: p.OpenReceipt, lines: _Columns) -> p.Answer:
+async def _open_within(
+    writer: Writer, change: p.OpenReceipt, lines: _Columns, *, unless_capped: bool
+) -> p.Answer | None:
     """Open one receipt where its run, or a run above it, may have no write left."""
     receipt = change.receipt
-    line = [(run, workflow, lines.writes[receipt.tenant, run]) for run, workflow in lines.above(receipt)]
+    line = [each._replace(writes=lines.writes[receipt.tenant, each.run]) for each in lines.above(receipt)]
     full = None if change.limits is None else capped(line, change.limits)
     if full is None:
-        (answer,) = await _open(writer, [change], lines)
+        (answer,) = await _open(writer, [change], lines, unless_capped=unless_capped)
         return answer
     there = (await _receipts_at(writer, [_key(change)])).get(_key(change))
     if there is None or there.state == "failed":
@@ -90,26 +116,41 @@ def _opening(change: p.OpenReceipt, there: p.ReceiptRow | None) -> p.Answer:
 
 
 class _Columns:
-    """The runs of some openings and all runs above them, with their workflows and their counts of writes."""
+    """The runs of some openings and all runs above them, with their counts of writes."""
 
     def __init__(self) -> None:
-        self._above: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._above: dict[tuple[str, str], list[WritingRun]] = {}
         self.writes: Counter[tuple[str, str]] = Counter()
 
-    def add(self, tenant: str, below: str, run: str, workflow: str, writes: int) -> None:
-        self._above.setdefault((tenant, below), []).append((run, workflow))
-        self.writes[tenant, run] = writes
+    def add(self, tenant: str, below: str, run: WritingRun) -> None:
+        self._above.setdefault((tenant, below), []).append(run)
+        self.writes[tenant, run.run] = run.writes
 
-    def above(self, receipt: p.ReceiptRow) -> list[tuple[str, str]]:
-        """The receipt's run and those above it, each with its workflow."""
+    def above(self, receipt: p.ReceiptRow) -> list[WritingRun]:
+        """The receipt's run and those above it, as they were read: ``writes`` has the counts of now."""
         return self._above.get((receipt.tenant, receipt.run), [])
+
+
+async def _with_caps(writer: Writer, changes: Sequence[p.OpenReceipt]) -> Sequence[p.OpenReceipt]:
+    """The openings with the caps on writes that people have set, as they are in this transaction."""
+    tenants = sorted({change.receipt.tenant for change in changes if change.limits is not None})
+    caps: dict[str, list[tuple[str, bytes]]] = {}
+    for tenant, id, body in await writer.fetch("write_caps", tenants) if tenants else []:
+        caps.setdefault(tenant, []).append((id, body))
+    return [
+        change
+        if change.limits is None or change.receipt.tenant not in caps
+        else replace(change, limits=with_write_caps(change.limits, caps[change.receipt.tenant]))
+        for change in changes
+    ]
 
 
 async def _lines(writer: Writer, changes: Sequence[p.OpenReceipt]) -> _Columns:
     lines = _Columns()
     runs = sorted({(change.receipt.tenant, change.receipt.run) for change in changes})
     for row in await writer.fetch_columns("writes_of_lines", runs, width=2) if runs else []:
-        lines.add(*row)
+        tenant, below, *run = row
+        lines.add(tenant, below, WritingRun(*run))
     return lines
 
 
@@ -118,10 +159,12 @@ def _may_be_capped(changes: Sequence[p.OpenReceipt], lines: _Columns) -> bool:
     more: Counter[tuple[str, str]] = Counter()
     for change in changes:
         if change.limits is not None:
-            more.update((change.receipt.tenant, run) for run, _ in lines.above(change.receipt))
+            more.update((change.receipt.tenant, each.run) for each in lines.above(change.receipt))
     for change in changes:
-        for run, workflow in [] if change.limits is None else lines.above(change.receipt):
-            most, place = None if change.limits is None else change.limits.of(workflow), (change.receipt.tenant, run)
+        if change.limits is None:
+            continue
+        for each in lines.above(change.receipt):
+            most, place = each.most(change.limits), (change.receipt.tenant, each.run)
             if most is not None and lines.writes[place] + more[place] > most:
                 return True
     return False

@@ -35,25 +35,33 @@ ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
 
 -- name: open_receipt
 -- Gives the keys that are reserved now. A receipt that is not replaced stays locked, to be read by receipts_at. While
--- another transaction opens the same key, this statement waits for it and then judges its result.
+-- another transaction opens the same key, this statement waits for it and then judges its result. What counts as a write
+-- of a tenant where people have set caps on writes is not looked at, and given as capped.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::text[], $8::text[], $9::bigint[],
-        $10::text[], $11::text[], $12::text[]
-    ) AS given (tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body, instead_of)
-)
+        $10::text[], $11::text[], $12::text[], $13::boolean[]
+    ) AS given (tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body, instead_of, counts)
+), judged AS (
+    SELECT *, counts AND (
+        SELECT true FROM items WHERE items.tenant = given.tenant AND kind = 'write_cap' AND status = 'set' LIMIT 1
+    ) IS NOT NULL AS capped FROM given
+), opened AS (
 INSERT INTO receipts AS there (tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body)
-SELECT tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body FROM given ORDER BY tenant, key
+SELECT tenant, key, id, run, root, position, state, token, opened_at, reversed_by, body FROM judged WHERE NOT capped
+ORDER BY tenant, key
 ON CONFLICT (tenant, key) DO UPDATE
 SET id = excluded.id, run = excluded.run, root = excluded.root, position = excluded.position, state = excluded.state,
     token = excluded.token, opened_at = excluded.opened_at, reversed_by = excluded.reversed_by, body = excluded.body
 WHERE there.state = 'failed' OR there.state IN ('pending', 'unknown') AND there.token = (
     SELECT instead_of FROM given WHERE given.tenant = excluded.tenant AND given.key = excluded.key
 ) AND NOT (there.state = 'pending' AND there.token = excluded.token)
-RETURNING there.tenant, there.key;
+RETURNING there.tenant, there.key
+)
+SELECT tenant, key, false AS capped FROM opened UNION ALL SELECT tenant, key, true FROM judged WHERE capped;
 
 -- name: writes_of_lines
--- Runs and those above each, with their workflows and writes so far. All of them are locked.
+-- Runs and those above each, with all by which their writes are limited, and their writes so far. All of them are locked.
 WITH RECURSIVE line (tenant, below, id, level) AS (
     SELECT tenant, id, id COLLATE "C", 0 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
     UNION ALL
@@ -61,7 +69,8 @@ WITH RECURSIVE line (tenant, below, id, level) AS (
     FROM line JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
     WHERE runs.parent IS NOT NULL
 )
-SELECT runs.tenant, line.below, runs.id, runs.workflow, coalesce(write_counts.writes, 0) AS writes
+SELECT runs.tenant, line.below, runs.id, runs.workflow, runs.workspace, coalesce(runs.attributes ->> 'template', '') AS template,
+       coalesce(write_counts.writes, 0) AS writes
 FROM line
 JOIN runs ON runs.tenant = line.tenant AND runs.id = line.id
 LEFT JOIN write_counts ON write_counts.tenant = line.tenant AND write_counts.run = line.id
@@ -134,7 +143,7 @@ ORDER BY tasks.tenant, tasks.id FOR NO KEY UPDATE OF tasks;
 SELECT tasks.tenant, tasks.id, body, reference FROM unnest($1::text[], $2::text[]) AS given (tenant, id) JOIN tasks USING (tenant, id);
 
 -- name: governed
--- Receipts that have not succeeded, and live tasks of the present generation.
+-- Receipts that have not succeeded, and the tasks of the present generation without cancelled forms.
 WITH given AS (
     SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS given (tenant, run)
 )
@@ -145,7 +154,7 @@ SELECT given.tenant, given.run, false, body, NULL, tasks.reference, tasks.create
 FROM given
 JOIN runs ON runs.tenant = given.tenant AND runs.id = given.run
 JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id AND tasks.generation = runs.generation
-WHERE tasks.status <> 'cancelled'
+WHERE tasks.status <> 'cancelled' OR tasks.kind <> 'form'
 ORDER BY since, tenant, id;
 
 -- name: receipt_of_key
@@ -447,6 +456,9 @@ UNION ALL
 SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C", 0, array_agg(begun_at) FROM runs
 WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
 GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C";
+
+-- name: write_caps
+SELECT tenant, id, body FROM items WHERE tenant = ANY ($1::text[]) AND kind = 'write_cap' AND status = 'set';
 
 -- name: set_caps
 SELECT tenant, id, body FROM items WHERE kind = 'cap' AND status = 'set';

@@ -51,6 +51,8 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
         case p.Operate():
             for act in change.changes:
                 yield from _rows_of_act(act)
+        case p.Tally(key=key):
+            yield "items", key.tenant, f"{key.kind} {key.id}"
         case p.Note() | p.KeepCode():
             return
         case _ as never:
@@ -61,7 +63,7 @@ def _rows_of_act(act: p.Act) -> Iterator[Touched]:
     match act:
         case p.Publish(tenant=tenant, version=version, code=code):
             yield "definitions", tenant, f"{code.name} {version}"
-        case p.PutItem() | p.ExpectItem():
+        case p.PutItem() | p.ExpectItem() | p.DropItem():
             tenant, kind, id_ = item_key(act)
             yield "items", tenant, f"{kind} {id_}"
         case p.Pause() | p.Unpause():
@@ -129,6 +131,7 @@ _FAMILIES: Final[dict[type[p.Change], str]] = {
     p.Enqueue: "enqueue",
     p.Withdraw: "withdraw",
     p.Beat: "beat",
+    p.Tally: "tally",
 }
 """Changes of one family may share a run within a layer: one statement keeps their order."""
 
@@ -148,7 +151,7 @@ def is_plain(change: p.Change) -> bool:
             return not change.attached and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
-        case p.Operate() | p.SetReference():
+        case p.Operate() | p.SetReference() | p.Tally():
             return False
         case _:
             return True

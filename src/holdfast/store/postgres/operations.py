@@ -5,6 +5,7 @@ The acts of a set touch different runs, tasks and items, so they are judged and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from holdfast.store import protocol as p
@@ -85,7 +86,7 @@ async def _noted(writer: Writer, changes: Sequence[p.Operate]) -> set[tuple[str,
 
 
 async def _versions(writer: Writer, acts: Sequence[p.Act]) -> Versions:
-    keys = sorted({item_key(act) for act in acts if isinstance(act, p.PutItem | p.ExpectItem)})
+    keys = sorted({item_key(act) for act in acts if isinstance(act, p.ItemChange)})
     rows = await writer.fetch_columns("versions_of_items", keys, width=3) if keys else []
     return {p.ItemKey(*row[:3]): row[3] for row in rows}
 
@@ -100,7 +101,7 @@ async def _first_refusal(writer: Writer, change: p.Operate, versions: Versions) 
 async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
-    if isinstance(change, p.PutItem | p.ExpectItem):
+    if isinstance(change, p.ItemChange):
         return None if item_fits(change, versions.get(item_key(change))) else p.Fenced()
     if isinstance(change, p.Publish):
         present = await writer.fetch("definition", *change.row[:3])
@@ -122,12 +123,25 @@ async def _is_delivered(writer: Writer, change: p.Deliver) -> bool:
     return bool(await writer.fetch("is_delivered", *change.key, change.message.id))
 
 
+async def tally(writer: Writer, changes: Sequence[p.Tally]) -> list[p.Answer]:
+    """Raise the versions of items, each as often as it is named. They are locked."""
+    counts = Counter(change.key for change in changes)
+    due: dict[p.ItemKey, int] = {}
+    for change in changes:
+        due.setdefault(change.key, change.due_at)
+    rows = [(*key, due[key], counts[key]) for key in sorted(counts)]
+    found = {p.ItemKey(*row) for row in await writer.fetch_columns("tally_items", rows, width=5)}
+    return [p.Tallied() if change.key in found else p.Unknown() for change in changes]
+
+
 async def _make_rows(writer: Writer, changes: Sequence[p.Operate]) -> None:
     """Publish, put items, pause and resume, as these acts say."""
     acts = [act for change in changes for act in change.changes]
     items = sorted((act.item for act in acts if isinstance(act, p.PutItem)), key=lambda item: item.key)
     if items:
         await writer.fetch_columns("put_item", map(item_columns, items), width=8)
+    if dropped := sorted(act.key for act in acts if isinstance(act, p.DropItem)):
+        await writer.fetch_columns("drop_items", dropped, width=3)
     for act in acts:
         if isinstance(act, p.Pause):
             await writer.fetch("pause", *act.key, act.reason, act.at)

@@ -16,7 +16,8 @@ SELECT pg_notify($1, $2);
 -- name: start
 -- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
 -- a ~ and more; chr(127) is the character after the ~. This is checked for each row by key: as NOT EXISTS it would be a
--- join, with the problem named at the top.
+-- join, with the problem named at the top. Nothing happens, either, where a root run would be leased, or begin, in a tenant in
+-- which people have set caps.
 WITH given AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bytea[], $7::text[], $8::boolean[],
@@ -46,7 +47,9 @@ WITH given AS (
         SELECT true FROM artefacts
         WHERE artefacts.tenant = given.tenant AND artefacts.run > given.id || '~' AND artefacts.run < given.id || chr(127)
           AND artefacts.name = 'evidence.zip' LIMIT 1
-    ) IS NULL
+    ) IS NULL AND (parent IS NOT NULL OR owner IS NULL AND begun_at IS NULL OR (
+        SELECT true FROM items WHERE items.tenant = given.tenant AND kind = 'cap' AND status = 'set' LIMIT 1
+    ) IS NULL)
     ON CONFLICT DO NOTHING
     RETURNING tenant, id
 ), journaled AS (
@@ -309,6 +312,16 @@ SELECT * FROM unnest(
 ON CONFLICT (tenant, kind, id) DO UPDATE SET
     version = excluded.version, body = excluded.body, status = excluded.status, due_at = excluded.due_at,
     changed_at = excluded.changed_at;
+
+-- name: drop_items
+DELETE FROM items USING unnest($1::text[], $2::text[], $3::text[]) AS given (tenant, kind, id)
+WHERE items.tenant = given.tenant AND items.kind = given.kind AND items.id = given.id;
+
+-- name: tally_items
+UPDATE items SET version = version + more, due_at = coalesce(items.due_at, given.due_at)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) AS given (tenant, kind, id, due_at, more)
+WHERE items.tenant = given.tenant AND items.kind = given.kind AND items.id = given.id
+RETURNING items.tenant, items.kind, items.id;
 
 -- name: versions_of_items
 SELECT tenant, kind, id, version FROM items
@@ -654,6 +667,16 @@ WITH old AS (
 DELETE FROM deliveries USING old
 WHERE deliveries.tenant = old.tenant AND deliveries.run = old.run AND deliveries.message = old.message
 RETURNING 1;
+
+-- name: oldest_due
+-- Ready runs are read from the index of those alone; the next to be woken is the first of its own.
+SELECT min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+UNION ALL
+SELECT * FROM (
+    SELECT wake_at FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND pause IS NULL
+    ORDER BY wake_at LIMIT 1
+) AS soonest;
 
 -- name: counts
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an

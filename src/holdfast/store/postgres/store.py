@@ -262,6 +262,9 @@ class PostgresStore(PostgresGovernance):
             found[owner, status] += count
         return [p.RunCount(*place, found[place]) for place in sorted(found) if found[place]]
 
+    async def oldest_due(self) -> int | None:
+        return min((time for (time,) in await self._look("oldest_due") if time is not None), default=None)
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
 

@@ -65,6 +65,8 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             keep_code(cursor, tenant, code)
             return p.Kept()
+        case p.Tally():
+            return operations.tally(cursor, change)
         case p.SetReference():
             return gate_changes.set_reference(cursor, change)
         case p.Renew():
@@ -139,7 +141,10 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
         if cursor.execute(SQL["started_before"], (*change.key, change.owner, segment.head)).fetchone() is not None:
             return p.Started(1, tuple(_again(cursor, each) for each in change.attached))
         existing = cursor.execute(SQL["exists"], change.key).fetchone()
-        return p.Retired() if existing is None else p.Exists(*existing)
+        if existing is not None:
+            return p.Exists(*existing)
+        is_capped = change.begins and cursor.execute(SQL["has_caps"], (change.key.tenant,)).fetchone() is not None
+        return p.Limited() if is_capped else p.Retired()
     _add_segment(cursor, change.key, 0, segment)
     _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
     return p.Started(1, tuple(apply(cursor, each) for each in change.attached))

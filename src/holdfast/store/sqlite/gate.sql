@@ -10,9 +10,11 @@ INSERT INTO audit (tenant, run, kind, at, body, id) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) WHERE id IS NOT NULL DO NOTHING;
 
 -- name: open_receipt
--- Nothing happens where the key is taken. ?11 is the token of the receipt that this one replaces.
+-- Nothing happens where the key is taken. ?11 is the token of the receipt that this one replaces. With ?12 nothing happens
+-- where people have set caps on the tenant's writes, either.
 INSERT INTO receipts (tenant, key, id, run, state, token, connector, opened_at, reversed_by, body)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+WHERE NOT (?12 AND EXISTS (SELECT 1 FROM items WHERE tenant = ?1 AND kind = 'write_cap' AND status = 'set'))
 ON CONFLICT (tenant, key) DO UPDATE
 SET id = excluded.id, run = excluded.run, state = excluded.state, token = excluded.token,
     connector = excluded.connector, opened_at = excluded.opened_at, reversed_by = excluded.reversed_by,
@@ -20,14 +22,15 @@ SET id = excluded.id, run = excluded.run, state = excluded.state, token = exclud
 WHERE receipts.state = 'failed' OR (receipts.state IN ('pending', 'unknown') AND receipts.token = ?11);
 
 -- name: writes_of_line
--- A run and those above it, each with its workflow and its writes so far.
-WITH RECURSIVE line (id, workflow, parent) AS (
-    SELECT id, workflow, parent FROM runs WHERE tenant = ?1 AND id = ?2
+-- A run and those above it, each with all by which its writes are limited, and its writes so far.
+WITH RECURSIVE line (id, workflow, workspace, attributes, parent) AS (
+    SELECT id, workflow, workspace, attributes, parent FROM runs WHERE tenant = ?1 AND id = ?2
     UNION ALL
-    SELECT above.id, above.workflow, above.parent
+    SELECT above.id, above.workflow, above.workspace, above.attributes, above.parent
     FROM line CROSS JOIN runs AS above WHERE above.tenant = ?1 AND above.id = line.parent
 )
-SELECT line.id, line.workflow, coalesce(writes, 0)
+SELECT line.id, line.workflow, line.workspace,
+       coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, ''), coalesce(writes, 0)
 FROM line LEFT JOIN write_counts ON write_counts.tenant = ?1 AND write_counts.run = line.id;
 
 -- name: count_write
@@ -95,10 +98,10 @@ SELECT body, reference FROM tasks WHERE tenant = ? AND id = ?;
 SELECT body, reference FROM tasks WHERE tenant = ? AND id IN (SELECT value FROM json_each(?));
 
 -- name: live_tasks
--- Of the run's present generation.
+-- Of the run's present generation, without cancelled forms.
 SELECT tasks.body, tasks.reference FROM runs JOIN tasks ON tasks.tenant = runs.tenant AND tasks.run = runs.id
 WHERE runs.tenant = ? AND runs.id = ? AND tasks.generation = runs.generation
-  AND tasks.status <> 'cancelled'
+  AND (tasks.status <> 'cancelled' OR tasks.kind <> 'form')
 ORDER BY tasks.created_at, tasks.id;
 
 -- name: unsealed
@@ -240,6 +243,9 @@ SELECT workflow, workspace,
        coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, ''), begun_at
 FROM runs
 WHERE parent IS NULL AND begun_at IS NOT NULL AND tenant = ? AND begun_at > ? ORDER BY begun_at;
+
+-- name: write_caps
+SELECT id, body FROM items WHERE tenant = ? AND kind = 'write_cap' AND status = 'set';
 
 -- name: set_caps
 SELECT tenant, id, body FROM items WHERE kind = 'cap' AND status = 'set';

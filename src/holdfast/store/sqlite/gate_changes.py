@@ -11,6 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store import protocol as p
+from holdfast.store.admission import WritingRun
+from holdfast.store.caps import with_write_caps
 from holdfast.store.governance import cancelled, capped
 from holdfast.store.sql_rows import task_columns
 from holdfast.store.sqlite.sql import GATE, SQL
@@ -45,8 +47,14 @@ def note(cursor: sqlite3.Cursor, change: p.Note) -> p.Answer:
 
 
 def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
+    """Open it. Where people have set caps on the tenant's writes, it is tried again by these."""
+    return _open(cursor, change, change.limits, unless_capped=change.limits is not None)
+
+
+def _open(
+    cursor: sqlite3.Cursor, change: p.OpenReceipt, limits: p.WriteLimits | None, *, unless_capped: bool
+) -> p.Answer:
     receipt = change.receipt
-    limits = change.limits
     full = capped(_line(cursor, receipt), limits) if limits is not None and limits.are_set else None
     if full is not None:
         present = _receipt_of_key(cursor, receipt)
@@ -67,19 +75,25 @@ def open_receipt(cursor: sqlite3.Cursor, change: p.OpenReceipt) -> p.Answer:
             receipt.reversed_by,
             _write(receipt),
             change.instead_of,
+            unless_capped,
         ),
     )
     if cursor.rowcount == 1:
         if limits is not None:
             cursor.execute(GATE["count_write"], (receipt.tenant, receipt.run))
         return p.Opened()
+    if unless_capped and limits is not None:
+        caps = cursor.execute(GATE["write_caps"], (receipt.tenant,)).fetchall()
+        if caps:
+            return _open(cursor, change, with_write_caps(limits, caps), unless_capped=False)
     present = _receipt_of_key(cursor, receipt)
     assert present is not None
     return p.Opened() if _is_repeated(present, receipt) else p.Taken(present)
 
 
-def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[tuple[str, str, int]]:
-    return cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
+def _line(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> list[WritingRun]:
+    rows = cursor.execute(GATE["writes_of_line"], (receipt.tenant, receipt.run)).fetchall()
+    return [WritingRun(*row) for row in rows]
 
 
 def _receipt_of_key(cursor: sqlite3.Cursor, receipt: p.ReceiptRow) -> p.ReceiptRow | None:

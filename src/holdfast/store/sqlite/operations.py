@@ -30,6 +30,8 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
             set_pause(cursor, each)
         elif isinstance(each, p.PutItem):
             cursor.execute(SQL["put_item"], item_columns(each.item))
+        elif isinstance(each, p.DropItem):
+            cursor.execute(SQL["drop_item"], each.key)
         elif isinstance(each, p.Publish):
             keep_code(cursor, each.tenant, each.code)
             cursor.execute(SQL["publish"], each.row)
@@ -47,7 +49,7 @@ def keep_code(cursor: sqlite3.Cursor, tenant: str, code: p.Code) -> None:
 def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
-    if isinstance(change, p.PutItem | p.ExpectItem):
+    if isinstance(change, p.ItemChange):
         version = cursor.execute(SQL["version_of_item"], item_key(change)).fetchone()
         return None if item_fits(change, None if version is None else version[0]) else p.Fenced()
     if isinstance(change, p.Publish):
@@ -67,6 +69,12 @@ def _is_delivered(cursor: sqlite3.Cursor, change: p.Deliver) -> bool:
     if change.message.id is None:
         return False
     return cursor.execute(SQL["is_delivered"], (*change.key, change.message.id)).fetchone() is not None
+
+
+def tally(cursor: sqlite3.Cursor, change: p.Tally) -> p.Answer:
+    """Raise an item's version."""
+    made = cursor.execute(SQL["tally_item"], (*change.key, change.due_at)).rowcount == 1
+    return p.Tallied() if made else p.Unknown()
 
 
 def set_pause(cursor: sqlite3.Cursor, change: p.Pause | p.Unpause) -> bool:

@@ -105,6 +105,10 @@ class SqliteQueries(SqliteGovernance):
     async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
         return [p.RunCount(*row) for row in self._read(SQL["counts"], (tenant,))]
 
+    async def oldest_due(self) -> int | None:
+        times = [time for (time,) in self._read(SQL["oldest_due"]) if time is not None]
+        return min(times, default=None)
+
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
 

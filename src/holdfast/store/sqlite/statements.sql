@@ -2,7 +2,8 @@
 
 -- name: start
 -- Nothing happens where the id is taken, or evidence is kept under it or under a child's id. A child's id is its parent's,
--- a ~ and more; char(127) is the character after the ~.
+-- a ~ and more; char(127) is the character after the ~. Nor does it where a root run (?12 is the parent) would be leased
+-- (?15) or begin (?27) in a tenant in which people have set caps.
 INSERT INTO runs (tenant, id, workflow, root, version, head, standing, cancelling, pause, priority, attributes, parent,
                   parent_position, fingerprint, owner, ready_at, wake_at, waiting, error, created_at, updated_at,
                   ended_at, workspace, actor, trigger_type, trigger_ref, begun_at, governed, writes, program_kind, code_digest)
@@ -10,7 +11,12 @@ SELECT ?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
 WHERE NOT EXISTS (SELECT 1 FROM artefacts WHERE tenant = ?1 AND run = ?2 AND name = 'evidence.zip')
   AND NOT EXISTS (SELECT 1 FROM artefacts
                   WHERE tenant = ?1 AND run > ?2 || '~' AND run < ?2 || char(127) AND name = 'evidence.zip')
+  AND (?12 IS NOT NULL OR ?15 IS NULL AND ?27 IS NULL
+       OR NOT EXISTS (SELECT 1 FROM items WHERE tenant = ?1 AND kind = 'cap' AND status = 'set'))
 ON CONFLICT DO NOTHING;
+
+-- name: has_caps
+SELECT 1 FROM items WHERE tenant = ? AND kind = 'cap' AND status = 'set' LIMIT 1;
 
 -- name: exists
 SELECT workflow, fingerprint FROM runs WHERE tenant = ? AND id = ?;
@@ -149,6 +155,12 @@ INSERT INTO items (tenant, kind, id, version, body, status, due_at, changed_at) 
 ON CONFLICT (tenant, kind, id) DO UPDATE SET
     version = excluded.version, body = excluded.body, status = excluded.status, due_at = excluded.due_at,
     changed_at = excluded.changed_at;
+
+-- name: drop_item
+DELETE FROM items WHERE tenant = ? AND kind = ? AND id = ?;
+
+-- name: tally_item
+UPDATE items SET version = version + 1, due_at = coalesce(due_at, ?4) WHERE tenant = ?1 AND kind = ?2 AND id = ?3;
 
 -- name: version_of_item
 SELECT version FROM items WHERE tenant = ? AND kind = ? AND id = ?;
@@ -369,6 +381,16 @@ DELETE FROM blobs WHERE tenant = ?1 AND digest IN (
 
 -- name: prune_blob_uses
 DELETE FROM blob_uses WHERE tenant = ? AND kind = 'run' AND holder = ?;
+
+-- name: oldest_due
+-- Ready runs are read from the index of those alone; the next to be woken is the first of its own.
+SELECT min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+UNION ALL
+SELECT * FROM (
+    SELECT wake_at FROM runs WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND pause IS NULL
+    ORDER BY wake_at LIMIT 1
+) AS soonest;
 
 -- name: counts
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an

@@ -87,6 +87,62 @@ class ItemTopic(Topic):
         assert len((await store.messages([key()]))[key()]) == 1
 
     @on_fresh_store
+    async def test_an_item_that_is_over_is_deleted_at_its_version(self, store: p.Store) -> None:
+        """With the note, and with the rest of the act or not at all. Made again it begins with version 1."""
+        await put(store, item(due_at=NOW), item("weekly", due_at=NOW))
+        behind = _act(p.DropItem(item().key, 2), p.PutItem(item("other")), id="act 2")
+        assert await commit(store, behind) == p.Fenced()
+        assert await commit(store, _act(p.DropItem(item("gone").key, 1), id="act 2")) == p.Fenced()
+        assert await store.item(item("other").key) is None
+        act = _act(p.DropItem(item().key, 1), p.PutItem(item("other")), id="act 3", body="dropped")
+        for answer in (p.OperatedOn(), p.Repeated()):
+            assert await commit(store, act) == answer
+        assert [row.id for row in await store.items("schedule", 9)] == ["other", "weekly"]
+        assert [row.id for row in await store.due_items("schedule", NOW, 9)] == ["weekly"]
+        assert await bodies(store) == ["said", "dropped"]
+        assert await put(store, item(), id="act 4") == p.OperatedOn()
+
+    @on_fresh_store
+    async def test_a_tally_raises_the_version_and_nothing_else(self, store: p.Store) -> None:
+        """Each by one, also many in one batch, without a note; the item is due from the first one on."""
+        tally = p.Tally(item().key, NOW + 7)
+        assert await commit(store, tally) == p.Unknown()
+        await put(store, item(), item("weekly", due_at=NOW))
+        later, weekly = p.Tally(item().key, NOW + 9), p.Tally(item("weekly").key, NOW + 7)
+        assert await store.commit([tally, weekly, later, later]) == [p.Tallied()] * 4
+        assert await store.item(item().key) == item(version=4, due_at=NOW + 7)
+        assert await store.item(weekly.key) == item("weekly", 2, due_at=NOW)
+        assert await bodies(store) == ["said"]
+        assert await put(store, item(version=2), id="act 2") == p.Fenced()
+        both = await store.commit([later, _act(p.PutItem(item(version=6, body=b"new")), id="act 3"), tally])
+        assert both == [p.Tallied(), p.OperatedOn(), p.Tallied()]
+        assert await store.item(item().key) == item(version=7, body=b"new", due_at=NOW + 7)
+
+    @on_fresh_store
+    async def test_tallies_and_acts_at_once_lose_nothing(self, store: p.Store) -> None:
+        """Several processes count while another notes: every tally is in one version."""
+        await put(store, item())
+        async with handles(store, 3) as (one, two, three):
+
+            async def count(own: p.Store) -> None:
+                for _ in range(10):
+                    await own.commit([p.Tally(item().key, NOW)])
+
+            async def note_now() -> int:
+                made = 0
+                for number in range(10):
+                    present = await three.item(item().key)
+                    assert present is not None
+                    change = p.PutItem(item(version=present.version + 1))
+                    made += await commit(three, _act(change, id=f"note {number}")) == p.OperatedOn()
+                return made
+
+            _, _, made = await asyncio.gather(count(one), count(two), note_now())
+        last = await store.item(item().key)
+        assert last is not None
+        assert last.version == 1 + 20 + made
+
+    @on_fresh_store
     async def test_an_act_starts_a_run_and_moves_an_item_on(self, store: p.Store) -> None:
         """Both or neither: where the id is taken, or the item is at another version."""
         await put(store, item())

@@ -249,3 +249,24 @@ class Queries(Topic):
         assert found == [p.RunCount(*place, totals[place]) for place in sorted(totals)]
         assert await store.counts("bolt") == [p.RunCount("bolt", "queued", 1)]
         assert await store.counts("nobody") == []
+
+    @on_fresh_store
+    async def test_the_oldest_due_run_is_the_one_that_waits_longest_for_a_worker(self, store: p.Store) -> None:
+        """Ready, or to be woken; what is leased, paused or ended waits for none."""
+        assert await store.oldest_due() is None
+        await leased(store, "held")
+        await begun(store, start("paused", at=NOW - 900))
+        await store.pause(key("paused"), "wait", NOW)
+        await ended(store, "done", at=NOW - 800)
+        assert await store.oldest_due() is None
+        later = p.Projection("waiting", wake_at=NOW + 500)
+        await advanced(store, turn(await leased(store, "sleeping"), later, release=True))
+        assert await store.oldest_due() == NOW + 500
+        await begun(store, start("urgent", at=NOW + 20, priority=9))
+        await begun(store, start("ready", at=NOW + 10))
+        assert await store.oldest_due() == NOW + 10
+        late = p.Projection("waiting", wake_at=NOW - 5)
+        await advanced(store, turn(await leased(store, "late"), late, release=True))
+        assert await store.oldest_due() == NOW - 5
+        await store.pause(key("late"), "wait", NOW)
+        assert await store.oldest_due() == NOW + 10

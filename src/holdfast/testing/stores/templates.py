@@ -8,7 +8,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.governance.admission import MINUTE, admitted, end, limits, place
 from holdfast.testing.stores.governance.samples import note
 from holdfast.testing.stores.items import put
-from holdfast.testing.stores.samples import COMPLETED, NOW, TENANT, advanced, begun, row, start, turn
+from holdfast.testing.stores.samples import COMPLETED, NOW, TENANT, advanced, begun, commit, row, start, turn
 from holdfast.testing.stores.topic import Topic, on_fresh_store
 
 
@@ -23,7 +23,7 @@ async def queue_instances(store: p.Store, template: str, *runs: str, at: int = N
         await begun(store, start(run, attributes={"template": template}, at=at + index))
 
 
-async def told(store: p.Store, run: p.Run) -> None:
+async def keep_story(store: p.Store, run: p.Run) -> None:
     """Note an instance's story."""
     await store.commit([msgspec.structs.replace(note("story", run=run.key.run), id=p.story_id(run))])
 
@@ -40,6 +40,25 @@ class TemplateTopic(Topic):
         assert await admitted(store, None) == []
         await end(store, "one")
         assert await admitted(store, None) == ["two"]
+
+    @on_fresh_store
+    async def test_where_caps_are_set_only_a_claim_lets_a_run_begin(self, store: p.Store) -> None:
+        """From the commit of a cap on a start that leases its run, or ends it at once, is refused; a queued one is not,
+        nor are children and other tenants. One that was made before is recognised."""
+        before = start("before", owner="ann")
+        await begun(store, before)
+        await put(store, cap_row(p.cap_key(TENANT), max_concurrency=9))
+        assert await commit(store, before) == p.Started(1)
+        for run, change in (("leased", start("leased", owner="ann")), ("done", start("done", projection=COMPLETED))):
+            assert await commit(store, change) == p.Limited()
+            assert await store.get([p.Key(TENANT, run)]) == []
+        assert isinstance(await commit(store, start("before", at=NOW + 1, owner="bob")), p.Exists)
+        elsewhere = start("other", tenant="bolt", owner="ann")
+        several = await store.commit([start("leased", owner="ann"), start("queued"), elsewhere])
+        assert several == [p.Limited(), p.Started(1), p.Started(1)]
+        await begun(store, start("before~1", parent="before", owner="ann"))
+        await put(store, cap_row(p.cap_key(TENANT), 2, p.CAP_UNSET), id="act 2")
+        await begun(store, start("leased", owner="ann"))
 
     @on_fresh_store
     async def test_a_claim_says_whether_caps_held(self, store: p.Store) -> None:
@@ -116,10 +135,10 @@ class TemplateTopic(Topic):
         instance = await row(store, "one")
         assert [run.key.run for run in await store.untold(NOW + 1, 10)] == ["one"]
         assert await store.untold(instance.ended_at or 0, 10) == []
-        await told(store, msgspec.structs.replace(instance, generation=1))
+        await keep_story(store, msgspec.structs.replace(instance, generation=1))
         assert await store.prune(NOW + 1, 10) == 1
         assert (await row(store, "one")).key == instance.key
-        await told(store, instance)
+        await keep_story(store, instance)
         assert await store.untold(NOW + 1, 10) == []
         assert await store.prune(NOW + 1, 10) == 1
         assert await store.get([instance.key]) == []

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.errors import SecretMissing
 from holdfast.journal.quotes import forms_of
+from holdfast.runs.tracing import TRACEPARENT, outgoing
 from holdfast.transports.http.call import HttpCall, SecretName
 from holdfast.transports.secrets import secret_of
 
@@ -60,6 +61,8 @@ def request_of(call: HttpCall, key: str | None, credentials: Credentials, trace:
     headers.update({name: value for name, value in call.headers.items() if isinstance(value, str)})
     if call.writes and key is not None and "idempotency-key" not in headers:
         headers["Idempotency-Key"] = key if key.isascii() and key.isprintable() else quote(key, safe=":/")
+    if (traceparent := outgoing.get()) is not None and TRACEPARENT not in headers:
+        headers[TRACEPARENT] = traceparent
     headers.update(credentials.headers)
     url = httpx.URL(call.url)
     if call.query:

@@ -44,6 +44,7 @@ from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
+from holdfast.worker.spans import Spans
 
 log = logging.getLogger("holdfast.gate")
 
@@ -67,12 +68,13 @@ class Governor:
         policy: Callable[[], Policy],
         effects: Effects,
         floor: Floor,
+        spans: Spans | None = None,
     ) -> None:
         self._store = store
         self._worker = worker
         self._policy = policy
         self._effects = effects
-        self._settler = Settler(store, clock, floor)
+        self._settler = Settler(store, clock, floor, spans)
         self.acts = Acts(committer, clock, self._settler, floor)
         self._openings = Openings(store, clock, self._settler, self.acts, floor)
         self._asker = Asker(store, self._settler)
@@ -322,6 +324,7 @@ class Governor:
         changes: list[p.Gating] = []
         if verdict.superseded is not None:
             changes.append(task_changes.cancelled(verdict.superseded, now))
+            call.note_wait(tasks.close(verdict.superseded, "cancelled", now))
         changes.append(task_changes.put(task, "requested", now))
         changes.append(entries.referred(held, call, verdict.ruling, task, now))
         return list(map(Attached, changes))
@@ -335,6 +338,7 @@ class Governor:
         changes: list[p.Gating] = [task_changes.put(task, "requested", now)]
         if before is not None and before.status == "requested":  # it asks about an earlier attempt
             changes.append(task_changes.cancelled(before, now))
+            call.note_wait(tasks.close(before, "cancelled", now))
         if receipt.state == "pending":
             closing = entries.unknown(held, call, receipt, now)
             call.earlier = closing.receipt

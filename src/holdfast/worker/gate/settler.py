@@ -19,6 +19,7 @@ from holdfast.tasks import answers as tasks
 from holdfast.worker.gate import entries
 from holdfast.worker.gate.answers import confirm, recorded_answers
 from holdfast.worker.held import Held
+from holdfast.worker.spans import Spans
 from holdfast.worker.steps.performer import Outcome
 
 REJECTED: Final = "holdfast.errors:ApprovalRejected"
@@ -37,10 +38,11 @@ class Floor(Protocol):
 class Settler:
     """Brings calls back to their runs, which stand on the ``floor``."""
 
-    def __init__(self, store: p.Store, clock: Clock, floor: Floor) -> None:
+    def __init__(self, store: p.Store, clock: Clock, floor: Floor, spans: Spans | None = None) -> None:
         self._store = store
         self._clock = clock
         self._floor = floor
+        self._spans = spans
         self._tasks: set[asyncio.Task[None]] = set()
 
     def settle(self, held: Held, call: Call, outcome: Ok | Err) -> None:
@@ -57,6 +59,9 @@ class Settler:
         for task in asked:  # a cap or another policy decided first: the turn that takes this in withdraws it
             call.learn_task(task)
         calls.move(call, "settled")
+        if self._spans is not None:
+            failure = outcome.failure if isinstance(outcome, Err) else None
+            self._spans.settled(held.row, call.request, failure, now)
         self._floor.arrive(held, Settled(call.promise, outcome, call.request.attempt, now))
 
     def check(self, held: Held, call: Call) -> None:

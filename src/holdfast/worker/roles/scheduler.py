@@ -2,7 +2,8 @@
 
 What becomes of a tick is one commit: the run is started, the schedule moves on to its next version, and the audit has
 its note. Of two schedulers that try it, one succeeds by the schedule's version. The run's id and the note's follow from
-the schedule and the tick, so a tick is started once whoever tries it, also after its run was deleted.
+the schedule and the tick, so a tick is started once whoever tries it, also after its run was deleted. Where very many
+are due, each scheduler begins with a share of its own (``share``), so that they do not try the same ones.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from holdfast.schedules.timing import written
 from holdfast.store import protocol as p
 from holdfast.store.committer import CALLER_PATIENCE_SECONDS, Committer, into
 from holdfast.store.patience import TROUBLE
+from holdfast.worker.roles.share import Share
 
 log = logging.getLogger("holdfast.scheduler")
 
@@ -78,6 +80,7 @@ class Scheduler(Role):
         launcher: Launcher,
         started: Callable[[], None],
         cancelled: Callable[[p.Key], None],
+        worker: str,
     ) -> None:
         super().__init__()
         self._store = store
@@ -86,6 +89,7 @@ class Scheduler(Role):
         self._launcher = launcher
         self._started = started
         self._cancelled = cancelled
+        self._share = Share(store, worker)
         self._aside: dict[p.ItemKey, tuple[int, float]] = {}  # version, and when it is tried again
         self._waiting: set[p.ItemKey] = set()
         self._freed: set[p.ItemKey] = set()
@@ -113,9 +117,11 @@ class Scheduler(Role):
             await self._launcher.declare()
             self._has_declared = True
         now = self._clock.now()
-        due = await self._store.due_items(KIND, now, BATCH + len(self._aside))
-        rows = {row.key: row for row in (*due, *await self._look_at_waiting(time()))}
+        due = await self._store.due_items(KIND, now, BATCH * self._share.schedulers + len(self._aside))
+        mine = await self._share.of(due, time()) if len(due) >= BATCH else due
+        rows = {row.key: row for row in (*mine, *await self._look_at_waiting(time()))}
         made = await self._handle([row for row in rows.values() if not self._is_aside(row, time())], now)
+        self._share.made(made)
         if made and (len(due) >= BATCH or made >= CHAIN):
             self._rests_until = 0.0
             return 0.0

@@ -7,6 +7,7 @@ with it the worker; the next worker would meet the same. Only a real Ctrl-C may 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
@@ -75,3 +76,17 @@ def contain_tasks(loop: asyncio.AbstractEventLoop, is_authored: Callable[[], boo
 
     make.contains = True  # type: ignore[attr-defined]  # several engines may share the loop
     loop.set_task_factory(make)
+
+
+def contained(call: Callable[[], Any]) -> Any:
+    """Call a plain function in its thread. What is no Exception, and StopIteration, no future could carry."""
+    try:
+        return call()
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        raise
+    except StopIteration as error:
+        raise Escaped(error) from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise Escaped(error) from error

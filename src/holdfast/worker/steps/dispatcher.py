@@ -75,6 +75,7 @@ class Dispatcher:
             mark=request.mark,
             begun_before=_is_inherited(held, promise),
             retry=request.retry,
+            run=held.row,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
@@ -111,6 +112,8 @@ class Dispatcher:
             uncut=True,
             begun_before=call.repeats,
             retry=call.request.retry,
+            run=held.row,
+            receipt=call.receipt,
         )
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:
@@ -135,6 +138,8 @@ class Dispatcher:
             act=call.proposal.key,
             mark=call.request.mark,
             begun_before=is_unaccounted(call.earlier, call.promise),
+            run=held.row,
+            receipt=call.receipt,
         )
 
     def _probed(self, performance: Performance, outcome: Outcome) -> None:

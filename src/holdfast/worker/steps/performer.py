@@ -7,7 +7,6 @@ when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 from collections import deque
 from collections.abc import Callable
@@ -20,17 +19,19 @@ import msgspec
 from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
 from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.error_classes import error_class
-from holdfast.journal.payload import ONCE, Err, Ok, Payload, RetryPolicy
+from holdfast.journal.payload import ONCE, Err, Failure, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs.clock import Clock
 from holdfast.runs.observer import Observer
+from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.patience import patiently
-from holdfast.store.protocol import Key, Store
+from holdfast.store.protocol import Key, ReceiptRow, Run, Store
+from holdfast.worker.spans import Spans
 from holdfast.worker.steps.attempt_errors import failure_of, is_terminal, is_unknown, retry_after
-from holdfast.worker.steps.containment import Escaped
+from holdfast.worker.steps.containment import Escaped, contained
 
 Outcome = Settled | AttemptFailed
 Report = Callable[["Performance", Outcome], None]
@@ -72,6 +73,9 @@ class Performance(msgspec.Struct):
     uncut: bool = False  # once begun, it is never called off
     begun_before: bool = False  # an earlier holder may have begun it
     retry: RetryPolicy = ONCE  # what the call itself says of its attempts
+    run: Run | None = None  # where its row is at hand
+    receipt: ReceiptRow | None = None  # of an act
+    trace: str | None = None  # its run's trace, where its row is not at hand
     begun: bool = False
     done: bool = False  # the function returned, whatever came of its result
     unknown: bool = False  # it failed, and whether its act was done is not known
@@ -92,6 +96,11 @@ class Performance(msgspec.Struct):
     def name(self) -> str:
         """What the other side knows the call by, where it has no other key. See ``Invoke.name``."""
         return f"{self.promise}:{self.mark}" if self.mark else str(self.promise)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace that its run was started in."""
+        return self.trace if self.run is None else self.run.attributes.get(TRACEPARENT)
 
     @property
     def under_way(self) -> bool:
@@ -141,6 +150,11 @@ def step_info() -> StepInfo:
     return _current("step_info()").info
 
 
+def performance_now() -> Performance | None:
+    """The attempt that the present code belongs to, if it belongs to one."""
+    return _performance.get()
+
+
 def is_authored() -> bool:
     """Whether an author's step runs just now, and not the engine."""
     return _performance.get() is not None
@@ -157,13 +171,20 @@ class Performer:
     """Runs attempts, at most ``limit`` at once; the rest wait their turn."""
 
     def __init__(
-        self, store: Store, clock: Clock, threads: Executor, limit: int, observer: Observer | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        threads: Executor,
+        limit: int,
+        observer: Observer | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._threads = threads
         self._limit = limit
         self._observer = observer
+        self._spans = spans
         self._running = 0
         self._backlog: deque[Performance] = deque()
         self._closed = False
@@ -196,16 +217,36 @@ class Performer:
         mark: str = "",
         begun_before: bool = False,
         retry: RetryPolicy = ONCE,
+        run: Run | None = None,
+        receipt: ReceiptRow | None = None,
+        trace: str | None = None,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
         ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
         more once it has begun. ``retry`` is what the call itself says: how long an attempt may take, and after which
-        errors another may follow.
+        errors another may follow. ``run`` is its run's row, else ``trace`` is what that has of a trace.
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
-            step, key, promise, attempt, input, report, beats, owner, loop, given, act, mark, uncut, begun_before, retry
+            step,
+            key,
+            promise,
+            attempt,
+            input,
+            report,
+            beats,
+            owner,
+            loop,
+            given,
+            act,
+            mark,
+            uncut,
+            begun_before,
+            retry,
+            run,
+            receipt,
+            trace,
         )
         if self._closed:
             return performance
@@ -231,6 +272,7 @@ class Performer:
         started_at = self._clock.now()
         step, promise, attempt = performance.step, performance.promise, performance.attempt
         outcome: Outcome | None = None
+        span = None if self._spans is None else self._spans.attempt(performance, started_at)
         try:
             args, kwargs = performance.given or step.read(performance.input)
             _performance.set(performance)
@@ -252,6 +294,8 @@ class Performer:
             outcome = _failed(performance, error, started_at)
         finally:
             _performance.set(None)  # what the engine does from here on is not the step's
+            if span is not None:
+                span.leave()
             performance.task = None  # breaks a reference cycle: the task holds its context, and that holds this
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
@@ -259,6 +303,8 @@ class Performer:
             if self._resting is not None and not self._running:
                 self._resting.set_result(None)
                 self._resting = None
+        if span is not None:
+            span.end(_failure_in(outcome), self._clock.now(), called_off=outcome is None)
         if outcome is not None and not performance.called_off:
             performance.report(performance, outcome)
             if self._observer is not None:
@@ -299,7 +345,7 @@ class Performer:
                     raise
                 raise Escaped(error) from error
         call = partial(contextvars.copy_context().run, step.function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _contained, call)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, contained, call)
 
 
 async def _listened(call: Any, performance: Performance, step: Performable) -> Any:
@@ -319,18 +365,10 @@ async def _listened(call: Any, performance: Performance, step: Performable) -> A
         task.cancel()
 
 
-def _contained(call: Callable[[], Any]) -> Any:
-    """Call a plain function in its thread. What is no Exception, and StopIteration, no future could carry."""
-    try:
-        return call()
-    except (asyncio.CancelledError, concurrent.futures.CancelledError):
-        raise
-    except StopIteration as error:
-        raise Escaped(error) from error
-    except Exception:
-        raise
-    except BaseException as error:
-        raise Escaped(error) from error
+def _failure_in(outcome: Outcome | None) -> Failure | None:
+    if isinstance(outcome, AttemptFailed):
+        return outcome.failure
+    return outcome.outcome.failure if outcome is not None and isinstance(outcome.outcome, Err) else None
 
 
 def _failed(performance: Performance, error: BaseException, started_at: int) -> Outcome:

@@ -16,6 +16,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, Settled
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
+from holdfast.runs.log_records import about
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
@@ -129,7 +130,7 @@ class Taker(Role):
     async def _set_aside(self, work: p.Work, error: Exception) -> None:
         """Work that cannot be read must not keep the rest: its run is parked, and offers it again when it goes on."""
         name, of = work.name, f"of run {work.key.run}, tenant {work.key.tenant},"
-        log.error("the queued step %s %s cannot be read", name, of, exc_info=error)
+        log.error("the queued step %s %s cannot be read", name, of, exc_info=error, extra=about(work.key))
         problem = (
             f"its queued step {name!r} at position {work.position} cannot be read ({type(error).__name__}: {error})"
         )
@@ -159,6 +160,7 @@ class Taker(Role):
             mark=rest[0] if rest else "",  # work that an older version offered has none
             begun_before=work.claims > 1,
             retry=policy_of(rest[1]) if len(rest) > 1 else ONCE,
+            trace=rest[2] if len(rest) > 2 else None,
         )
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:

@@ -77,8 +77,9 @@ def test_anchors_may_be_used_with_measure() -> None:
         (f"a: {'9' * 5000}", "t.yaml:1:4: a whole number has at most 64 bits"),
         ("a: 1e999", "more than a double can hold"),
         ("a: .nan", "no number that JSON has"),
+        ("a: 1\nb: \udcff", "t.yaml:2:4: this is no character: the text must be UTF-8"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_text_that_cannot_be_read_is_refused_with_its_place(text: str, fault: str) -> None:
     assert fault in refusal(text)

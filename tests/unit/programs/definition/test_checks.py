@@ -175,3 +175,38 @@ def test_a_name_that_is_nearly_a_declared_one_is_a_slip(expression: str, declare
 )
 def test_other_names_are_read_where_a_schema_allows_them(expression: str, more: str) -> None:
     compile_text(reading(expression, more), Installed(), Known())
+
+
+NOT_HAD = [
+    "- done: {end: =payload.x}",
+    "- go: {switch: [{when: =true, do: [{w: {wait: x}}]}]}\n- done: {end: =payload.x}",
+    "- go: {fork: {a: [{w: {wait: x}}], b: [{s: {set: {state.s: =payload.x}}}]}}",
+    "- go: {graph: {a: {wait: x}, b: {needs: [a], set: {state.s: =payload.x}}}}",
+    "- go: {wait: x, timeout: 1m, on: {timeout: [{late: {end: =payload}}]}}",
+    "- go: {repeat: {while: =payload.more}, do: [{w: {wait: x}}]}",
+    "- go: {wait: x, key: =payload.x}",
+]
+
+
+@pytest.mark.parametrize("steps", NOT_HAD)
+def test_a_value_that_no_node_before_has_had_is_refused_with_what_to_do(steps: str) -> None:
+    """A node sees what nodes before it had, in its own list or in one around it; nothing else is ever there."""
+    (fault,) = faults_of(f"holdfast: definition/1\nname: t\nversion: 1\nsteps:\n{steps}\n")
+    assert "there is no variable `payload`: no task or wait stands before it" in fault.message
+    assert "Keep the value by `as`" in fault.message
+
+
+HAD = [
+    "- w: {wait: x, match: =payload.n > 1}\n- go: {do: [{in: {set: {state.s: =payload.x}}}]}",
+    "- w: {wait: x}\n- go: {do: [{in: {sleep: 1s}}]}\n- done: {end: =payload.x}",
+    "- w: {wait: x, on: {success: [{s: {set: {state.s: =payload.x}}}]}}",
+    "- go: {pick: {a: {wait: x, do: [{s: {set: {state.s: =payload.x}}}]}, b: {sleep: 1h}}}",
+    "- go: {repeat: {until: =payload.ok, most: 3}, gives: =payload.x, as: state.all, do: [{w: {wait: x}}]}",
+    "- go: {fork: {a: [{w: {wait: x}}], b: [{v: {wait: y}}]}, gives: =payload.x, as: state.all}",
+    "- c: {step: checks.add, with: {one: 1}, undo: {step: checks.add, with: {one: =result}}}\n- done: {end: =result}",
+]
+
+
+@pytest.mark.parametrize("steps", HAD)
+def test_what_a_node_before_has_had_is_there(steps: str) -> None:
+    compile_text(f"holdfast: definition/1\nname: t\nversion: 1\nsteps:\n{steps}\n", Installed(), Known())

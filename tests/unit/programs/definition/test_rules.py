@@ -419,6 +419,29 @@ def test_rule_21_one_that_does_not_match_is_left_for_another_wait() -> None:
     played(steps, signals=[{"name": "s", "value": 1}, {"name": "s", "value": 2}], expect={"result": [2, 1]})
 
 
+def test_rule_21_a_wait_that_has_lost_takes_no_signal_any_more() -> None:
+    """The option that a signal does not fit receives it first, and the other wins by it: the next signal stays."""
+    steps = """
+    - which: {pick: {a: {wait: s, match: =payload > 5}, b: {wait: s, match: =payload < 5, as: state.b}}}
+    - later: {wait: s, as: state.later}
+    - done: {end: "=[state.b, state.later]"}
+    """
+    played(steps, signals=[{"name": "s", "value": 1}, {"name": "s", "value": 9}], expect={"result": [1, 9]})
+
+
+def test_rule_21_of_two_waits_the_one_that_began_first_is_given_a_signal() -> None:
+    """Also where both were offered another one before."""
+    steps = """
+    - both:
+        fork:
+          a: [{wa: {wait: s, match: =payload > 1, as: state.a}}]
+          b: [{wb: {wait: s, match: =payload > 1, as: state.b}}]
+        join: any
+    - done: {end: =state}
+    """
+    played(steps, signals=[{"name": "s", "value": 1}, {"name": "s", "value": 2}], expect={"result": {"a": 2}})
+
+
 TASK = """
 tasks:
   t:

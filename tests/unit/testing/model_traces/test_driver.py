@@ -132,20 +132,20 @@ def honest() -> dict[str, Any]:
     [_legal_label, _illegal_label, _other_rule, _other_status, _other_step, _other_starter, _other_entry, _no_step_ran],
 )
 def test_a_trace_that_lies_does_not_agree(lie: Callable[[Any], None], honest: dict[str, Any], tmp_path: Path) -> None:
-    told = json.loads(json.dumps(honest))
-    lie(told)
-    assert told != honest
+    altered = json.loads(json.dumps(honest))
+    lie(altered)
+    assert altered != honest
     file = tmp_path / "lie.json"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(altered))
     assert main([str(file)]) == WRONG
 
 
 def test_labels_may_say_that_a_state_differs(honest: dict[str, Any]) -> None:
-    told = json.loads(json.dumps(honest))
-    index = next(n for n, step in enumerate(told["steps"]) if step["state"]["instances"])
-    told["steps"][index]["state"]["instances"] = {}
-    told["expect"]["differs"] = [index]
-    report = followed(msgspec.convert(told, ModelTrace), "a trace")
+    altered = json.loads(json.dumps(honest))
+    index = next(n for n, step in enumerate(altered["steps"]) if step["state"]["instances"])
+    altered["steps"][index]["state"]["instances"] = {}
+    altered["expect"]["differs"] = [index]
+    report = followed(msgspec.convert(altered, ModelTrace), "a trace")
     assert report.agrees, problems(report)
 
 

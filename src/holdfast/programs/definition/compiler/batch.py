@@ -92,11 +92,12 @@ def _readers(sources: Iterable[DefinitionSource]) -> Iterator[tuple[str, Callabl
         if not isinstance(source, Path):
             yield "", lambda source=source: _draft(source)  # type: ignore[misc]  # bound now
             continue
-        for file in _files(source):
+        for file in files_in(source):
             yield str(file), lambda file=file: _read_file(file)  # type: ignore[misc]  # bound now
 
 
-def _files(path: Path) -> Sequence[Path]:
+def files_in(path: Path) -> Sequence[Path]:
+    """The files of definitions in a folder, or the one file. What begins with a dot is left out."""
     if not path.is_dir():
         return [path]
     found = [file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file()]

@@ -30,6 +30,8 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _NO_NUMBER: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 """One character that JSON writes as two; YAML has another word for it."""
+_LONE: Final = re.compile(r"[\ud800-\udfff]")
+"""Half of a character, or a byte that is not of UTF-8 as Python reads one."""
 _QUOTE: Final = 'must be quoted: "=…"'
 
 
@@ -39,6 +41,9 @@ def read_source(text: str, file: str = "") -> tuple[Any, SourceMap]:
         raise _refused(
             f"the text has {len(text):,} characters, and the limit is {LARGEST:,}: split the definition", file
         )
+    if (lone := _LONE.search(text)) is not None:
+        line, before = text.count("\n", 0, lone.start()) + 1, text.rfind("\n", 0, lone.start())
+        raise _refused("this is no character: the text must be UTF-8", file, line, lone.start() - before)
     marks = SourceMap(file)
     parser = None
     try:

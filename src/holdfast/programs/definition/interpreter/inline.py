@@ -2,6 +2,7 @@
 
 It is interpreted on trial, with a scribe that refuses every command. If it comes to its end, that is its end, and no
 run is started. If it needs anything (a step, a timer, the time), nothing has happened yet, and a run is started for it.
+One that reads its own id needs a run, too: the id of its parent would be another's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.compiler.reader import read_document
 from holdfast.programs.definition.interpreter.context import ExecutionContext
 from holdfast.programs.definition.interpreter.interpreter import Interpreter
-from holdfast.programs.definition.interpreter.outcomes import Erred, Finished, NodeError, Succeeded
+from holdfast.programs.definition.interpreter.outcomes import Erred, Finished, NodeError, Succeeded, error_of
 from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.model import RunVerb
 from holdfast.tasks.forms import problems
@@ -33,7 +34,9 @@ class _NoScribe:
 def play_inline(parent: Interpreter, verb: RunVerb, arguments: Any) -> Succeeded | NodeError | None:
     """The end of a child that needs nothing from outside; None where a run is needed for it."""
     routine = _routine(parent.routine, verb)
-    if routine is None or (routine.definition.start and problems(routine.definition.start, arguments)):
+    if routine is None or routine.reads_own_id:
+        return None
+    if routine.definition.start and problems(routine.definition.start, arguments):
         return None
     scribe: Any = _NoScribe()
     context = ExecutionContext(routine, scribe, parent.context.tenant, parent.context.id, routine.fit_start(arguments))
@@ -49,7 +52,7 @@ def play_inline(parent: Interpreter, verb: RunVerb, arguments: Any) -> Succeeded
         case Succeeded():
             return Succeeded()
         case Erred(error=error):
-            return error
+            return error_of(error.failure())  # as that of a run
         case _:
             return None
 

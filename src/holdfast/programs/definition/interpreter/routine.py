@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -80,7 +81,14 @@ class Routine:
         if "run" in self.names_read:
             self.names_read |= {"task", "signal", "token"}
         self.nodes_read = self._nodes_read(reads)
-        self.reads_start_time = any(read == ("run",) or read[:2] == ("run", "startedAt") for read in reads)
+        self.reads_start_time = any(read in (("run",), ("run", "startedAt")) for read in (each[:2] for each in reads))
+        self.reads_own_id = any(read in (("run",), ("run", "id")) for read in (each[:2] for each in reads))
+
+    def with_tools(self, tools: Toolbox) -> Routine:
+        """The same with other tools. Nothing is compiled again."""
+        other = copy.copy(self)
+        other.tools, other.inlined = tools, {}
+        return other
 
     def _index(self, inside: Node) -> None:
         for _, nodes in lists_of(inside):

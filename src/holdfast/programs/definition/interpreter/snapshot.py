@@ -20,7 +20,7 @@ from holdfast.programs.definition.interpreter.outcomes import NodeOutcome
 from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.model import GraphVerb
 
-FORMAT: Final = "definition checkpoint/2"
+FORMAT: Final = "definition checkpoint/3"
 
 
 def write_snapshot(engine: Interpreter, revised: dict[str, Any]) -> bytes:

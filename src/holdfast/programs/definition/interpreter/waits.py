@@ -51,6 +51,7 @@ class Waits(Behaviour):
         """Take signals that are there already, until one fits; wait where none does."""
         while True:
             promise, payload = engine.scribe.receive(visit.memo["signal"])
+            visit.memo.setdefault("since", promise.path[-1])  # a wait that receives once more keeps its turn
             if payload is None:
                 engine.call(visit, promise)
                 return
@@ -59,24 +60,30 @@ class Waits(Behaviour):
                 return
 
     def _offer(self, engine: Interpreter, visit: Visit, payload: Payload) -> bool:
-        """Give a signal to whoever it fits; whether this visit still waits."""
+        """Give a signal that this visit received to the first that it fits; whether the visit still waits."""
         signal, value = visit.memo["signal"], engine.routine.read(payload)
         sent = [value, giver_of(payload)]
-        others = [
-            other
-            for other in visits(engine.root)
-            if other is not visit and isinstance(other.node.verb, WaitVerb) and other.memo.get("signal") == signal
-        ]
-        if _fits(engine, visit, value):
-            _give(engine, visit, sent)
-            return False
-        for other in others:
-            if other.phase == "body" and other.closing is None and _would_fit(engine, other, value):
-                engine.forget(other)
-                _give(engine, other, sent)
-                return True
+        for each in _waiting_for(engine, signal):
+            if each is visit:
+                if _fits(engine, visit, value):
+                    _give(engine, visit, sent)
+                    return False
+            elif _would_fit(engine, each, value):
+                engine.forget(each)
+                _give(engine, each, sent)
+                return _waits(visit)  # not where the other has won a race against it
         engine.aside.setdefault(signal, []).append(sent)
         return True
+
+
+def _waiting_for(engine: Interpreter, signal: str) -> list[Visit]:
+    """The visits that wait for a signal, in the order in which they began to."""
+    found = [visit for visit in visits(engine.root) if _waits(visit) and visit.memo.get("signal") == signal]
+    return sorted(found, key=lambda visit: int(visit.memo["since"]))
+
+
+def _waits(visit: Visit) -> bool:
+    return isinstance(visit.node.verb, WaitVerb) and visit.phase == "body" and visit.closing is None
 
 
 def _fits(engine: Interpreter, visit: Visit, value: Any) -> bool:

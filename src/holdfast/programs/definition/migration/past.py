@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.interpreter.routine import ROOT, Routine, texts_in
 from holdfast.programs.definition.migration.rules import MoveRules
+from holdfast.programs.definition.walks import names_had_after
 
 _OF_RUN: Final = frozenset({"task", "signal", "token"})
 """The names of a line that expressions read as members of ``run``."""
@@ -49,7 +50,7 @@ class _Search:
         old = self._old.root if data[0] == ROOT else self._old.places[data[0]].node
         is_handler = data[1] == "handler"
         if is_handler and any(line[0] == "on.success" for line in data[8]):
-            lost |= self._lacking & _had_by(old)
+            lost |= self._lacking & names_had_after(old)
         for _, name, _, names, _, inner in data[8]:
             place = self._old.places[name]
             in_graph = isinstance(old.verb, m.GraphVerb) and not is_handler
@@ -57,7 +58,7 @@ class _Search:
             had = (self._lacking & _had_by_any(before)) | lost
             self._line(name, inner, had - names.keys(), owner=self._rules.successor(data[0]))
         if isinstance(old.verb, m.PickVerb) and "names" in data[9]:
-            self._option(data[9], lost | (self._lacking & _had_by(self._old.places[data[9]["winner"]].node)))
+            self._option(data[9], lost | (self._lacking & names_had_after(self._old.places[data[9]["winner"]].node)))
 
     def _line(self, name: str, inner: list[Any] | None, lost: frozenset[str], owner: str) -> None:
         place = self._new.places.get(self._rules.successor(name))
@@ -72,7 +73,7 @@ class _Search:
             self._read((place.node, *following), lost)
         else:
             self._read_under_way(place.node, inner, lost)
-            self._read(following, lost - _had_by(place.node))
+            self._read(following, lost - names_had_after(place.node))
         inside = place.inside
         while inside not in (owner, ROOT):  # blocks that it is put into
             outer = self._new.places[inside]
@@ -122,12 +123,12 @@ class _Search:
                 if not label.startswith("on."):
                     self._read(inner, lost)
             self._read_handlers(node, lost)
-            lost -= _had_by(node)
+            lost -= names_had_after(node)
 
     def _read_handlers(self, node: m.Node, lost: frozenset[str]) -> None:
         for label, inner in m.lists_of(node):
             if label.startswith("on."):
-                self._read(inner, lost - _had_by(node) if label == "on.success" else lost)
+                self._read(inner, lost - names_had_after(node) if label == "on.success" else lost)
 
     def _own(self, node: m.Node) -> frozenset[str]:
         """The names that a node's own expressions read of those before it. Some are given with what is evaluated."""
@@ -165,19 +166,4 @@ def _loop(verb: m.RepeatVerb) -> m.RepeatVerb:
 
 
 def _had_by_any(nodes: m.Nodes) -> frozenset[str]:
-    return frozenset().union(*(_had_by(node) for node in nodes))
-
-
-def _had_by(node: m.Node) -> frozenset[str]:
-    """The names that the line of a node has after it."""
-    match node.verb:
-        case m.WaitVerb():
-            return frozenset({"payload", "signal", "token"})
-        case m.TaskVerb():
-            return frozenset({"payload", "result", "task", "token"})
-        case m.CallVerb() | m.TransportVerb() | m.RunVerb():
-            return frozenset({"result", "token"})
-        case m.SleepVerb() | m.ContinueVerb() | m.SendVerb():
-            return frozenset({"token"})
-        case _:
-            return frozenset()
+    return frozenset().union(*(names_had_after(node) for node in nodes))

@@ -30,6 +30,14 @@ async def answers(store: p.Store, *changes: p.OpenReceipt) -> list[p.Answer]:
     return [await commit(store, change) for change in changes]
 
 
+async def set_cap(store: p.Store, cap: p.ItemKey, body: bytes, status: str = p.CAP_SET, version: int = 1) -> None:
+    """A cap on writes as people set it."""
+    key = p.write_cap_key(cap)
+    note = p.Note(key.tenant, None, "operated", NOW, b"{}", id=f"{key.id} {version}")
+    put = p.PutItem(p.ItemRow(*key, version, body, status, None, NOW))
+    assert await commit(store, p.Operate(note, (put,))) == p.OperatedOn()
+
+
 class Writes(Topic):
     @on_fresh_store
     async def test_a_run_writes_as_often_as_it_may(self, store: p.Store) -> None:
@@ -65,6 +73,32 @@ class Writes(Topic):
         changes = (write("a", "one~1", limits), write("b", "one~1", limits), write("c", "one", limits))
         assert await answers(store, *changes) == [p.Opened(), p.Capped("one~1", 1, 1), p.Opened()]
         assert await commit(store, write("d", "one", limits)) == p.Capped("one", 2, 2)
+
+    @on_fresh_store
+    async def test_a_cap_that_people_set_holds_beside_the_given_limit(self, store: p.Store) -> None:
+        """From its commit on, for the tenant, the workspace and the template of the run or of one above it; of all that
+        concern it the strictest holds. What cannot be read allows nothing."""
+        await begun(store, replace(start("one", attributes={"template": "bill"}), origin=p.Origin("north")))
+        await begun(store, start("one~1", parent="one"))
+        free = p.WriteLimits()
+        assert await commit(store, write("a", "one~1", free)) == p.Opened()
+        await set_cap(store, p.cap_key("other"), b'{"max_writes_per_run":0}')
+        await set_cap(store, p.cap_key("acme", template="other"), b'{"max_writes_per_run":0}')
+        assert await commit(store, write("b", "one~1", free)) == p.Opened()
+        await set_cap(store, p.cap_key("acme", workspace="north"), b'{"max_writes_per_run":3}')
+        assert await commit(store, write("c", "one~1", free)) == p.Opened()
+        assert await commit(store, write("d", "one~1", free)) == p.Capped("one", 3, 3)
+        await set_cap(store, p.cap_key("acme", template="bill"), b'{"max_writes_per_run":2}')
+        assert await commit(store, write("d", "one~1", free)) == p.Capped("one", 3, 2)
+        await set_cap(store, p.cap_key("acme"), b'{"max_writes_per_run":1}')
+        assert await commit(store, write("d", "one~1", p.WriteLimits(9))) == p.Capped("one~1", 3, 1)
+        for key in (p.cap_key("acme", template="bill"), p.cap_key("acme", workspace="north")):
+            await set_cap(store, key, b"{}", p.CAP_UNSET, version=2)
+        await set_cap(store, p.cap_key("acme"), b'{"max_writes_per_run":9}', version=2)
+        assert await commit(store, write("d", "one~1", p.WriteLimits(3))) == p.Capped("one~1", 3, 3)
+        assert await commit(store, write("d", "one~1", free)) == p.Opened()
+        await set_cap(store, p.cap_key("acme"), b"altered", version=3)
+        assert await commit(store, write("e", "one", free)) == p.Capped("one", 4, 0)
 
     @on_fresh_store
     async def test_writes_without_a_limit_are_counted(self, store: p.Store) -> None:

@@ -35,7 +35,7 @@ from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.checks.near_misses import near_miss
 from holdfast.programs.definition.compiler.checks.places import REFERENCE, WANTED, misfits, place_of, type_name
 from holdfast.programs.definition.compiler.faults import FaultList, Trail
-from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state
+from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state, names_had_after
 from holdfast.tasks.fields import answerable
 
 Roots = Mapping[str, ValueShape]
@@ -79,11 +79,12 @@ def check_expressions(definition: m.Definition, faults: FaultList) -> m.Definiti
             if task.check:
                 faults.add(("tasks", name, "check"), "only a definition in CEL checks an answer beyond its form")
     roots = _roots(definition)
+    begun = roots if definition.language != "cel" else {name: roots[name] for name in roots if name not in _HAD}
     return msgspec.structs.replace(
         definition,
         reference=checks.reference(definition.reference, roots, ("reference",), ""),
         tasks={name: checks.task(task, roots, ("tasks", name)) for name, task in definition.tasks.items()},
-        steps=checks.nodes(definition.steps, roots),
+        steps=checks.nodes(definition.steps, begun),
     )
 
 
@@ -119,7 +120,12 @@ class _Expressions:
         self._declared = declared or {}
 
     def nodes(self, nodes: m.Nodes, roots: Roots) -> m.Nodes:
-        return tuple(self._node(node, roots) for node in nodes)
+        """A list of nodes. Each sees what was had by those before it."""
+        found = []
+        for node in nodes:
+            found.append(self._node(node, roots))
+            roots = _after((node,), roots)
+        return tuple(found)
 
     def _node(self, node: m.Node, roots: Roots) -> m.Node:
         place = self._faults.places.get(node.name, ())
@@ -132,7 +138,7 @@ class _Expressions:
             found,
             verb=self._verb(found.verb, roots),
             on=m.Handlers(
-                success=None if on.success is None else self.nodes(on.success, roots),
+                success=None if on.success is None else self.nodes(on.success, _after((node,), roots)),
                 failure=None if on.failure is None else self.nodes(on.failure, caught),
                 timeout=None if on.timeout is None else self.nodes(on.timeout, caught),
             ),
@@ -166,14 +172,15 @@ class _Expressions:
             case m.PickVerb(options=options):
                 return replace(verb, options=tuple(self._option(option, roots) for option in options))
             case m.GraphVerb(nodes=nodes):
-                return replace(verb, nodes=self.nodes(nodes, roots))
+                return replace(verb, nodes=tuple(self._node(node, roots) for node in nodes))
             case m.BlockVerb(do=do, let=let):
                 return replace(verb, do=self.nodes(do, {**roots, **dict.fromkeys(let, DYN)}))
             case _:
                 return verb
 
     def _option(self, option: m.Option, roots: Roots) -> m.Option:
-        return m.Option(trigger=self._node(option.trigger, roots), do=self.nodes(option.do, roots))
+        trigger, *do = self.nodes((option.trigger, *option.do), roots)
+        return m.Option(trigger=trigger, do=tuple(do))
 
     def _inside(self, verb: m.RepeatVerb, roots: Roots) -> Roots:
         """What expressions inside a repeat see."""
@@ -202,16 +209,32 @@ class _Expressions:
         if isinstance(part, m.SetVerb):
             return msgspec.structs.replace(part, values=self._set(part, roots, trail, node))
         changes: dict[str, Any] = {}
-        inner = self._inside(part, roots) if isinstance(part, m.RepeatVerb) else roots
+        own = self._own_roots(part, roots)
         plain = _PLAIN | _PLAIN_OF.get(type(part), frozenset())
         for name in part.__struct_fields__:
             value = getattr(part, name)
             if not isinstance(value, m.Node) and name not in plain:
                 place = (*trail, *place_of(part, name))
-                found = self._member(name, value, inner if name in _INSIDE else roots, place, node)
+                found = self._member(name, value, own.get(name, roots), place, node)
                 self._need(WANTED.get((type(part), name)), found.shape, place, node, value)
                 changes[name] = found.value
         return msgspec.structs.replace(part, **changes)
+
+    def _own_roots(self, part: m.Part, roots: Roots) -> Mapping[str, Roots]:
+        """What those members of a part see that see more than the part itself."""
+        match part:
+            case m.RepeatVerb(do=do):
+                inside = self._inside(part, roots)
+                ended = _after(do, inside)
+                return {"while_": inside, "until": ended, "gives": ended}
+            case m.ForkVerb(branches=branches):
+                return {"gives": _after([node for branch in branches for node in branch.do], roots)}
+            case m.WaitVerb():
+                return {"match": {**roots, "payload": DYN}}
+            case m.Node():
+                return {"undo": {**roots, "result": DYN}}
+            case _:
+                return {}
 
     def _need(self, kinds: frozenset[str] | None, shape: ValueShape, trail: Trail, node: str, value: Any) -> None:
         if kinds is None or value is None or shape.kind in (*kinds, "dyn", "optional"):
@@ -282,7 +305,7 @@ class _Expressions:
         except InvalidExpression as error:
             for fault in error.faults:
                 where = f" (column {fault.column})" if fault.column > 1 else ""
-                self._faults.add(trail, f"in `{_quoted(text)}`{where}: {fault.what}{_hint(text)}", node)
+                self._faults.add(trail, f"in `{_quoted(text)}`{where}: {fault.what}{_hint(text, fault.what)}", node)
             return TypedValue(text, DYN)
         if self._language == "cel":
             self._check_members(text, found.reads, trail, node)
@@ -310,8 +333,14 @@ _PLAIN: Final = frozenset({"name", "retry", "on", "needs", "after", "description
 
 _PLAIN_OF: Final = {m.Node: frozenset({"title", "into"}), m.CrossCheck: frozenset({"say", "at"})}
 
-_INSIDE: Final = frozenset({"gives", "until", "while_"})
-"""The members of a repeat that see its item and index."""
+_HAD: Final = frozenset({"payload", "result"})
+"""The roots that an expression sees where a node before it had them."""
+
+
+def _after(nodes: Iterable[m.Node], roots: Roots) -> Roots:
+    """What is seen behind these nodes of a line."""
+    had = {name for node in nodes for name in names_had_after(node) & _HAD}
+    return {**roots, **dict.fromkeys(had, DYN)} if had - roots.keys() else roots
 
 
 def _quoted(text: str) -> str:
@@ -319,8 +348,14 @@ def _quoted(text: str) -> str:
     return text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
 
 
-def _hint(text: str) -> str:
-    """YAML cuts an unquoted expression at a comma or a brace inside ``{…}``."""
+_GIVERS: Final = {"payload": "task or wait", "result": "call"}
+
+
+def _hint(text: str, what: str) -> str:
+    """What the author may have meant. YAML cuts an unquoted expression at a comma or a brace inside ``{…}``."""
+    for name, giver in _GIVERS.items():
+        if what.startswith(f"there is no variable `{name}`"):
+            return f": no {giver} stands before it, in its list or in one around it. Keep the value by `as`"
     opened = sum(text.count(sign) for sign in "([{")
     closed = sum(text.count(sign) for sign in ")]}")
     return '. If it was cut at a comma inside {…}, quote it: "=…"' if opened != closed else ""

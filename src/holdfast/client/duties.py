@@ -1,0 +1,28 @@
+"""What the workers of an engine do about items when they are due, by the kind of the item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.client.people.refusals import REFUSALS, Refusals
+from holdfast.client.people.retention import CredentialRetention
+from holdfast.client.people.sessions import SESSION
+from holdfast.client.templates.emitter import Emitter
+from holdfast.people.tokens import TOKEN
+from holdfast.runs.duty import Duty
+from holdfast.templates.routes import EVENT
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+
+def duties_of(engine: Holdfast) -> Mapping[str, Duty]:
+    """The duties of an engine that is bound to nobody."""
+    retention = CredentialRetention(engine)
+    return {
+        EVENT: Emitter(engine).finish,
+        REFUSALS: Refusals(engine).settle,
+        SESSION: retention.delete,
+        TOKEN: retention.delete,
+    }

@@ -1,0 +1,78 @@
+"""The views: what is read from an engine, as types for annotations.
+
+Times are datetimes and values are decoded. Programs get views from an engine and never make one.
+"""
+
+from holdfast.audit.check.claims import Verdict
+from holdfast.audit.check.journal import RunCheck
+from holdfast.client.governance.evidence import Evidence
+from holdfast.client.governance.export import ExportedAction
+from holdfast.client.runs.progress import RunDetails, RunProgress
+from holdfast.client.schedules.backfill import BackfillInfo
+from holdfast.client.templates.emitter import EmittedInfo
+from holdfast.client.views.audit import AuditInfo, AuditKey
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.definitions import DefinitionInfo
+from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo, ReceivedSignal, RevisionInfo
+from holdfast.client.views.journal import JournalEntry
+from holdfast.client.views.moves import MoveInfo
+from holdfast.client.views.overview import RunOverview
+from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
+from holdfast.client.views.receipts import ReceiptInfo
+from holdfast.client.views.runs import RunInfo, WaitInfo
+from holdfast.client.views.schedules import OutcomeInfo, ScheduleInfo, TickInfo
+from holdfast.client.views.signals import WaitingSignal
+from holdfast.client.views.slack import SlackAccountInfo, SlackInfo
+from holdfast.client.views.tasks import AnswerInfo, TaskInfo
+from holdfast.client.views.templates import InstanceStep, TemplateInfo, TemplateInstance
+from holdfast.client.views.values import UnreadableValue
+from holdfast.client.views.window import TimelinePart, TimelineRow
+from holdfast.client.views.workers import WorkerInfo
+from holdfast.store.rows import RunCount
+
+__all__ = [
+    "AnswerInfo",
+    "AuditInfo",
+    "AuditKey",
+    "BackfillInfo",
+    "DefinitionInfo",
+    "EmittedInfo",
+    "EngineState",
+    "Evidence",
+    "ExportedAction",
+    "InstanceInfo",
+    "InstanceStep",
+    "JournalEntry",
+    "MintedToken",
+    "MoveInfo",
+    "OutcomeInfo",
+    "Page",
+    "PlaceInfo",
+    "ReceiptInfo",
+    "ReceivedSignal",
+    "RevisionInfo",
+    "RunCheck",
+    "RunCount",
+    "RunDetails",
+    "RunInfo",
+    "RunOverview",
+    "RunProgress",
+    "ScheduleInfo",
+    "SlackAccountInfo",
+    "SlackInfo",
+    "TaskInfo",
+    "TemplateInfo",
+    "TemplateInstance",
+    "TenantInfo",
+    "TickInfo",
+    "TimelinePart",
+    "TimelineRow",
+    "TokenInfo",
+    "UnreadableValue",
+    "UserInfo",
+    "Verdict",
+    "WaitInfo",
+    "WaitingSignal",
+    "WorkerInfo",
+    "WorkspaceInfo",
+]
