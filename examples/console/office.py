@@ -12,7 +12,18 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast import Holdfast, OutcomeUnknown, Receipt, TerminalError, action, receive, step, workflow
+from holdfast import (
+    DidNotHappen,
+    Happened,
+    Holdfast,
+    OutcomeUnknown,
+    Receipt,
+    TerminalError,
+    action,
+    receive,
+    step,
+    workflow,
+)
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "claims"))
@@ -46,6 +57,29 @@ async def check_supplier(supplier: str) -> dict[str, str]:
 async def recall_payment(receipt: Receipt) -> str:
     """Take a payment back."""
     return f"recalled {receipt.result}"
+
+
+LIMITS = {"Werft Nord": 50_000, "Falk Maschinenbau": 10_000}
+"""What the bank lets the office pay each supplier."""
+
+
+async def find_limit(supplier: str, limit: int) -> Happened | DidNotHappen:
+    """What the bank has now: the console shows it beside what is proposed."""
+    present = LIMITS.get(supplier, 0)
+    return Happened(present) if present == limit else DidNotHappen({"supplier": supplier, "limit": present})
+
+
+@action(connector="bank", operation="limit.set", target="{supplier}", probe=find_limit, risk="high")
+async def set_limit(supplier: str, limit: int) -> int:
+    """Let the office pay a supplier more."""
+    LIMITS[supplier] = limit
+    return limit
+
+
+@workflow
+async def raise_limit(supplier: str, limit: int) -> int:
+    """Ask the bank for a higher limit."""
+    return await set_limit(supplier, limit)
 
 
 @action(connector="bank", operation="payment.make", target="{supplier}", reverse=recall_payment)

@@ -6,8 +6,11 @@ The store is in a temporary folder. Everybody on this host is the operator, so n
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from office import Invoice, engine, order, pay_invoice  # noqa: E402
+from office import Invoice, engine, order, pay_invoice, raise_limit  # noqa: E402
 
 from holdfast import Holdfast  # noqa: E402
 
@@ -45,6 +48,7 @@ async def seed(app: Holdfast) -> None:
         await app.start(pay_invoice.bind(large), id="invoice-1002", actor="ann", attributes={"team": "purchasing"}),
         await app.start(pay_invoice.bind(huge), id="invoice-1003", actor="ben", attributes={"team": "dock"}),
         await app.start(pay_invoice.bind(small, account="4711"), id="invoice-1004", actor="ben"),
+        await app.start(raise_limit.bind("Falk Maschinenbau", 20_000), id="limit-falk", actor="ann"),
     ]
     await app.run("renewal-halden").signal("accepted", value=True)
     for run in runs:
@@ -56,10 +60,18 @@ def claim(number: str, amount: float) -> dict[str, object]:
     return {"claimNo": number, "filedBy": "ann", "items": [{"what": "a window", "amount": amount}]}
 
 
+def second_version() -> str:
+    """The definition of claims with a higher limit: the runs of the first version can be moved to it."""
+    text = (HERE.parent / "claims" / "claims.yaml").read_text()
+    return text.replace("version: 1", "version: 2", 1).replace("state.total > 1000.0", "state.total > 2000.0")
+
+
 async def prepare(url: str) -> None:
     """Fill an empty store."""
+    logging.getLogger("holdfast").setLevel(logging.ERROR)  # that a run parks is part of the picture
     yesterday = [sys.executable, str(HERE / "yesterday.py"), url]
-    await asyncio.to_thread(subprocess.run, yesterday, check=True)  # our own file
+    # Our own file. It hears no Ctrl-C, and ends by itself.
+    await asyncio.to_thread(subprocess.run, yesterday, check=True, start_new_session=True)
     async with engine(url) as app:
         await app.definitions.publish_all([(HERE.parent / "claims" / "claims.yaml").read_text()], by="cleo")
         await app.tenants.create("default", by="cleo")
@@ -69,25 +81,44 @@ async def prepare(url: str) -> None:
             "tidy-up", order.bind("a broom"), cron="0 6 * * 1-5", timezone="Europe/Berlin", by=YOU
         )
         await app.schedules.run_now("tidy-up", by=YOU, reason="to have one to look at")
+        await app.definitions.publish_all([second_version()], by="cleo")
         await app.templates.create("claims", "claims.settle", name="Settle a claim", by=YOU)
         await app.templates.activate("claims", by=YOU)
 
 
-def main() -> None:
+def free_port() -> int:
+    """The port that is asked for. Says what to do where it is none, or taken, before anything is made."""
+    text = os.environ.get("PORT") or "8420"
+    if not text.isdecimal() or int(text) > 65535:
+        sys.exit(f"PORT is a number up to 65535, not {text!r}: run `PORT=8421 make serve`.")
+    try:
+        with socket.create_server(("127.0.0.1", int(text))):
+            return int(text)
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        why = "another process listens there. Stop it" if is_taken else f"{error.strerror}. Choose another"
+        sys.exit(f"Port {text} cannot be used: {why}, or run `PORT=8421 make serve`.")
+
+
+def main() -> int:
     """Fill a store, then become ``holdfast serve``."""
-    port = os.environ.get("PORT", "8420")
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'office.db'}"
-        print("making some runs to look at …", flush=True)
+        print("Making some runs to look at …", flush=True)
         asyncio.run(prepare(url))
+        print("A payment waits for your approval: open /tasks. Ctrl-C ends it, and nothing is kept.", flush=True)
         command = [sys.executable, "-m", "holdfast", "serve", str(HERE / "office.py"), "--store", url]
-        options = ["--no-auth", "--port", port, "--as", YOU]
+        options = ["--no-auth", "--port", str(port), "--as", YOU]
         with subprocess.Popen([*command, *options]) as server:  # our own command
             # Ctrl-C reaches the server as well; what stops this process alone is passed on.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, lambda *_: server.terminate())
-            server.wait()
+            return server.wait()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("\nStopped.")

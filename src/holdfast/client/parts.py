@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.client.schedules.app_schedules import Schedules
     from holdfast.client.templates.app_templates import AppTemplates
     from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.client.views.health import HealthInfo
     from holdfast.people.caller import Caller
 
 
@@ -132,6 +133,13 @@ class Parts(Actor):
     async def workers(self) -> Sequence[WorkerInfo]:
         """The workers that are registered, and what they serve."""
         return [worker_info(row) for row in await self._whole().store.workers()]
+
+    @operation("workers.see")
+    async def health(self, *, tenant: str | None = None) -> HealthInfo:
+        """How the work of a tenant stands: what waits for workers, since when, and what they have leased."""
+        from holdfast.client.views.health import health_of
+
+        return await health_of(self._whole(), self._whole().tenant_of(tenant))
 
     @property
     def is_open(self) -> bool:

@@ -35,7 +35,13 @@ class Happened(msgspec.Struct, frozen=True, tag=True):
 
 
 class DidNotHappen(msgspec.Struct, frozen=True, tag=True):
-    """A probe's answer: the act was not done, and may be done now."""
+    """A probe's answer: the act was not done, and may be done now.
+
+    ``present`` says what is there now, by the names of the action's arguments: who is asked to approve sees it beside
+    what the act would make of it.
+    """
+
+    present: Mapping[str, Any] | None = None
 
 
 class Intent(msgspec.Struct, frozen=True, gc=False):

@@ -27,6 +27,7 @@ _PARTS: Final = {
     "user": "The user's name, in any spelling.",
     "token": "The token's id: the part of the token between the underscores.",
     "workspace": "The workspace's name.",
+    "tenant": "The tenant's name.",
     "template": "The template's id.",
     "schedule": "The schedule's id.",
     "account": "The member id of somebody's account in Slack, such as U0123456789.",

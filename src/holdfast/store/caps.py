@@ -90,7 +90,7 @@ def laid_over(limits: Limits | None, rows: Iterable[tuple[str, str, bytes]]) -> 
     found: dict[str, TenantLimits] = {}
     for tenant, id, body in rows:
         present = found.get(tenant) or (TenantLimits() if limits is None else limits.of(tenant))
-        found[tenant] = _with_cap(present, id, _read(body))
+        found[tenant] = _with_cap(present, id, read_cap(body))
     if not found:
         return limits
     if limits is None:
@@ -98,7 +98,8 @@ def laid_over(limits: Limits | None, rows: Iterable[tuple[str, str, bytes]]) -> 
     return Limits(limits.default, {**limits.tenants, **found})
 
 
-def _read(body: bytes) -> SetCap:
+def read_cap(body: bytes) -> SetCap:
+    """What a cap's item sets; nothing may pass one that cannot be read."""
     try:
         return msgspec.json.decode(body, type=SetCap)
     except msgspec.MsgspecError:

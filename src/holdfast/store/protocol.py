@@ -113,9 +113,11 @@ from holdfast.store.rows import (
     Loaded,
     Progress,
     Query,
+    QueueLoad,
     Run,
     RunCount,
     WorkerRow,
+    Workload,
     story_id,
 )
 from holdfast.store.values import (
@@ -215,6 +217,7 @@ __all__ = [
     "PutItem",
     "PutTask",
     "Query",
+    "QueueLoad",
     "ReceiptQuery",
     "ReceiptRow",
     "ReceiptState",
@@ -257,6 +260,7 @@ __all__ = [
     "Withdrawn",
     "Work",
     "WorkerRow",
+    "Workload",
     "WriteLimits",
     "cap_key",
     "story_id",

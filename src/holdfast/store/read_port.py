@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.store.rows import Facts, Loaded, Progress, Query, Run, RunCount, WorkerRow
+from holdfast.store.rows import Facts, Loaded, Progress, Query, Run, RunCount, WorkerRow, Workload
 from holdfast.store.values import Code, Cursor, DefinitionRow, Key, Received, Segment, Work
 
 
@@ -81,6 +81,10 @@ class ReadPort(Protocol):
 
     async def workers(self) -> list[WorkerRow]:
         """The registered workers."""
+        ...
+
+    async def workload(self, tenant: str | None = None) -> Workload:
+        """What waits for workers just now, of one tenant or of all; it costs as much as there is of that."""
         ...
 
     async def facts(self) -> Facts:

@@ -184,6 +184,26 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
+class QueueLoad(msgspec.Struct, frozen=True, gc=False):
+    """The attempts of a queue that are not done: those that wait for a worker, and those that one has leased."""
+
+    queue: str
+    waiting: int
+    leased: int
+    oldest_at: int | None  # since when the oldest of those that wait could be leased
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False):
+    """What waits for workers, and what they have."""
+
+    ready: int  # runs that could move, and that no worker has leased
+    oldest_ready_at: int | None
+    timer_at: int | None  # the earliest timer of a run that no worker has leased
+    leases: dict[str, int]  # runs by the worker that has leased them
+    queues: tuple[QueueLoad, ...]
+    size_bytes: int | None  # of the whole store
+
+
 class Facts(msgspec.Struct, frozen=True, gc=False):
     """The store as ``holdfast doctor`` shows it."""
 

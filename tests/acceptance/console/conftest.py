@@ -64,4 +64,4 @@ def new_page(browser: Browser, office: Office) -> Iterator[NewPage]:
 
 def _is_error(message: ConsoleMessage) -> bool:
     """Whether a browser complains. It says as well that a form was refused: that is what some tests want."""
-    return message.type == "error" and re.search(r"status of (409|422)", message.text) is None
+    return message.type == "error" and re.search(r"status of (400|409|422)", message.text) is None

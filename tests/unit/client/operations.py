@@ -12,6 +12,7 @@ import msgspec
 from holdfast import Holdfast, Receipt, ask, receive, workflow
 from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
+from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
 from holdfast.client.people.slack import SlackAccounts
@@ -31,6 +32,7 @@ CLASSES: list[type] = [
     RunHandle,
     AppDefinitions,
     Tasks,
+    ProbedTasks,
     Receipts,
     Audit,
     Tenants,
@@ -132,6 +134,7 @@ CALLS: dict[str, Call] = {
     "Holdfast.page": lambda app, it: app.page(tenant=it.tenant),
     "Holdfast.counts": lambda app, it: app.counts(tenant=it.tenant),
     "Holdfast.workers": lambda app, it: app.workers(),
+    "Holdfast.health": lambda app, it: app.health(tenant=it.tenant),
     "RunHandle.details": lambda app, it: _run(app, it).details(),
     "RunHandle.picture": lambda app, it: _run(app, it, it.defined).picture(),
     "RunHandle.timeline": lambda app, it: _run(app, it, it.paid).timeline(),
@@ -176,6 +179,7 @@ CALLS: dict[str, Call] = {
     "Tasks.did_not_happen": lambda app, it: app.tasks.did_not_happen(it.task, tenant=it.tenant),
     "Tasks.give_up": lambda app, it: app.tasks.give_up(it.task, tenant=it.tenant),
     "Tasks.refusal": lambda app, it: app.tasks.refusal(it.task, tenant=it.tenant),
+    "ProbedTasks.present": lambda app, it: app.tasks.present(it.task, tenant=it.tenant),
     "Tasks.check": lambda app, it: app.tasks.check(it.task, tenant=it.tenant),
     "Tasks.file": lambda app, it: app.tasks.file(it.task, tenant=it.tenant),
     "Tasks.claim": lambda app, it: app.tasks.claim(it.task, tenant=it.tenant),
@@ -228,6 +232,7 @@ CALLS: dict[str, Call] = {
     "Tenants.get": lambda app, it: app.tenants.get(it.tenant),
     "Tenants.create": lambda app, it: app.tenants.create(f"new {it.tenant}"),
     "Tenants.change": lambda app, it: app.tenants.change(it.tenant, title="other"),
+    "Workspaces.get": lambda app, it: app.workspaces.get(it.workspace, tenant=it.tenant),
     "Workspaces.list": lambda app, it: app.workspaces.list(tenant=it.tenant),
     "Workspaces.create": lambda app, it: app.workspaces.create(f"new {it.workspace}", tenant=it.tenant),
     "Workspaces.archive": lambda app, it: app.workspaces.archive(it.workspace, tenant=it.tenant),

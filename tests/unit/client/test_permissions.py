@@ -244,7 +244,8 @@ def test_no_operation_reaches_another_tenant(url: str) -> None:
                     is_empty = there in (None, [], ()) or getattr(there, "items", None) == []
                     is_refused = isinstance(there, tuple) and issubclass(there[0], CallerError)
                     builds = name in ("AppDefinitions.compile", "AppDefinitions.plan_moves", "AppDefinitions.migrate")
-                    assert is_empty or is_refused or builds, (name, there)
+                    shows_workers = name == "Holdfast.health" and not there.runs and there.store_bytes is None
+                    assert is_empty or is_refused or builds or shows_workers, (name, there)
             assert await _everything(app, "bolt") == before
             assert [each.name async for each in app.acting_as("level 6", tenant="acme").tenants.list()] == ["acme"]
 

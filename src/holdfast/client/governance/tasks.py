@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.audit.task_changes import put
 from holdfast.client.governance.attachments import Attachment, attach, check_attached
+from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.staff import Colleague, answerer, colleague
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.permission import operation
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 TASKS: Final = "tasks"
 
 
-class Tasks:
+class Tasks(ProbedTasks):
     """The tasks of one engine. An answer is durable when its call returns. Of two answers at once, one counts."""
 
     def __init__(self, app: Holdfast) -> None:

@@ -109,6 +109,13 @@ class Workspaces:
         async for row in all_items(self._app, WORKSPACE, tenant=self._app.tenant_of(tenant)):
             yield await self._info(row)
 
+    @operation("workspaces.see")
+    async def get(self, name: str, *, tenant: str | None = None) -> WorkspaceInfo:
+        """One workspace. Raises WorkspaceNotFound."""
+        tenant = self._app.tenant_of(tenant)
+        row = await self._app.store.item(workspace_key(tenant, name))
+        return await self._info(found(row, no_workspace(name, tenant)))
+
     @operation("workspaces.change")
     async def create(
         self, name: str, *, title: str = "", tenant: str | None = None, by: str | None = None, reason: str = ""

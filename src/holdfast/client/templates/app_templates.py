@@ -87,6 +87,7 @@ class AppTemplates:
         check_uses: bool = True,
         tenant: str | None = None,
         by: str | None = None,
+        reason: str = "",
     ) -> TemplateInfo:
         """Make a template; it is a draft until it is activated.
 
@@ -111,7 +112,7 @@ class AppTemplates:
                 )
             return made, "draft"
 
-        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), "create_template", judge, by, "")
+        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), "create_template", judge, by, reason)
 
     @operation("templates.change")
     async def new_version(
@@ -128,6 +129,7 @@ class AppTemplates:
         check_uses: bool = True,
         tenant: str | None = None,
         by: str | None = None,
+        reason: str = "",
     ) -> TemplateInfo:
         """Change a template that is not archived: what is not given stays. ``TemplateCaps()`` takes its caps away.
 
@@ -142,12 +144,14 @@ class AppTemplates:
             before = t.read_template(row)
             return _made(msgspec.structs.replace(before, version=before.version + 1), said), status
 
-        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS["new version"], judge, by, "")
+        return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS["new version"], judge, by, reason)
 
     @operation("templates.change")
-    async def activate(self, id: str, *, tenant: str | None = None, by: str | None = None) -> TemplateInfo:
+    async def activate(
+        self, id: str, *, reason: str = "", tenant: str | None = None, by: str | None = None
+    ) -> TemplateInfo:
         """Let a draft start instances. Raises TemplateNotFound, TemplateConflict where it is no draft."""
-        return await self._steer(id, "activate", tenant, by, "")
+        return await self._steer(id, "activate", tenant, by, reason)
 
     @operation("templates.change")
     async def pause(
@@ -157,9 +161,11 @@ class AppTemplates:
         return await self._steer(id, "pause", tenant, by, reason)
 
     @operation("templates.change")
-    async def resume(self, id: str, *, tenant: str | None = None, by: str | None = None) -> TemplateInfo:
+    async def resume(
+        self, id: str, *, reason: str = "", tenant: str | None = None, by: str | None = None
+    ) -> TemplateInfo:
         """Let a paused template start instances again."""
-        return await self._steer(id, "resume", tenant, by, "")
+        return await self._steer(id, "resume", tenant, by, reason)
 
     @operation("templates.change")
     async def archive(

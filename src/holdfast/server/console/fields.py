@@ -15,6 +15,7 @@ from starlette.datastructures import FormData, UploadFile
 
 from holdfast.client.governance.attachments import Attachment
 from holdfast.client.views.forms import described, is_nullable, narrowed, wanted
+from holdfast.client.views.values import plain
 from holdfast.errors import InvalidAnswer
 from holdfast.tasks.fields import Schema, is_file, ordered, resolved
 
@@ -47,6 +48,22 @@ def fields_of(form: Schema) -> tuple[FormField, ...]:
     if not _members(schema):
         return (_field("", "", schema, form, True, 0),)
     return tuple(_of_object(schema, form, "", 0, ""))
+
+
+def filled_fields(fields: Sequence[FormField], values: Any) -> tuple[FormField, ...]:
+    """The fields with these values in them, by name, where there are some."""
+    if not isinstance(values, Mapping):
+        return tuple(fields)
+    return tuple(_filled(field, values) for field in fields)
+
+
+def _filled(field: FormField, values: Mapping[str, Any]) -> FormField:
+    name = field.pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+    if name not in values:
+        return field
+    if field.kind == "group":
+        return msgspec.structs.replace(field, fields=filled_fields(field.fields, values[name]))
+    return msgspec.structs.replace(field, value=_shown(field.kind, plain(values[name])))
 
 
 def _members(schema: Schema) -> bool:

@@ -63,6 +63,9 @@ def environment() -> Environment:
         time=time_element,
         ago=ago,
         span=span,
+        act=act_words,
+        size=size_words,
+        headline=headline,
         value=value_text,
         one_line=one_line,
         sign=sign,
@@ -124,6 +127,16 @@ def span(length: timedelta | None) -> str:
     return f"{seconds // 86400:.0f} d {seconds % 86400 // 3600:.0f} h"
 
 
+def size_words(count: int) -> str:
+    """A number of bytes in its largest unit."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"
+
+
 def value_text(value: Any, limit: int = LONGEST_VALUE) -> str:
     """A value as indented JSON, cut where it is long: the API has it whole."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False)
@@ -146,7 +159,7 @@ def wait_words(wait: WaitInfo) -> str:
         case "approval":
             return f"approval of {wait.name}"
         case "outcome":
-            return f"word on what became of {wait.name}"
+            return f"somebody to say whether {wait.name} happened"
         case "form":
             return f"an answer: {wait.name}"
         case "workflow":
@@ -177,6 +190,18 @@ def ticked(text: str) -> Markup:
     parts = _COMMANDS.sub("", text).split("`")
     shown = [Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts)]
     return Markup("").join(shown)
+
+
+def act_words(text: str) -> str:
+    """An entry of the audit as a sentence: its first word is the act, such as ``create_user``."""
+    act, blank, rest = text.partition(" ")
+    return f"{act.replace('_', ' ')}{blank}{rest}"
+
+
+def headline(text: str) -> str:
+    """The first line of a reason or an error of the engine, as a sentence for a list."""
+    line = text.partition("\n")[0].removeprefix("nondeterminism: ").rstrip(":")
+    return line[:1].upper() + line[1:]
 
 
 def highlighted(text: str) -> Markup:

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.client.filters import RunFilters
 from holdfast.client.views.cursors import Page
+from holdfast.client.views.health import HealthInfo
 from holdfast.client.views.runs import RunInfo
 from holdfast.client.views.workers import WorkerInfo
 from holdfast.people.permissions import LEAST, in_scope
@@ -80,6 +81,10 @@ async def workers(call: RouteCall[Nothing, None]) -> list[WorkerInfo]:
     return list(await call.client.workers())
 
 
+async def health(call: RouteCall[Nothing, None]) -> HealthInfo:
+    return await call.client.health(tenant=call.tenant)
+
+
 async def parked(call: RouteCall[PageQuery, None]) -> Page[RunInfo]:
     filters = RunFilters(tenant=call.tenant, parked=True)
     return await call.client.page(limit=call.query.limit, after=call.query.after, **filters)
@@ -113,6 +118,15 @@ ROUTES = (
         words="The workers that are alive, and what they serve.",
         handler=workers,
         answer=list[WorkerInfo],
+    ),
+    Route(
+        method="GET",
+        path="/v1/health",
+        operation="workers.see",
+        words="How the work stands: the workers with their leases, what is ready and since when, the next timer, "
+        "queues, what is parked, and how long things are kept.",
+        handler=health,
+        answer=HealthInfo,
     ),
     Route(
         method="GET",

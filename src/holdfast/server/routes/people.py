@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
+from holdfast.people.tenants import TenantQuota
 from holdfast.people.tokens import DEFAULT_DAYS
 from holdfast.server.call import RouteCall
 from holdfast.server.fields import Name, PageQuery, Reason, ReasonBody, Text
@@ -61,14 +62,26 @@ class NewWorkspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reason: Reason = ""
 
 
-class WorkspaceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The caps of a workspace, all of them anew: what is left out is not set any more."""
+class CapsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Caps, all given anew: one that is null is not set. `weight` is the share where several compete."""
 
     max_concurrency: CapCount | None = None
     max_runs_per_min: CapCount | None = None
     weight: CapWeight | None = None
     max_writes_per_run: CapCount | None = None
     reason: Reason = ""
+
+
+class TenantBody(CapsBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tenant's title and caps; a title that is null stays."""
+
+    title: Text | None = None
+
+
+class NewTenant(TenantBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tenant to be made."""
+
+    name: Name
 
 
 async def list_users(call: RouteCall[PageQuery, None]) -> Page[UserInfo]:
@@ -141,7 +154,7 @@ async def create_workspace(call: RouteCall[Nothing, NewWorkspace]) -> WorkspaceI
     )
 
 
-async def limit_workspace(call: RouteCall[Nothing, WorkspaceLimits]) -> WorkspaceInfo:
+async def limit_workspace(call: RouteCall[Nothing, CapsBody]) -> WorkspaceInfo:
     return await call.client.workspaces.limit(
         call.path["workspace"],
         tenant=call.tenant,
@@ -158,6 +171,28 @@ async def archive_workspace(call: RouteCall[Nothing, ReasonBody]) -> WorkspaceIn
 
 async def show_tenant(call: RouteCall[Nothing, None]) -> TenantInfo:
     return await call.client.tenants.get(call.tenant)
+
+
+async def list_tenants(call: RouteCall[Nothing, None]) -> list[TenantInfo]:
+    return [tenant async for tenant in call.client.tenants.list()]
+
+
+async def create_tenant(call: RouteCall[Nothing, NewTenant]) -> TenantInfo:
+    body = call.body
+    return await call.client.tenants.create(
+        body.name, title=body.title or "", limits=_quota(body), by=call.by, reason=body.reason
+    )
+
+
+async def change_tenant(call: RouteCall[Nothing, TenantBody]) -> TenantInfo:
+    body = call.body
+    return await call.client.tenants.change(
+        call.path["tenant"], title=body.title, limits=_quota(body), by=call.by, reason=body.reason
+    )
+
+
+def _quota(body: CapsBody) -> TenantQuota:
+    return TenantQuota(body.max_concurrency, body.max_runs_per_min, body.weight, body.max_writes_per_run)
 
 
 ROUTES = (
@@ -262,21 +297,48 @@ ROUTES = (
     ),
     Route(
         method="POST",
-        path="/v1/workspaces/{workspace}/limits",
-        operation="workspaces.change",
-        words="Set the caps of a workspace, and its share where workspaces compete.",
-        handler=limit_workspace,
-        body=WorkspaceLimits,
-        answer=WorkspaceInfo,
-    ),
-    Route(
-        method="POST",
         path="/v1/workspaces/{workspace}/archive",
         operation="workspaces.change",
         words="Let no more runs start in a workspace; those that are there go on.",
         handler=archive_workspace,
         body=ReasonBody,
         answer=WorkspaceInfo,
+    ),
+    Route(
+        method="PUT",
+        path="/v1/workspaces/{workspace}/caps",
+        operation="workspaces.change",
+        words="Set the caps of a workspace, and its share where workspaces compete.",
+        handler=limit_workspace,
+        body=CapsBody,
+        answer=WorkspaceInfo,
+    ),
+    Route(
+        method="GET",
+        path="/v1/tenants",
+        operation="tenants.see",
+        words="List the tenants, by name, with their caps. A user sees their own; the operator of the server all.",
+        handler=list_tenants,
+        answer=list[TenantInfo],
+    ),
+    Route(
+        method="POST",
+        path="/v1/tenants",
+        operation="tenants.change",
+        words="Make a tenant. Only the operator of the server may.",
+        handler=create_tenant,
+        body=NewTenant,
+        answer=TenantInfo,
+        status=201,
+    ),
+    Route(
+        method="PUT",
+        path="/v1/tenants/{tenant}",
+        operation="tenants.change",
+        words="Give a tenant its caps anew, and another title. Only the operator of the server may.",
+        handler=change_tenant,
+        body=TenantBody,
+        answer=TenantInfo,
     ),
     Route(
         method="GET",

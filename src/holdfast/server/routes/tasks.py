@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.client.governance.attachments import Attachment
+from holdfast.client.governance.present import PresentInfo
 from holdfast.client.runs.progress import RunProgress
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.tasks import TaskInfo
@@ -90,6 +91,10 @@ async def show(call: RouteCall[Nothing, None]) -> TaskInfo:
 async def file(call: RouteCall[FileQuery, None]) -> FileAnswer:
     found = await call.client.tasks.file(call.path["task"], call.query.place, tenant=call.tenant)
     return FileAnswer(found.data, "application/octet-stream", found.name, {"X-Holdfast-Type": _ascii(found.type)})
+
+
+async def present(call: RouteCall[Nothing, Nothing]) -> PresentInfo:
+    return await call.client.tasks.present(call.path["task"], by=call.by, tenant=call.tenant)
 
 
 async def claim(call: RouteCall[Nothing, ReasonBody]) -> AnsweredTask:
@@ -235,6 +240,15 @@ ROUTES = (
         handler=file,
         query=FileQuery,
         media=("application/octet-stream",),
+    ),
+    Route(
+        method="POST",
+        path=f"{TASK}/present",
+        operation="tasks.answer",
+        words="Let the probe of the proposed action look what is there now. Only for who may approve it.",
+        handler=present,
+        body=Nothing,
+        answer=PresentInfo,
     ),
     _answer("claim", "Claim a task: until it is released, nobody else may answer it.", claim),
     _answer("release", "Give a task back, whoever holds it.", release),

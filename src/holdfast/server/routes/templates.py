@@ -11,7 +11,7 @@ from holdfast.client.views.cursors import Page
 from holdfast.client.views.templates import TemplateInfo, TemplateInstance
 from holdfast.client.views.values import read_plain
 from holdfast.server.call import Answered, RouteCall
-from holdfast.server.fields import Limit, Name, PageQuery, ReasonBody, Text, Value
+from holdfast.server.fields import Limit, Name, PageQuery, Reason, ReasonBody, Text, Value
 from holdfast.server.route import IDEMPOTENCY_KEY, PREFER, Nothing, Route
 from holdfast.server.routes.runs import StartedRun
 from holdfast.templates.template import EventRoute, StartTrigger, TemplateCaps, TemplateStatus
@@ -35,6 +35,7 @@ class TemplateBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     caps: TemplateCaps | None = None
     input: Value = None
     route: EventRoute | None = None
+    reason: Reason = ""
 
 
 class NewTemplate(TemplateBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +88,10 @@ async def new_version(call: RouteCall[Nothing, TemplateBody]) -> TemplateInfo:
     return await call.client.templates.new_version(call.path["template"], **_said(call))
 
 
-async def activate(call: RouteCall[Nothing, Nothing]) -> TemplateInfo:
-    return await call.client.templates.activate(call.path["template"], tenant=call.tenant, by=call.by)
+async def activate(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
+    return await call.client.templates.activate(
+        call.path["template"], reason=call.body.reason, tenant=call.tenant, by=call.by
+    )
 
 
 async def pause(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
@@ -97,8 +100,10 @@ async def pause(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
     )
 
 
-async def resume(call: RouteCall[Nothing, Nothing]) -> TemplateInfo:
-    return await call.client.templates.resume(call.path["template"], tenant=call.tenant, by=call.by)
+async def resume(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
+    return await call.client.templates.resume(
+        call.path["template"], reason=call.body.reason, tenant=call.tenant, by=call.by
+    )
 
 
 async def archive(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
@@ -154,6 +159,7 @@ def _said(call: RouteCall[Nothing, Any]) -> dict[str, Any]:
         "route": body.route,
         "tenant": call.tenant,
         "by": call.by,
+        "reason": body.reason,
     }
 
 
@@ -201,9 +207,9 @@ ROUTES = (
         answer=TemplateInfo,
     ),
     _change("versions", "Give a template its next version. Instances keep theirs.", new_version, TemplateBody),
-    _change("activate", "Let a draft be started.", activate, Nothing),
+    _change("activate", "Let a draft be started.", activate, ReasonBody),
     _change("pause", "Let nothing be started of it until it is resumed.", pause, ReasonBody),
-    _change("resume", "Let a paused template be started again.", resume, Nothing),
+    _change("resume", "Let a paused template be started again.", resume, ReasonBody),
     _change("archive", "End a template for good. Its instances go on.", archive, ReasonBody),
     Route(
         method="POST",

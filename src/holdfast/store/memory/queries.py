@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.store import protocol as p
 from holdfast.store.memory.governance import MemoryGovernance
-from holdfast.store.memory.tables import Tables
+from holdfast.store.memory.tables import Offer, Tables
 
 SCHEMA: Final = 1
 
@@ -73,6 +73,20 @@ class MemoryQueries(MemoryGovernance):
     async def workers(self) -> list[p.WorkerRow]:
         with self._transaction() as tables:
             return in_order(tables)
+
+    async def workload(self, tenant: str | None = None) -> p.Workload:
+        with self._transaction() as tables:
+            runs = [run for run in tables.runs.values() if tenant in (None, run.key.tenant) and run.ended_at is None]
+            offers = [offer for offer in tables.offers() if tenant in (None, offer.work.key.tenant)]
+        free = [run for run in runs if run.owner is None]
+        ready = [run.ready_at for run in free if run.ready_at is not None and run.pause is None]
+        timers = [run.wake_at for run in free if run.wake_at is not None]
+        leases = Counter(run.owner for run in runs if run.owner is not None)
+        queues = tuple(
+            _queue_load(name, [offer for offer in offers if offer.work.queue == name])
+            for name in sorted({offer.work.queue for offer in offers})
+        )
+        return p.Workload(len(ready), min(ready, default=None), min(timers, default=None), dict(leases), queues, None)
 
     async def facts(self) -> p.Facts:
         with self._transaction() as tables:
@@ -181,3 +195,8 @@ def _fits(run: p.Run, query: p.Query) -> bool:
 
 def _is_parked(run: p.Run) -> bool:
     return run.ended_at is None and run.pause is not None and not run.pause.startswith(p.PAUSED)
+
+
+def _queue_load(name: str, offers: Sequence[Offer]) -> p.QueueLoad:
+    waiting = [offer.work.available_at for offer in offers if offer.owner is None]
+    return p.QueueLoad(name, len(waiting), len(offers) - len(waiting), min(waiting, default=None))

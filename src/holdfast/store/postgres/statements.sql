@@ -695,6 +695,30 @@ GROUP BY tenant, pause IS NULL;
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;
 
+-- name: ready_runs
+SELECT count(*), min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL
+  AND ($1::text IS NULL OR tenant = $1);
+
+-- name: earliest_timer
+SELECT min(wake_at) FROM runs
+WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND ($1::text IS NULL OR tenant = $1);
+
+-- name: leases
+SELECT owner, count(*) FROM runs WHERE owner IS NOT NULL AND ($1::text IS NULL OR tenant = $1) GROUP BY owner;
+
+-- name: queues
+SELECT queue, count(*) FILTER (WHERE owner IS NULL), count(*) FILTER (WHERE owner IS NOT NULL),
+       min(available_at) FILTER (WHERE owner IS NULL)
+FROM work WHERE NOT done AND ($1::text IS NULL OR tenant = $1) GROUP BY queue ORDER BY queue;
+
+-- name: size
+SELECT (SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(ARRAY[
+    'runs', 'segments', 'checkpoints', 'inbox', 'deliveries', 'work', 'progress', 'blobs', 'blob_uses', 'workers',
+    'receipts', 'tasks', 'audit', 'blocks', 'signing_keys', 'chain_ends', 'artefacts', 'code', 'definitions',
+    'items'
+]) AS name)::bigint;
+
 -- name: count_rest
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs),
        (SELECT max(number) FROM holdfast_schema), current_setting('server_version'),

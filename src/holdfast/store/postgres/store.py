@@ -274,6 +274,14 @@ class PostgresStore(PostgresGovernance):
     async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in await self._look("workers")]
 
+    async def workload(self, tenant: str | None = None) -> p.Workload:
+        ((ready, oldest),) = await self._look("ready_runs", tenant)
+        ((timer,),) = await self._look("earliest_timer", tenant)
+        queues = tuple(p.QueueLoad(*row) for row in await self._look("queues", tenant))
+        leases = dict(await self._look("leases", tenant))
+        ((size,),) = await self._look("size")
+        return p.Workload(ready, oldest, timer, leases, queues, size)
+
     async def facts(self) -> p.Facts:
         ((inbox, work, blobs, schema, version, size),) = await self._look("count_rest")
         runs = dict(await self._look("count_runs"))

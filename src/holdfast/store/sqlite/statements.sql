@@ -412,5 +412,20 @@ GROUP BY tenant, status HAVING total > 0 ORDER BY tenant, status;
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;
 
+-- name: ready_runs
+SELECT count(*), min(ready_at) FROM runs
+WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND (?1 IS NULL OR tenant = ?1);
+
+-- name: earliest_timer
+SELECT min(wake_at) FROM runs
+WHERE wake_at IS NOT NULL AND owner IS NULL AND ended_at IS NULL AND (?1 IS NULL OR tenant = ?1);
+
+-- name: leases
+SELECT owner, count(*) FROM runs WHERE owner IS NOT NULL AND (?1 IS NULL OR tenant = ?1) GROUP BY owner;
+
+-- name: queues
+SELECT queue, sum(owner IS NULL), sum(owner IS NOT NULL), min(CASE WHEN owner IS NULL THEN available_at END)
+FROM work WHERE NOT done AND (?1 IS NULL OR tenant = ?1) GROUP BY queue ORDER BY queue;
+
 -- name: count_rest
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs);

@@ -265,6 +265,13 @@ class SqliteStore(SqliteQueries):
     async def arrivals(self, worker: str) -> list[p.Run]:
         return [sql_rows.run(row) for row in self._read(SQL["arrivals"], (worker,))]
 
+    async def workload(self, tenant: str | None = None) -> p.Workload:
+        ((ready, oldest),) = self._read(SQL["ready_runs"], (tenant,))
+        ((timer,),) = self._read(SQL["earliest_timer"], (tenant,))
+        queues = tuple(p.QueueLoad(*row) for row in self._read(SQL["queues"], (tenant,)))
+        leases = dict(self._read(SQL["leases"], (tenant,)))
+        return p.Workload(ready, oldest, timer, leases, queues, _size(self.path))
+
     async def facts(self) -> p.Facts:
         ((inbox, work, blobs),) = self._read(SQL["count_rest"])
         ((schema,),) = self._read("PRAGMA user_version")

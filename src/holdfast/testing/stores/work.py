@@ -8,6 +8,7 @@ from holdfast.store import protocol as p
 from holdfast.testing.stores.samples import (
     NOW,
     SECOND,
+    advanced,
     begun,
     commit,
     ended,
@@ -16,6 +17,7 @@ from holdfast.testing.stores.samples import (
     message,
     row,
     start,
+    turn,
     work,
     worker,
 )
@@ -272,3 +274,26 @@ class QueuedWork(Topic):
         delivered = [p.Deliver(key("one"), message(), unpauses=True), p.Deliver(key("two"), message())]
         assert await store.commit(delivered) == [p.Delivered(1), p.Delivered(1)]
         assert ((await row(store, "one")).pause, (await row(store, "two")).pause) == (None, "lunch")
+
+    @on_fresh_store
+    async def test_the_workload_is_what_waits_for_workers_and_what_they_have(self, store: p.Store) -> None:
+        """Ready runs with the oldest, the earliest timer, leases by worker, queues; of one tenant, or of all."""
+        await begun(store, start("old", at=NOW - SECOND))
+        await begun(store, start("young"))
+        await begun(store, start("held up"))
+        await store.pause(key("held up"), "wait", NOW)
+        await begun(store, start("other", tenant="bolt", at=NOW - 2 * SECOND))
+        for number, due in enumerate((9, 5)):
+            waits = p.Projection("waiting", wake_at=NOW + due * SECOND)
+            await advanced(store, turn(await leased(store, f"sleeps {number}"), waits, release=True))
+        held = await leased(store, "held")
+        await ended(store, "done")
+        await offered(store, work(1, "held", available_at=NOW - 7), work(2, "held"), work(3, "held", queue="post"))
+        await store.claim_work("ben", {"post": 1}, NOW)
+        found = await store.workload("acme")
+        assert (found.ready, found.oldest_ready_at, found.timer_at) == (2, NOW - SECOND, NOW + 5 * SECOND)
+        assert found.leases == {held.owner: 1}
+        assert found.queues == (p.QueueLoad("mail", 2, 0, NOW - 7), p.QueueLoad("post", 0, 1, None))
+        both = await store.workload()
+        assert (both.ready, both.oldest_ready_at) == (3, NOW - 2 * SECOND)
+        assert replace(await store.workload("nobody"), size_bytes=None) == p.Workload(0, None, None, {}, (), None)

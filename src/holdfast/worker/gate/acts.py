@@ -98,7 +98,7 @@ class Acts:
     def finish_probe(self, held: Held, call: Call, outcome: Outcome) -> None:
         """A probe has ended: close the receipt with what it found, or judge the call once more."""
         call.probed = True
-        found = _finding(outcome)
+        found = finding_of(outcome)
         result = self._result_of(call, found) if isinstance(found, Happened) else None
         if call.state == "abandoned":
             self._finish_abandoned_probe(held, call, found, result)
@@ -209,7 +209,7 @@ def misfit_of(call: Call, result: Payload) -> BaseException | None:
     return None
 
 
-def _finding(outcome: Outcome) -> Happened | DidNotHappen | None:
+def finding_of(outcome: Outcome) -> Happened | DidNotHappen | None:
     """What a probe found; None where it found nothing out."""
     found: Any = None
     if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
@@ -217,7 +217,7 @@ def _finding(outcome: Outcome) -> Happened | DidNotHappen | None:
     finding = found.get("type") if isinstance(found, dict) else None
     if finding == "Happened":
         return Happened(found.get("value"))
-    return DidNotHappen() if finding == "DidNotHappen" else None
+    return DidNotHappen(found.get("present")) if finding == "DidNotHappen" else None
 
 
 def _attributed(outcome: Outcome, decider: str | None) -> Outcome:

@@ -44,9 +44,12 @@ def of(page_path: str, things: Things) -> str:
         "user": "level 1",
         "token": "0" * 12,
         "template": things.template,
-        "schedule": "nightly",
+        "schedule": things.schedule,
+        "tenant": things.tenant,
+        "workspace": things.workspace,
     }
-    return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path)
+    query = "?version=1" if page_path == "/definitions/{name}/diagram" else ""
+    return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path) + query
 
 
 def test_every_page_is_data_at_the_same_address() -> None:
@@ -282,7 +285,9 @@ def test_a_read_only_server_offers_nothing_and_takes_nothing() -> None:
             token = (await app.tokens.mint("level 6", tenant="acme")).text
             async with person(address, token) as client:
                 for page in PAGES:
-                    text = (await client.get(of(page.path, things), headers=HTML)).text
+                    shown = await client.get(of(page.path, things), headers=HTML)
+                    assert shown.status_code == 200, page.path
+                    text = shown.text
                     posts = re.findall(r'<form method="post"[^>]*action="([^"]*)"', text)
                     assert set(posts) <= {"/audit/verify", f"/start/{leaf.name}"}, page.path
                 sent = await client.post("/runs/waiting/cancel", data={"reason": "x"}, headers=HERE)

@@ -7,14 +7,18 @@ from typing import Any, Final
 
 import msgspec
 from starlette.datastructures import FormData
+from starlette.responses import Response
 
 from holdfast.client.views.definitions import DefinitionInfo
+from holdfast.drawing.definitions import draw_definition
 from holdfast.errors import WorkflowUnknown
 from holdfast.programs.definition.migration.differences import differences
 from holdfast.programs.definition.model import Accepted
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
-from holdfast.server.console.reasons import reason_of
+from holdfast.server.console.pictures import shown_picture
+from holdfast.server.console.typed import reason_of
+from holdfast.server.pictures import PictureQuery
 from holdfast.server.routes.definitions import Version
 from holdfast.store.protocol import ENDED
 
@@ -26,6 +30,13 @@ class DefinitionPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
     version: Version = ""
     old: Version = ""
+
+
+class DefinitionPicture(PictureQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which version, and how it is drawn. ``whole`` draws a picture of any size."""
+
+    version: Version
+    whole: bool = False
 
 
 async def load(call: RouteCall[Any, None]) -> Context:
@@ -54,6 +65,12 @@ async def load_definition(call: RouteCall[DefinitionPageQuery, None]) -> Context
         "differences": differences((await _published(call, old)).definition, found.definition) if old else [],
         "text": _yaml(found),
     }
+
+
+async def picture(call: RouteCall[DefinitionPicture, None]) -> Response:
+    found = await _published(call, int(call.query.version) if call.query.version.isdecimal() else 0)
+    drawn = draw_definition(found.definition, direction=call.query.direction, deepest=call.query.depth)
+    return shown_picture(drawn, call.query, whole=call.query.whole)
 
 
 async def _published(call: RouteCall[Any, Any], version: int) -> Accepted:
@@ -115,6 +132,15 @@ PAGES = (
         data="/v1/definitions",
     ),
     DEFINITION,
+    ConsolePage(
+        path="/definitions/{name}/diagram",
+        operation="definitions.see",
+        words="A definition as a picture.",
+        load=picture,
+        template="",
+        data="/v1/definitions/{name}/diagram",
+        query=DefinitionPicture,
+    ),
 )
 FORMS = (
     ConsoleForm(

@@ -2,57 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from starlette.datastructures import FormData
 
 from holdfast.errors import InvalidRequest
-from holdfast.people.permissions import LEAST
+from holdfast.people.permissions import LEAST, OPERATE, in_scope
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
-from holdfast.server.console.reasons import reason_of
+from holdfast.server.console.typed import number_of, reason_of, text_of
 
-LEVELS = {
+LEVELS: Final = {
     1: "see",
     2: "answer tasks",
     3: "assign tasks, see the audit",
     4: "start and steer runs",
-    5: "publish definitions",
+    5: "write templates and definitions",
     6: "keep users and tokens",
 }
 
 
+class Permission(msgspec.Struct, frozen=True):
+    """An operation, the level that it needs, and whether somebody may."""
+
+    operation: str
+    needed: int
+    allowed: bool
+
+
 async def load(call: RouteCall[Any, None]) -> Context:
     client, tenant = call.client, call.tenant
-    is_ruler = await _may_see_tokens(call)
+    sees_tokens = await _may_see_tokens(call)
     return {
         "users": [user async for user in client.users.list(tenant=tenant)],
-        "tokens": [token async for token in client.tokens.list(tenant=tenant)] if is_ruler else [],
-        "is_ruler": is_ruler,
+        "tokens": [token async for token in client.tokens.list(tenant=tenant)] if sees_tokens else [],
+        "sees_tokens": sees_tokens,
         "levels": LEVELS,
-        "operations": {level: sorted(name for name, least in LEAST.items() if least == level) for level in LEVELS},
     }
+
+
+async def load_user(call: RouteCall[Any, None]) -> Context:
+    client, tenant = call.client, call.tenant
+    user = await client.users.get(call.path["user"], tenant=tenant)
+    sees_tokens = await _may_see_tokens(call)
+    tokens = [token async for token in client.tokens.list(tenant=tenant, user=user.name)] if sees_tokens else []
+    level = 0 if user.disabled else user.level
+    return {
+        "user": user,
+        "tokens": tokens,
+        "sees_tokens": sees_tokens,
+        "levels": LEVELS,
+        "permissions": permissions_of(level),
+        "token_permissions": {
+            token.id: sum(each.allowed for each in permissions_of(min(level, token.level), token.scope))
+            for token in tokens
+        },
+    }
+
+
+def permissions_of(level: int, scope: tuple[str, ...] = ()) -> list[Permission]:
+    """All operations of a tenant, and which of them a user of this level, or a token of this scope, may ask for."""
+    return [
+        Permission(name, needed, level >= needed and in_scope(name, scope))
+        for name, needed in LEAST.items()
+        if needed < OPERATE
+    ]
 
 
 async def _may_see_tokens(call: RouteCall[Any, None]) -> bool:
     caller = await call.client.whoami()
-    return caller is None or caller.level >= LEAST["tokens.see"]
+    return caller is None or (caller.level >= LEAST["tokens.see"] and in_scope("tokens.see", caller.scope))
 
 
 def _level(typed: FormData) -> int:
-    text = str(typed.get("level", ""))
+    text = text_of(typed, "level")
     if text not in map(str, LEVELS):
         raise InvalidRequest("a level is a number from 1 to 6.")
     return int(text)
 
 
 def _groups(typed: FormData) -> list[str]:
-    return [each.strip() for each in str(typed.get("groups", "")).split(",") if each.strip()]
+    return [each.strip() for each in text_of(typed, "groups").split(",") if each.strip()]
 
 
 async def create_user(call: RouteCall[Any, None], typed: FormData) -> Done:
-    name = str(typed.get("name", "")).strip()
-    await call.client.users.create(
+    name = text_of(typed, "name")
+    made = await call.client.users.create(
         name,
         level=_level(typed),
         groups=_groups(typed),
@@ -60,7 +96,7 @@ async def create_user(call: RouteCall[Any, None], typed: FormData) -> Done:
         by=call.by,
         reason=reason_of(typed),
     )
-    return Done(path=("people",), words=f"{name} was made. Make a token for them now.")
+    return Done(path=("people", made.name), words=f"{made.name} was made. Make a token for them now.")
 
 
 async def change_user(call: RouteCall[Any, None], typed: FormData) -> Done:
@@ -74,17 +110,18 @@ async def change_user(call: RouteCall[Any, None], typed: FormData) -> Done:
     if is_disabled != present.disabled:
         change = users.disable if is_disabled else users.enable
         await change(name, tenant=call.tenant, by=call.by, reason=reason)
-    return Done(path=("people",), words=f"{name} was changed. It counts at once.")
+    return Done(path=("people", present.name), words=f"{present.name} was changed. It counts at once.")
 
 
 async def mint(call: RouteCall[Any, None], typed: FormData) -> ShownInstead:
-    days = str(typed.get("days", "90"))
-    if not days.isdecimal():
+    days = number_of(typed, "days", "for how many days the token is good")
+    if days is None:
         raise InvalidRequest("say for how many days the token is good.")
     minted = await call.client.tokens.mint(
-        str(typed.get("user", "")),
+        call.path["user"],
         days=float(days),
-        purpose=str(typed.get("purpose", "")).strip(),
+        scope=text_of(typed, "scope").replace(",", " ").split(),
+        purpose=text_of(typed, "purpose"),
         tenant=call.tenant,
         by=call.by,
         reason=reason_of(typed),
@@ -93,8 +130,9 @@ async def mint(call: RouteCall[Any, None], typed: FormData) -> ShownInstead:
 
 
 async def revoke(call: RouteCall[Any, None], typed: FormData) -> Done:
-    await call.client.tokens.revoke(call.path["token"], tenant=call.tenant, by=call.by, reason=reason_of(typed))
-    return Done(path=("people",), words="The token is good for nothing any more.")
+    tokens, reason = call.client.tokens, reason_of(typed)
+    over = await tokens.revoke(call.path["token"], tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people", over.user), words="The token is good for nothing any more.")
 
 
 PEOPLE = ConsolePage(
@@ -105,18 +143,26 @@ PEOPLE = ConsolePage(
     template="people.html",
     data="/v1/users",
 )
-PAGES = (PEOPLE,)
+USER = ConsolePage(
+    path="/people/{user}",
+    operation="users.see",
+    words="A user: what exactly they may do, and their tokens.",
+    load=load_user,
+    template="user.html",
+    data="/v1/users/{user}",
+)
+PAGES = (PEOPLE, USER)
 FORMS = (
     ConsoleForm(path="/people", operation="users.change", words="Make a user.", act=create_user, page=PEOPLE),
     ConsoleForm(
-        path="/people/users/{user}",
+        path="/people/{user}",
         operation="users.change",
         words="Give a user another level or other groups, or disable them.",
         act=change_user,
-        page=PEOPLE,
+        page=USER,
     ),
-    ConsoleForm(path="/people/tokens", operation="tokens.change", words="Make a token.", act=mint, page=PEOPLE),
+    ConsoleForm(path="/people/{user}/tokens", operation="tokens.change", words="Make a token.", act=mint, page=USER),
     ConsoleForm(
-        path="/people/tokens/{token}", operation="tokens.change", words="End a token.", act=revoke, page=PEOPLE
+        path="/tokens/{token}/revoke", operation="tokens.change", words="End a token.", act=revoke, page=PEOPLE
     ),
 )

@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
-from holdfast.server.console.reasons import reason_of
+from holdfast.server.console.typed import reason_of
 from holdfast.server.routes.receipts import ReceiptListing
 
 SHOWN: Final = 50

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
-from xml.sax.saxutils import escape
 
 import msgspec
 from starlette.responses import Response
@@ -11,16 +10,14 @@ from starlette.responses import Response
 from holdfast.errors import HoldfastError
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsolePage, Context
+from holdfast.server.console.pictures import sentence, shown_picture
 from holdfast.server.console.templating import Paths, status_of
-from holdfast.server.pictures import MEDIA, SVG_POLICY, PictureQuery, file_of
+from holdfast.server.pictures import PictureQuery
 from holdfast.store.protocol import ENDED
 
 WINDOW: Final = 100
 MOST_REPLAYED: Final = 5000
 """Of a longer journal, what must be read whole is read when it is asked for."""
-
-MOST_BOXES: Final = 300
-"""A larger picture is drawn when it is asked for: it would keep a browser busy."""
 
 CHILDREN: Final = 20
 
@@ -97,25 +94,8 @@ async def picture(call: RouteCall[RunPicture, None]) -> Response:
     try:
         found = await call.run.picture(at=query.at, direction=query.direction, deepest=query.depth)
     except HoldfastError as error:
-        return _words(f"It cannot be drawn: {str(error).splitlines()[0]}")
-    if len(found.boxes) > MOST_BOXES and not query.whole:
-        return _words(f"{len(found.boxes):,} boxes: press “Draw all of it” below the picture.")
-    form = PictureQuery(direction=query.direction, theme=query.theme, depth=query.depth)
-    return _svg(file_of(found, form).data)
-
-
-def _words(text: str) -> Response:
-    """A picture that is one sentence: where there is none, the page says why in its place."""
-    width = 40 + 7 * len(text)
-    style = "text{font:14px system-ui,sans-serif;fill:#566072}@media(prefers-color-scheme:dark){text{fill:#a2acbd}}"
-    return _svg(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="48" viewBox="0 0 {width} 48">'
-        f'<style>{style}</style><text x="20" y="29">{escape(text)}</text></svg>'.encode()
-    )
-
-
-def _svg(data: bytes) -> Response:
-    return Response(data, headers={"Content-Security-Policy": SVG_POLICY}, media_type=MEDIA["svg"])
+        return sentence(f"It cannot be drawn: {str(error).splitlines()[0]}")
+    return shown_picture(found, query, whole=query.whole)
 
 
 RUN = ConsolePage(

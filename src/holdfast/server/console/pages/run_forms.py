@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from holdfast.errors import InvalidRequest
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, Done, ShownInstead
 from holdfast.server.console.pages.run import RUN
-from holdfast.server.console.reasons import reason_of
+from holdfast.server.console.typed import json_of, number_of, reason_of, text_of
 
 
 async def cancel(call: RouteCall[Any, None], typed: FormData) -> Done:
@@ -32,8 +31,7 @@ async def resume(call: RouteCall[Any, None], typed: FormData) -> Done:
 
 
 async def signal(call: RouteCall[Any, None], typed: FormData) -> Done:
-    name = str(typed.get("name", "")).strip()
-    value = read_plain(json_of(str(typed.get("value", ""))))
+    name, value = text_of(typed, "name"), read_plain(json_of(typed, "value"))
     await call.run.signal(name, value, by=call.by, reason=reason_of(typed))
     return _here(call, f"Signal {name} was sent.")
 
@@ -50,25 +48,15 @@ async def retry(call: RouteCall[Any, None], typed: FormData) -> Done | ShownInst
 
 
 async def fork(call: RouteCall[Any, None], typed: FormData) -> Done:
-    text, id = str(typed.get("sequence", "")), str(typed.get("id", "")).strip()
-    if not text.isdecimal() or len(text) > 15:
-        raise InvalidRequest("the place is a number of the timeline.")
-    fresh = await call.run.fork(int(text), id=id or None, by=call.by, reason=reason_of(typed))
-    return Done(path=("runs", fresh.id), words=f"This is a new run. It goes on from place {text} of {call.run.id}.")
+    place, id = number_of(typed, "sequence", "the place in the timeline"), text_of(typed, "id")
+    if place is None:
+        raise InvalidRequest("say from which place of the timeline on.")
+    fresh = await call.run.fork(place, id=id or None, by=call.by, reason=reason_of(typed))
+    return Done(path=("runs", fresh.id), words=f"This is a new run. It goes on from place {place} of {call.run.id}.")
 
 
 def _here(call: RouteCall[Any, None], words: str) -> Done:
     return Done(path=("runs", call.run.id), words=words)
-
-
-def json_of(text: str) -> Any:
-    """A value as it was typed: nothing is null. Raises InvalidRequest where it is no JSON."""
-    if not text.strip():
-        return None
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidRequest(f'the value is JSON ({error}): write a text in quotes, such as "yes".') from error
 
 
 def _form(

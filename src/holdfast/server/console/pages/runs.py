@@ -14,9 +14,9 @@ from starlette.responses import RedirectResponse, Response
 from holdfast.client.bulk import BulkAction, steer_many
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
-from holdfast.server.console.reasons import reason_of
 from holdfast.server.console.search import QUALIFIERS, place_of, read_search, write_search
 from holdfast.server.console.templating import Paths
+from holdfast.server.console.typed import reason_of
 from holdfast.server.decoding import read_query
 from holdfast.server.fields import Text
 from holdfast.server.run_filters import RunFilter, RunListing

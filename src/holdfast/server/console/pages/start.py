@@ -12,8 +12,8 @@ from holdfast.errors import InvalidAnswer, InvalidRequest
 from holdfast.server.call import RouteCall
 from holdfast.server.console.fields import fields_of, read_answer
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
-from holdfast.server.console.pages.run_forms import json_of
 from holdfast.server.console.starting import schema_of, startable
+from holdfast.server.console.typed import json_of, text_of
 from holdfast.server.fields import Text
 
 
@@ -41,14 +41,14 @@ async def start(call: RouteCall[Any, None], typed: FormData) -> Done:
     schema, is_definition = await schema_of(call, name)
     await call.client.starter.check_served(name, call.tenant)
     if schema is None:
-        given = json_of(str(typed.get("arguments", ""))) or {}
+        given = json_of(typed, "arguments") or {}
         if not isinstance(given, dict):
             raise InvalidRequest("the arguments are a JSON object: each by its name.")
     else:
         given = await read_answer(fields_of(schema), typed, "answer") or {}
     if missing := [each for each in (schema or {}).get("required", ()) if each not in given]:
         raise InvalidAnswer("something is missing", [(f"/{each}", "it is missing") for each in missing])
-    options = NotedOptions(id=str(typed.get("id", "")).strip() or None, tenant=call.tenant, actor=call.by)
+    options = NotedOptions(id=text_of(typed, "id") or None, tenant=call.tenant, actor=call.by)
     args, kwargs = ((given,), {}) if is_definition else ((), given)
     handle = await call.client.starter.start(name, args, kwargs, options)
     return Done(path=("runs", handle.id), words="It is durable: it survives any crash from here on.")

@@ -17,6 +17,7 @@ from holdfast.server.console.pages import (
     start,
     tasks,
     templates,
+    tenants,
     workers,
 )
 
@@ -40,6 +41,7 @@ NAVIGATION: Final = (
     NavigationEntry("Schedules", "schedules", "s", "schedules.see"),
     NavigationEntry("Workers", "workers", "w", "workers.see"),
     NavigationEntry("People", "people", "p", "users.see"),
+    NavigationEntry("Tenants", "tenants", "n", "tenants.see"),
 )
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -54,6 +56,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *schedules.PAGES,
     *workers.PAGES,
     *people.PAGES,
+    *tenants.PAGES,
 )
 FORMS: Final[tuple[ConsoleForm, ...]] = (
     *runs.FORMS,
@@ -66,4 +69,5 @@ FORMS: Final[tuple[ConsoleForm, ...]] = (
     *templates.FORMS,
     *schedules.FORMS,
     *people.FORMS,
+    *tenants.FORMS,
 )

@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 
 from starlette.datastructures import FormData
 
+from holdfast.client.governance.present import has_probe
 from holdfast.client.views.tasks import TaskInfo
 from holdfast.errors import InvalidRequest
 from holdfast.server.call import RouteCall
 from holdfast.server.console.fields import fields_of, read_answer
-from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
-from holdfast.server.console.pages.run_forms import json_of
-from holdfast.server.console.reasons import reason_of
+from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
 from holdfast.server.console.templating import Paths
+from holdfast.server.console.typed import json_of, reason_of, text_of
 from holdfast.server.fields import PageQuery, Text
 
 SHOWN: Final = 50
@@ -57,6 +57,8 @@ async def load_task(call: RouteCall[Any, None]) -> Context:
         "can_answer": is_open and refusal is None,
         "is_mine": task.holder is not None and task.holder == call.client.person_of(call.by),
         "following": following,
+        "can_compare": task.kind == "approval" and has_probe(str(task.details.get("action", ""))),
+        "present": None,
         "approvals": [said for said in task.answers if said.verdict == "approved"],
     }
 
@@ -78,24 +80,25 @@ async def _answered(call: RouteCall[Any, None], words: str) -> Done:
     return Done(path=("tasks", following.id), words=f"{words} This is the next one.")
 
 
-def _reason(typed: FormData) -> str:
-    text = typed.get("reason", "")
-    return text.strip() if isinstance(text, str) else ""
+async def compare(call: RouteCall[Any, None], _: FormData) -> ShownInstead:
+    """Show the task with what its action's probe finds. A POST: showing a task never reaches the outside world."""
+    present = await call.client.tasks.present(call.path["task"], by=call.by, tenant=call.tenant)
+    return ShownInstead(template=TASK.template, context={**await load_task(call), "present": present})
 
 
 async def claim(call: RouteCall[Any, None], typed: FormData) -> Done:
-    await call.client.tasks.claim(call.path["task"], by=call.by, reason=_reason(typed), tenant=call.tenant)
+    await call.client.tasks.claim(call.path["task"], by=call.by, reason=text_of(typed, "reason"), tenant=call.tenant)
     return Done(path=("tasks", call.path["task"]), words="It is yours: nobody else may answer it.")
 
 
 async def release(call: RouteCall[Any, None], typed: FormData) -> Done:
-    await call.client.tasks.release(call.path["task"], by=call.by, reason=_reason(typed), tenant=call.tenant)
+    await call.client.tasks.release(call.path["task"], by=call.by, reason=text_of(typed, "reason"), tenant=call.tenant)
     return Done(path=("tasks", call.path["task"]), words="It is everybody's again.")
 
 
 async def approve(call: RouteCall[Any, None], typed: FormData) -> Done:
     task = await call.client.tasks.approve(
-        call.path["task"], by=call.by, reason=_reason(typed), tenant=call.tenant, proposal=_proposal(typed)
+        call.path["task"], by=call.by, reason=text_of(typed, "reason"), tenant=call.tenant, proposal=_proposal(typed)
     )
     if task.status == "requested":
         return Done(path=("tasks", task.id), words="You approved it. A second person must approve it, too.")
@@ -120,12 +123,12 @@ def _proposal(typed: FormData) -> str:
 async def complete(call: RouteCall[Any, None], typed: FormData) -> Done:
     task = await call.client.tasks.get(call.path["task"], tenant=call.tenant)
     answer = await read_answer(fields_of(task.form or {}), typed, "answer")
-    await call.client.tasks.complete(task.id, answer, by=call.by, reason=_reason(typed), tenant=call.tenant)
+    await call.client.tasks.complete(task.id, answer, by=call.by, reason=text_of(typed, "reason"), tenant=call.tenant)
     return await _answered(call, "Answered.")
 
 
 async def happened(call: RouteCall[Any, None], typed: FormData) -> Done:
-    result = json_of(str(typed.get("result", "")))
+    result = json_of(typed, "result")
     await call.client.tasks.happened(
         call.path["task"], by=call.by, result=result, reason=reason_of(typed), tenant=call.tenant
     )
@@ -143,7 +146,7 @@ async def give_up(call: RouteCall[Any, None], typed: FormData) -> Done:
 
 
 async def _pass_on(call: RouteCall[Any, None], typed: FormData, way: str) -> Done:
-    to = str(typed.get("to", "")).strip()
+    to = text_of(typed, "to")
     act = call.client.tasks.assign if way == "assign" else call.client.tasks.delegate
     await act(call.path["task"], by=call.by, to=to, reason=reason_of(typed), tenant=call.tenant)
     return Done(path=("tasks", call.path["task"]), words=f"It is {to}'s now.")
@@ -179,7 +182,7 @@ TASK = ConsolePage(
 def _form(
     name: str,
     words: str,
-    act: Callable[[RouteCall[Any, None], FormData], Awaitable[Done]],
+    act: Callable[[RouteCall[Any, None], FormData], Awaitable[Done | ShownInstead]],
     operation: str = "tasks.answer",
 ) -> ConsoleForm:
     return ConsoleForm(path=f"/tasks/{{task}}/{name}", operation=operation, words=words, act=act, page=TASK)
@@ -187,6 +190,7 @@ def _form(
 
 PAGES = (TASKS, TASK)
 FORMS = (
+    _form("present", "Compare the proposed action with what is there now.", compare),
     _form("claim", "Claim a task.", claim),
     _form("release", "Give a task back.", release),
     _form("approve", "Approve the proposed action.", approve),

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsolePage, Context
+from holdfast.server.console.templating import Paths
 from holdfast.store.protocol import ENDED
 
 PARKED: Final = 20
 
 
 async def load(call: RouteCall[Any, None]) -> Context:
-    client, tenant, now = call.client, call.tenant, datetime.now(UTC)
-    workers = list(await client.workers())
-    counts: dict[str, int] = {}
-    for each in await client.counts(tenant=tenant):
-        counts[each.status] = counts.get(each.status, 0) + each.count
-    parked = await client.page(tenant=tenant, parked=True, limit=PARKED)
-    queued = await client.page(tenant=tenant, status="queued", limit=1000) if counts.get("queued") else None
-    waited = [now - run.updated_at for run in queued.items] if queued is not None else []
+    health, now = await call.client.health(tenant=call.tenant), datetime.now(UTC)
+    parked = await call.client.page(tenant=call.tenant, parked=True, limit=PARKED) if health.parked else None
+    overdue = health.timer_at is not None and health.timer_at <= now
     return {
-        "workers": workers,
-        "alive": [worker for worker in workers if worker.expires_at > now],
-        "counts": counts,
-        "moving": sum(count for status, count in counts.items() if status not in ENDED),
-        "parked": parked.items,
-        "parked_more": parked.next is not None,
-        "oldest": max(waited, default=None),
-        "retention_days": client.options.retention_days,
-        "events": None,
+        "health": health,
+        "alive": [worker for worker in health.workers if worker.expires_at > now],
+        "moving": sum(count for status, count in health.runs.items() if status not in ENDED),
+        "parked": [] if parked is None else parked.items,
+        "lag": None if health.ready_since is None else max(now - health.ready_since, timedelta()),
+        "overdue": now - health.timer_at if overdue and health.timer_at is not None else None,
+        "unserved": [each for each in health.queues if each.waiting and not each.workers],
+        "events": Paths(call.request.scope.get("root_path", ""))("v1", "events", "runs"),
     }
 
 
@@ -38,9 +33,9 @@ PAGES = (
     ConsolePage(
         path="/workers",
         operation="workers.see",
-        words="Whether somebody works, and what is stuck.",
+        words="Whether somebody works, what waits for it, and what is stuck.",
         load=load,
         template="workers.html",
-        data="/v1/workers",
+        data="/v1/health",
     ),
 )
