@@ -22,6 +22,7 @@ from holdfast.client.views.receipts import ReceiptInfo
 from holdfast.client.views.runs import RunInfo, WaitInfo
 from holdfast.client.views.schedules import OutcomeInfo, ScheduleInfo, TickInfo
 from holdfast.client.views.signals import WaitingSignal
+from holdfast.client.views.slack import SlackAccountInfo, SlackInfo
 from holdfast.client.views.tasks import AnswerInfo, TaskInfo
 from holdfast.client.views.templates import InstanceStep, TemplateInfo, TemplateInstance
 from holdfast.client.views.values import UnreadableValue
@@ -57,6 +58,8 @@ __all__ = [
     "RunOverview",
     "RunProgress",
     "ScheduleInfo",
+    "SlackAccountInfo",
+    "SlackInfo",
     "TaskInfo",
     "TemplateInfo",
     "TemplateInstance",

@@ -45,7 +45,8 @@ def configure(level: str, form: str | None, *, as_json: bool) -> None:
     handler.setFormatter(_formatter(form or ("json" if as_json else "text")))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
-        logging.getLogger("asyncio").setLevel(logging.WARNING)
+        for name in ("asyncio", "httpx", "websockets"):
+            logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _formatter(form: str) -> logging.Formatter:

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "workspaces": ("people.workspaces:workspaces", "Make, list and archive workspaces of a tenant."),
     "users": ("people.users:users", "Make, list and change the users of a tenant."),
     "tokens": ("people.tokens:tokens", "Make, list and revoke tokens of users."),
+    "slack": ("people.slack:slack", "Show a tenant's approvals in Slack, and check that."),
     "whoami": ("people.whoami:whoami", "Say for whom a command would act."),
     "policy": ("governance.policies:policy", "Check a policy's file, test it, and see why it decides as it does."),
     "backup": ("store.backup:backup", "Write a SQLite store into one file, while workers run."),

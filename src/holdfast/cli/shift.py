@@ -20,14 +20,18 @@ from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
     from holdfast.server.listener import Listener
+    from holdfast.slack import Slack
 
 
 class Shift:
     """One worker from its start to its stop."""
 
-    def __init__(self, engine: Holdfast, as_json: bool, exporter: Listener | None = None) -> None:
+    def __init__(
+        self, engine: Holdfast, as_json: bool, exporter: Listener | None = None, slack: Slack | None = None
+    ) -> None:
         self.engine = engine
         self._exporter = exporter
+        self.slack = slack
         self.as_json = as_json
         self._stopping = asyncio.Event()
 
@@ -58,9 +62,13 @@ class Shift:
         await self.engine.open(worker=True)
         if self._exporter is not None:
             await self._exporter.start()
+        if self.slack is not None:
+            self.slack.start()
 
     async def close(self) -> None:
         """End the work; steps may finish first. Whoever watches sees them finish."""
+        if self.slack is not None:
+            await self.slack.stop()
         await self.engine.close()
         if self._exporter is not None:
             await self._exporter.stop()
@@ -97,6 +105,15 @@ class Shift:
         else:
             output.note(sentence)
         sys.stdout.flush()
+
+
+def slack_given(engine: Holdfast, *, takes_presses: bool = True) -> Slack | None:
+    """Slack as the environment says; None where it says nothing. Raises InvalidSettings, ExtraMissing."""
+    if not any(name.startswith("HOLDFAST_SLACK_") for name in os.environ):
+        return None
+    from holdfast.slack.service import slack_of_environment
+
+    return slack_of_environment(engine, takes_presses=takes_presses)
 
 
 def woken_by(engine: Holdfast) -> str:

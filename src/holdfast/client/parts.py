@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
     from holdfast.client.governance.tasks import Tasks
+    from holdfast.client.people.slack import SlackAccounts
     from holdfast.client.people.tenants import Tenants, Workspaces
     from holdfast.client.people.tokens import Tokens
     from holdfast.client.people.users import Users
@@ -115,6 +116,13 @@ class Parts(Actor):
         from holdfast.client.people.tokens import Tokens
 
         return Tokens(self._whole())
+
+    @property
+    def slack(self) -> SlackAccounts:
+        """Where a tenant's approvals are shown in Slack, and which accounts there are which users."""
+        from holdfast.client.people.slack import SlackAccounts
+
+        return SlackAccounts(self._whole())
 
     @operation("runs.see")
     async def counts(self, *, tenant: str | None = None, most: int | None = None) -> Sequence[p.RunCount]:

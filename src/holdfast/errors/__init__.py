@@ -86,7 +86,7 @@ The tree is split by who must act::
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
-    │   ├── InvalidSettings          a file of settings cannot be used
+    │   ├── InvalidSettings          settings cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
     ├── ProviderFailed           the provider of identities did not answer as it must
     ├── StoreUnavailable         nothing must change: try again, the engine does

@@ -83,7 +83,7 @@ class SecretMissing(OperatorError):
 
 
 class InvalidSettings(OperatorError):
-    """A file of settings cannot be used: mend each place that the message names."""
+    """A file of settings, or a variable, cannot be used: mend each place that the message names."""
 
     code = "invalid_settings"
 

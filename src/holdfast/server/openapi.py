@@ -30,6 +30,7 @@ _PARTS: Final = {
     "tenant": "The tenant's name.",
     "template": "The template's id.",
     "schedule": "The schedule's id.",
+    "account": "The member id of somebody's account in Slack, such as U0123456789.",
 }
 """What stands at the variable parts of paths."""
 

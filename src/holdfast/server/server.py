@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.requests import Request
@@ -29,6 +29,9 @@ from holdfast.server.routes.table import ROUTES
 from holdfast.server.settings import ServerSettings
 from holdfast.server.streams.watcher import StreamWatcher
 
+if TYPE_CHECKING:
+    from holdfast.slack import Slack
+
 
 class Server:
     """The HTTP server of an engine. ``asgi`` is its application.
@@ -39,7 +42,8 @@ class Server:
 
     ``authenticators`` say who sends a request, in order; by default tokens and logins to the console do. ``routes`` and
     ``public`` are added to those of the API. With ``console`` it has pages for people, too; with ``openid`` they log in
-    with a provider of identities as well as with tokens.
+    with a provider of identities as well as with tokens. ``slack`` is started and stopped with the server; with a
+    signing secret it has a route, to which Slack sends what people press.
     """
 
     def __init__(
@@ -52,8 +56,10 @@ class Server:
         public: Sequence[PublicRoute] = (),
         console: bool = True,
         openid: OpenIdSettings | None = None,
+        slack: Slack | None = None,
     ) -> None:
         self.app = app
+        self.slack = slack
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit)
         self.console = Console(app, self.settings, openid) if console else None
@@ -72,6 +78,7 @@ class Server:
                 words="This API as an OpenAPI 3.1 document.",
                 handler=self._described,
             ),
+            *self._slack_routes(),
             *public,
         )
         fail = None if self.console is None else self.console.fail
@@ -87,6 +94,13 @@ class Server:
         """Tokens, and logins to the console where there is one."""
         tokens = BearerTokens(self.app)
         return (tokens,) if self.console is None else (tokens, SessionCookies(self.app))
+
+    def _slack_routes(self) -> tuple[PublicRoute, ...]:
+        if self.slack is None:
+            return ()
+        from holdfast.server.slack_route import slack_routes
+
+        return slack_routes(self.slack, self.app.clock)
 
     def _pages(self) -> tuple[Route | PublicRoute, ...]:
         return () if self.console is None else (*self.console.routes, *self.console.public)
@@ -113,14 +127,18 @@ class Server:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def open(self) -> None:
-        """Open the engine, if it is not open yet."""
+        """Open the engine, if it is not open yet, and begin to show approvals in Slack, if it is to."""
         if not self.app.is_open:
             await self.app.open()
             self._opened = True
+        if self.slack is not None:
+            self.slack.start(serves=True)
 
     async def close(self) -> None:
         """End all streams, and close the engine if ``open`` has opened it. Safe to call twice."""
         await self.stop_streams()
+        if self.slack is not None:
+            await self.slack.stop()
         if self._opened:
             self._opened = False
             await self.app.close()

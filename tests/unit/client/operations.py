@@ -15,6 +15,7 @@ from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
 from holdfast.client.people.users import Users
@@ -40,6 +41,7 @@ CLASSES: list[type] = [
     Tokens,
     AppTemplates,
     Schedules,
+    SlackAccounts,
 ]
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,9 +100,11 @@ class Things(msgspec.Struct, frozen=True):
     template: str = "offered"
     instance: str = "instance"
     schedule: str = "yearly"
+    account: str = "USOMEBODY"
 
 
 MISSING = {name: f"missing-{name}" for name in Things.__struct_fields__ if name not in ("tenant", "blob")}
+MISSING["account"] = "UMISSING"
 """The same of things that are not there."""
 
 Call = Callable[[Holdfast, Things], "Awaitable[Any] | AsyncIterator[Any] | Any"]
@@ -241,6 +245,10 @@ CALLS: dict[str, Call] = {
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
     "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
+    "SlackAccounts.show": lambda app, it: app.slack.show(tenant=it.tenant),
+    "SlackAccounts.use": lambda app, it: app.slack.use("C0123", tenant=it.tenant),
+    "SlackAccounts.map": lambda app, it: app.slack.map(it.account, it.user, tenant=it.tenant),
+    "SlackAccounts.unmap": lambda app, it: app.slack.unmap(it.account, tenant=it.tenant),
     "Tokens.list": lambda app, it: app.tokens.list(tenant=it.tenant),
     "Tokens.page": lambda app, it: app.tokens.page(tenant=it.tenant),
     "Tokens.own": lambda app, it: app.tokens.own(),
@@ -268,6 +276,8 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     await app.users.create("somebody", level=2, tenant=tenant)
     await app.workspaces.create("sales", tenant=tenant)
     token = await app.tokens.mint("somebody", tenant=tenant)
+    await app.slack.use("C0123", tenant=tenant)
+    await app.slack.map("USOMEBODY", "somebody", tenant=tenant)
     await app.start(asking, id="waiting", tenant=tenant)
     await app.run("waiting", tenant=tenant).settled(timeout=30)
     await app.run("waiting~0", tenant=tenant).settled(timeout=30)

@@ -58,6 +58,7 @@ HARMLESS = {
     "Holdfast.receipts": "a part, whose operations are judged",
     "Holdfast.run": "a handle, whose operations are judged",
     "Holdfast.schedules": "a part, whose operations are judged",
+    "Holdfast.slack": "a part, whose operations are judged",
     "Holdfast.store": "of a bound one, the tenant's own, and only inside of an operation",
     "Holdfast.tasks": "a part, whose operations are judged",
     "Holdfast.templates": "a part, whose operations are judged",
@@ -197,6 +198,8 @@ async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
                 "event",
                 "cap",
                 "schedule",
+                "slack_account",
+                "slack_channel",
             )
             for row in await store.items(kind, 99, tenant=tenant)
         ],

@@ -91,10 +91,11 @@ async def hide(app: Holdfast, bolt: Things) -> Things:
     await app.workspaces.create("hidden", title=SECRET, tenant="bolt")
     await app.templates.create("hidden", leaf.name, name=SECRET, tenant="bolt")
     await app.schedules.create("hidden", leaf.name, every=3600, attributes={"secret": SECRET}, tenant="bolt")
+    await app.slack.map("UHIDDEN", "hidden", tenant="bolt", reason=SECRET)
     definition = {**TWO, "name": "hidden", "title": SECRET}
     await app.definitions.publish(definition, tenant="bolt")
     names = ("waiting", "paid", "child", "defined", "definition", "user", "workspace", "template", "instance")
-    return msgspec.structs.replace(bolt, tenant="acme", **dict.fromkeys(names, "hidden"))
+    return msgspec.structs.replace(bolt, tenant="acme", account="UHIDDEN", **dict.fromkeys(names, "hidden"))
 
 
 def test_no_route_reaches_another_tenant(tmp_path: Path) -> None:

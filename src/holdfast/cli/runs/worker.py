@@ -18,7 +18,7 @@ from holdfast.cli.apps import load_app
 from holdfast.cli.logs import configure, log_options
 from holdfast.cli.server.metrics import exporter
 from holdfast.cli.server.metrics import metrics as metrics_option
-from holdfast.cli.shift import Shift
+from holdfast.cli.shift import Shift, slack_given
 from holdfast.client.definitions.app_definitions import DefinitionsMode
 from holdfast.client.engine import Holdfast
 from holdfast.gate.policy.keeper import PolicyKeeper
@@ -96,7 +96,7 @@ def worker(
     engine.definitions.give(definitions, definitions_mode)
     engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
     listener = None if metrics is None else exporter(engine, metrics)
-    session.run(Shift(engine, as_json, listener).work())
+    session.run(Shift(engine, as_json, listener, slack_given(engine)).work())
     return exits.GOOD
 
 

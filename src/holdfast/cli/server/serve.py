@@ -15,7 +15,7 @@ from holdfast.cli.logs import configure, log_options
 from holdfast.cli.runs.worker import engine_of
 from holdfast.cli.server.extra import check_extra
 from holdfast.cli.server.metrics import TOKEN
-from holdfast.cli.shift import Shift, from_store
+from holdfast.cli.shift import Shift, from_store, slack_given
 from holdfast.people.users import USER
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def serve(
     settings = ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN))
     if proxies:
         settings = msgspec.structs.replace(settings, trusted_proxies=proxies)
-    server = Server(engine, settings=settings, authenticators=ways, openid=_openid(oidc))
+    slack = slack_given(engine, takes_presses=not read_only)
+    server = Server(engine, settings=settings, authenticators=ways, openid=_openid(oidc), slack=slack)
     listener = Listener(server, host, port, root_path=root_path)
     session.run(_Service(server, listener, as_json, has_worker=not no_worker, is_open=no_auth).work())
     return exits.GOOD
@@ -141,7 +142,7 @@ class _Service(Shift):
     """A server, and a worker unless there is to be none."""
 
     def __init__(self, server: Server, listener: Listener, as_json: bool, *, has_worker: bool, is_open: bool) -> None:
-        super().__init__(server.app, as_json)
+        super().__init__(server.app, as_json, slack=server.slack)
         self._server = server
         self._listener = listener
         self._has_worker = has_worker
@@ -152,6 +153,8 @@ class _Service(Shift):
         await self.engine.open(worker=self._has_worker)
         self._has_users = bool(await self.engine.store.items(USER, 1))
         await self._listener.start()
+        if self.slack is not None:
+            self.slack.start(serves=True)
 
     async def close(self) -> None:
         await self._listener.stop()

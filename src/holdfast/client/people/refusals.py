@@ -28,7 +28,7 @@ WINDOW_SECONDS: Final = 60
 LEFT_OUT: Final = "left_out"
 """How many refusals of the same kind came since the entry before, without entries of their own."""
 
-Cause = Literal["level", "scope", "tenant", "disabled", "token"]
+Cause = Literal["level", "scope", "tenant", "disabled", "token", "account"]
 
 
 class CountedRefusals(msgspec.Struct, frozen=True):

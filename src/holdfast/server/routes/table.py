@@ -16,6 +16,7 @@ from holdfast.server.routes import (
     receipts,
     runs,
     schedules,
+    slack,
     tasks,
     templates,
 )
@@ -31,6 +32,7 @@ SUBJECTS: Final = {
     "receipts": "Receipts",
     "audit": "Audit and keys",
     "people": "Users, tokens and workspaces",
+    "slack": "Slack",
     "installation": "The installation",
     "events": "Streams of events",
 }
@@ -47,6 +49,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *receipts.ROUTES,
     *audit.ROUTES,
     *people.ROUTES,
+    *slack.ROUTES,
     *installation.ROUTES,
     *events.ROUTES,
 )
