@@ -40,6 +40,7 @@ from holdfast.store.protocol import (
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate.entries import ended, ignored
 from holdfast.worker.held import Held
+from holdfast.worker.lifecycle import Lifecycle
 
 _STANDINGS: Final[dict[type[e.Event], Standing]] = {
     e.ExecutionCompleted: "completed",
@@ -194,6 +195,7 @@ def plan(
     pins: Pins,
     gate: Gate | None,
     checkpoint_events: int,
+    lifecycle: Lifecycle | None = None,
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
@@ -209,6 +211,8 @@ def plan(
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:
         requests.errands.extend(_remarks(held, turn, now))
+    if lifecycle is not None and (held.version <= 1 or ending is not None) and lifecycle.is_told(held.key.tenant):
+        requests.errands.extend(_news(lifecycle, held, turn, None if renewal is not None else ending, now))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
@@ -218,6 +222,8 @@ def plan(
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, requests.busy, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
+    if projection.pause is not None and lifecycle is not None and lifecycle.is_told(held.key.tenant):
+        attached.append(Errand(lifecycle.parked(held, now)))
     closings: tuple[Closing, ...] = ()
     if held.gate is not None:
         closings = held.gate.take_closings()
@@ -251,6 +257,14 @@ def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
     if (reference := held.present_reference) != held.reference:
         held.reference = reference  # a turn that is refused ends with this object
         yield Errand(SetReference(held.key, reference))
+
+
+def _news(lifecycle: Lifecycle, held: Held, turn: Turn, ending: e.Event | None, now: int) -> Iterator[Errand]:
+    """What the tenant's subscriptions are told: that the run has begun, and that it has ended."""
+    if held.version <= 1 and held.generation == 0 and turn.events:
+        yield Errand(lifecycle.begun(held, now))
+    if ending is not None:
+        yield Errand(lifecycle.ended(held, ending, now))
 
 
 def _named(attached: Attached) -> Attached:
