@@ -21,7 +21,7 @@ TABLE: Final = (
     (GOOD, "good"),
     (NO, "the answer is no: the run failed, a difference or a problem was found, or you may not"),
     (USAGE, "wrong usage or bad input"),
-    (NOT_FOUND, "not found: no such run, workflow, task, receipt, template or schedule"),
+    (NOT_FOUND, "not found: no such run, workflow, task, receipt, template, schedule or webhook"),
     (CONFLICT, "conflict: the id is taken, the run has ended, the task is closed, or the template's status forbids it"),
     (STORE, "the store is unavailable, or an operator must act"),
     (INTERRUPTED, "interrupted"),

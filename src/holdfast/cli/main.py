@@ -50,6 +50,11 @@ COMMANDS: Final = {
     "templates": ("templates.group:templates", "Offer programs to be started: make, activate, start templates."),
     "emit": ("templates.instances:emit", "Tell templates that something happened: they start instances."),
     "schedules": ("schedules.group:schedules", "Make, steer and explain what starts by itself."),
+    "webhooks": ("webhooks.incoming:webhooks", "Make and change addresses at which others start and signal things."),
+    "subscriptions": (
+        "webhooks.outgoing:subscriptions",
+        "Tell other addresses of runs and tasks, and see what came of it.",
+    ),
     "tenants": ("people.tenants:tenants", "Make, list and change tenants."),
     "workspaces": ("people.workspaces:workspaces", "Make, list and archive workspaces of a tenant."),
     "users": ("people.users:users", "Make, list and change the users of a tenant."),

@@ -261,7 +261,8 @@ def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
 
 def _news(lifecycle: Lifecycle, held: Held, turn: Turn, ending: e.Event | None, now: int) -> Iterator[Errand]:
     """What the tenant's subscriptions are told: that the run has begun, and that it has ended."""
-    if held.version <= 1 and held.generation == 0 and turn.events:
+    is_first = held.version <= 1 and held.generation == 0 and bool(turn.events)
+    if is_first and not held.live.started.inherited:  # a fork's beginning has the note of whoever made it
         yield Errand(lifecycle.begun(held, now))
     if ending is not None:
         yield Errand(lifecycle.ended(held, ending, now))

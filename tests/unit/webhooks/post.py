@@ -64,11 +64,11 @@ class Process:
 
     def __init__(self, store: p.Store, clock: HandClock) -> None:
         self.store = Mortal(store)
-        parts = (self.store, Committer(self.store), clock, SYSTEM_ENTROPY)  # type: ignore[arg-type]
+        parts: Any = (self.store, Committer(self.store), clock, SYSTEM_ENTROPY)
         self.follower_parts: Any = parts
         self.lifecycle = Lifecycle()
-        self.deliverer = Deliverer(*parts, lambda: None)  # type: ignore[arg-type]
-        self.follower = Follower(*parts, self.lifecycle, self.deliverer)  # type: ignore[arg-type]
+        self.deliverer = Deliverer(*parts, lambda: None)
+        self.follower = Follower(*parts, self.lifecycle, self.deliverer)
 
     async def round(self) -> None:
         """Follow, and send what is due, until nothing is under way."""

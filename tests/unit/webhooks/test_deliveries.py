@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,10 @@ def types(receiver: Server) -> list[str]:
     return [request.json["type"] for request in receiver.seen]
 
 
-async def subscribed(it: Post, receiver: Server, *events: str, **more: object) -> str:
+async def subscribed(it: Post, receiver: Server, *events: str, **more: Any) -> str:
     made = await it.app.subscriptions.create(
         "ops", receiver.url + "/hook?x=1", events or ["run.*"], tenant=TENANT, by="ann", **more
-    )  # type: ignore[arg-type]
+    )
     it.clock.pass_by(10)
     return made.secret or ""
 
@@ -280,9 +281,7 @@ def test_a_redirect_is_not_followed(receiver: Server) -> None:
     asyncio.run(main())
 
 
-def test_a_slow_address_is_given_up_and_holds_up_nobody_else(
-    receiver: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_address_is_given_up_and_holds_up_nobody_else(receiver: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with post() as it:
             await subscribed(it, receiver)
