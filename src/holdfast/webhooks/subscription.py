@@ -92,7 +92,7 @@ class WebhookSubscription(msgspec.Struct, frozen=True, omit_defaults=True, kw_on
         return not self.workflows or any(fnmatchcase(workflow, pattern) for pattern in self.workflows)
 
 
-class Place(msgspec.Struct, frozen=True):
+class AuditPlace(msgspec.Struct, frozen=True):
     """The last entry of the audit that a subscription was told of, or that is not for it; by its sequence."""
 
     sequence: int

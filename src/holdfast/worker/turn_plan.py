@@ -205,14 +205,13 @@ def plan(
     requests.take_in(execution, turn)
     ending = terminal_of(turn)
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
-    if ending is not None and renewal is None and held.parent is not None:
+    carried_on = None if renewal is not None else ending
+    if carried_on is not None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}"
-        message = children.ended(held.row, execution.started.parent_id, ending, now, id)
+        message = children.ended(held.row, execution.started.parent_id, carried_on, now, id)
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:
         requests.errands.extend(_remarks(held, turn, now))
-    if lifecycle is not None and (held.version <= 1 or ending is not None) and lifecycle.is_told(held.key.tenant):
-        requests.errands.extend(_news(lifecycle, held, turn, None if renewal is not None else ending, now))
     blobs: dict[bytes, bytes] = {}
     segment = seal(turn.events, held.version, held.head, blobs) if turn.events else None
     checkpoint = None
@@ -222,8 +221,7 @@ def plan(
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, requests.busy, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
-    if projection.pause is not None and lifecycle is not None and lifecycle.is_told(held.key.tenant):
-        attached.append(Errand(lifecycle.parked(held, now)))
+    attached.extend(_news(lifecycle, held, turn, carried_on, projection, now))
     closings: tuple[Closing, ...] = ()
     if held.gate is not None:
         closings = held.gate.take_closings()
@@ -245,7 +243,6 @@ def plan(
         renewal,
         checkpoint,
     )
-    carried_on = None if renewal is not None else ending
     is_gated = bool(requests.gated or closings)
     return Plan(change, requests.invoke, requests.abandon, attached, closings, is_gated, carried_on)
 
@@ -259,13 +256,23 @@ def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
         yield Errand(SetReference(held.key, reference))
 
 
-def _news(lifecycle: Lifecycle, held: Held, turn: Turn, ending: e.Event | None, now: int) -> Iterator[Errand]:
-    """What the tenant's subscriptions are told: that the run has begun, and that it has ended."""
+def _news(
+    lifecycle: Lifecycle | None, held: Held, turn: Turn, ending: e.Event | None, projection: Projection, now: int
+) -> Sequence[Errand]:
+    """What the tenant's subscriptions are told of the run: that it has begun, is parked, or has ended."""
+    if lifecycle is None or (held.version > 1 and ending is None and projection.pause is None):  # nearly always
+        return ()
+    if not lifecycle.is_told(held.key.tenant):
+        return ()
+    found: list[Note] = []
     is_first = held.version <= 1 and held.generation == 0 and bool(turn.events)
     if is_first and not held.live.started.inherited:  # a fork's beginning has the note of whoever made it
-        yield Errand(lifecycle.begun(held, now))
+        found.append(lifecycle.begun(held, now))
+    if projection.pause is not None:
+        found.append(lifecycle.parked(held, now))
     if ending is not None:
-        yield Errand(lifecycle.ended(held, ending, now))
+        found.append(lifecycle.ended(held, ending, now))
+    return [Errand(note) for note in found]
 
 
 def _named(attached: Attached) -> Attached:

@@ -22,7 +22,7 @@ from holdfast.webhooks.signatures import proved_id
 from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.follower import Follower
-from tests.unit.transports.server import Request
+from tests.unit.transports.server import Request, Server
 
 TENANT = "acme"
 
@@ -130,3 +130,11 @@ async def post() -> AsyncIterator[Post]:
 def is_signed(request: Request, secret: str, clock: HandClock) -> bool:
     """Whether a request is signed with this secret, as its receiver checks it."""
     return proved_id("standard", [secret], request.headers, request.body, clock.now() / 1e6) is not None
+
+
+async def subscribed(it: Post, receiver: Server, *events: str, **more: Any) -> str:
+    made = await it.app.subscriptions.create(
+        "ops", receiver.url + "/hook?x=1", events or ["run.*"], tenant=TENANT, by="ann", **more
+    )
+    it.clock.pass_by(10)
+    return made.secret or ""

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
-from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidRequest, SubscriptionNotFound
-from holdfast.store import protocol as p
-from holdfast.webhooks.subscription import RETRY_SECONDS, check_events
+from holdfast.webhooks.subscription import RETRY_SECONDS
 from holdfast.worker.roles import deliverer as d
 from holdfast.worker.roles import follower as f
 from tests.unit.transports.server import Reply, Request, Server
-from tests.unit.webhooks.post import TENANT, Post, is_signed, post
+from tests.unit.webhooks.post import TENANT, is_signed, post, subscribed
 
 BAD = Reply(500, b"broken")
 
 
 def ids(receiver: Server) -> list[str]:
     return [request.headers["webhook-id"] for request in receiver.seen]
-
-
-def types(receiver: Server) -> list[str]:
-    return [request.json["type"] for request in receiver.seen]
-
-
-async def subscribed(it: Post, receiver: Server, *events: str, **more: Any) -> str:
-    made = await it.app.subscriptions.create(
-        "ops", receiver.url + "/hook?x=1", events or ["run.*"], tenant=TENANT, by="ann", **more
-    )
-    it.clock.pass_by(10)
-    return made.secret or ""
 
 
 def test_an_event_is_delivered_once_signed_and_seen(receiver: Server) -> None:
@@ -287,7 +271,7 @@ def test_a_slow_address_is_given_up_and_holds_up_nobody_else(receiver: Server, m
             await subscribed(it, receiver)
             await it.app.subscriptions.create("quick", f"{receiver.url}/quick", ["run.*"], tenant=TENANT, by="ann")
             it.clock.pass_by(10)
-            monkeypatch.setattr(d, "TRY_SECONDS", 0.05)
+            monkeypatch.setattr(d, "TRY_SECONDS", 0.5)
 
             def behave(request: Request) -> Reply:
                 if request.path != "/quick":
@@ -301,7 +285,7 @@ def test_a_slow_address_is_given_up_and_holds_up_nobody_else(receiver: Server, m
             (info,) = await it.deliveries()
             over.set()
             assert (info.status, info.last_status) == ("pending", None)
-            assert "no answer within 0.05 s" in info.last_problem
+            assert "no answer within 0.5 s" in info.last_problem
 
     over = threading.Event()
     asyncio.run(main())
@@ -346,112 +330,3 @@ def test_entries_that_are_for_nobody_are_read_once(receiver: Server, monkeypatch
             assert [each.act for each in await it.acts()].count("tell_subscription") == 1
 
     asyncio.run(main())
-
-
-def test_a_rotated_secret_signs_beside_the_one_before_it_for_a_while(receiver: Server) -> None:
-    async def main() -> None:
-        async with post() as it:
-            first = await subscribed(it, receiver)
-            rotated = await it.app.subscriptions.rotate("ops", overlap_seconds=3600, tenant=TENANT, by="ann")
-            second = rotated.secret or ""
-            await it.happen("completed", "R-1")
-            await it.process.round()
-            assert is_signed(receiver.seen[0], first, it.clock)
-            assert is_signed(receiver.seen[0], second, it.clock)
-            it.clock.pass_by(3601)
-            await it.happen("completed", "R-2")
-            await it.process.round()
-            assert not is_signed(receiver.seen[1], first, it.clock)
-            assert is_signed(receiver.seen[1], second, it.clock)
-
-    asyncio.run(main())
-
-
-def test_a_secret_by_name_is_the_workers_and_is_not_kept(receiver: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with post() as it:
-            secret = await subscribed(it, receiver, secret_name="OPS_HOOK")
-            assert not secret
-            await it.happen("completed", "R-1")
-            await it.process.round()
-            (info,) = await it.deliveries()
-            assert "no secret OPS_HOOK" in info.last_problem
-            assert not receiver.seen
-            monkeypatch.setenv("HOLDFAST_SECRET_OPS_HOOK", "a secret of the workers")
-            it.clock.pass_by(6)
-            await it.process.round()
-            assert is_signed(receiver.seen[0], "a secret of the workers", it.clock)
-            with pytest.raises(InvalidRequest, match="OPS_HOOK"):
-                await it.app.subscriptions.rotate("ops", tenant=TENANT)
-
-    asyncio.run(main())
-
-
-def test_a_ping_arrives_without_an_event(receiver: Server) -> None:
-    async def main() -> None:
-        async with post() as it:
-            await subscribed(it, receiver, "task.expired")
-            await it.app.subscriptions.ping("ops", tenant=TENANT, by="ann")
-            await it.process.round()
-            assert types(receiver) == ["ping"]
-
-    asyncio.run(main())
-
-
-def test_a_worker_that_sends_nothing_still_knows_who_is_told(receiver: Server) -> None:
-    """Its runs are noted, and another worker sends."""
-
-    async def main() -> None:
-        async with post() as it:
-            await subscribed(it, receiver)
-            quiet = f.Follower(*it.process.follower_parts, it.process.lifecycle, None)
-            await quiet.round()
-            assert it.process.lifecycle.is_told(TENANT)
-            assert not it.process.lifecycle.is_told("else")
-
-    asyncio.run(main())
-
-
-def test_no_secret_is_in_the_audit_in_views_or_in_other_items(receiver: Server) -> None:
-    async def main() -> None:
-        async with post() as it:
-            secret = await subscribed(it, receiver)
-            await it.happen("completed", "R-1")
-            await it.process.round()
-            rotated = await it.app.subscriptions.rotate("ops", tenant=TENANT, by="ann")
-            shown = [each async for each in it.app.subscriptions.list(tenant=TENANT)]
-            entries = await it.app.store.entries(p.AuditQuery(TENANT), 1000)
-            texts = [*(entry.body.decode() for entry in entries), repr(shown), repr(await it.deliveries())]
-            for kind in ("subscription", "subscription_place", "delivery"):
-                texts += [row.body.decode() for row in await it.app.store.items(kind, 100)]
-            for each in (secret, rotated.secret or ""):
-                assert each
-                assert not [text for text in texts if each.removeprefix("whsec_")[:20] in text]
-
-    asyncio.run(main())
-
-
-def test_what_cannot_be_subscribed_to_is_refused() -> None:
-    async def main() -> None:
-        async with post() as it:
-            create = it.app.subscriptions.create
-            for url, events, secret in (
-                ("ftp://a.example", ["run.*"], None),
-                ("https://ann:pass@a.example/", ["run.*"], None),
-                ("https://a.example/", ["run.exploded"], None),
-                ("https://a.example/", [], None),
-                ("https://a.example/", ["run.*"], "short"),
-                ("https://a.example/", ["run.*"], "whsec_notbase64!!!!!!!!!!"),
-            ):
-                with pytest.raises(InvalidRequest) as caught:
-                    await create("ops", url, events, secret=secret, tenant=TENANT)
-                assert "pass@" not in str(caught.value)
-            with pytest.raises(SubscriptionNotFound):
-                await it.app.subscriptions.show("ops", tenant=TENANT)
-
-    asyncio.run(main())
-
-
-def test_types_are_patterns() -> None:
-    assert check_events(["task.*", "run.failed"]) == ("task.*", "run.failed")
-    assert json.loads(json.dumps(check_events(["*"]))) == ["*"]

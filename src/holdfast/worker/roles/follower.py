@@ -24,8 +24,8 @@ from holdfast.webhooks.subscription import (
     DELIVERY,
     EVENT_TYPES,
     SUBSCRIPTION,
+    AuditPlace,
     Delivery,
-    Place,
     WebhookSubscription,
     delivery_key,
     place_key,
@@ -102,6 +102,7 @@ class Follower(Role):
         await self.look()
         if not self._rows or self._deliverer is None:
             return LOOK_SECONDS
+        self._deliverer.wake()  # a person may have sent something again
         tenants = sorted({key.tenant for key in self._rows})
         heads = {head.tenant: head.number for head in await self._store.heads(tenants)}
         for key, row in self._rows.items():
@@ -138,7 +139,7 @@ class Follower(Role):
         row = await self._store.item(place_key(key.tenant, key.id))
         if row is None:
             return _Followed(0, 0, 0)
-        kept = read(row, Place).sequence
+        kept = read(row, AuditPlace).sequence
         return _Followed(row.version, kept, kept)
 
     async def _wanted(
@@ -160,7 +161,7 @@ class Follower(Role):
         now = self._clock.now()
         due = now + round(CLAIM_SECONDS * 1e6)
         made = [_delivery(row, each, due, now) for each in found]
-        place = p.ItemRow(*place_key(row.tenant, row.id), at.version + 1, write(Place(at.read)), changed_at=now)
+        place = p.ItemRow(*place_key(row.tenant, row.id), at.version + 1, write(AuditPlace(at.read)), changed_at=now)
         details = {"subscription": row.id, "deliveries": str(len(made))}
         id = f"tell:{self._entropy.randbytes(12).hex()}"
         noted = worker_note(row.tenant, "tell_subscription", now, details, id)
