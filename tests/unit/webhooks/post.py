@@ -120,9 +120,9 @@ class Post:
 
 
 @asynccontextmanager
-async def post() -> AsyncIterator[Post]:
+async def post(store: str | p.Store = "") -> AsyncIterator[Post]:
     clock = HandClock()
-    async with Holdfast(MemoryStore(), worker=False, clock=clock) as app:
+    async with Holdfast(store or MemoryStore(), worker=False, clock=clock) as app:
         yield Post(app, clock)
         await sender.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -107,11 +108,12 @@ def test_a_worker_that_dies_when_it_has_sent_sends_the_same_again_or_never(recei
     asyncio.run(main())
 
 
-def test_of_two_workers_one_tells_and_one_tries_again(receiver: Server) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_of_two_workers_one_tells_and_one_tries_again(receiver: Server, kind: str, tmp_path: Path) -> None:
     """By the version of the place, and of the delivery."""
 
     async def main() -> None:
-        async with post() as it:
+        async with post(f"sqlite:///{tmp_path}/store.db" if kind == "sqlite" else "") as it:
             await subscribed(it, receiver)
             for number in range(5):
                 await it.happen("completed", f"R-{number}")

@@ -27,7 +27,7 @@ from holdfast.webhooks.webhook import EmitEvent, SignalRun, StartTemplate, Webho
 
 @click.group(cls=ListingGroup)
 def webhooks() -> None:
-    """Make, list and change webhooks, by which others start templates and signal runs. `webhooks` alone lists them."""
+    """Let others start templates and signal runs. `webhooks` alone lists the webhooks."""
 
 
 @webhooks.command("list")
@@ -54,7 +54,7 @@ def list_webhooks(tenant: str, store: str | None, as_json: bool) -> None:
 
 def _does(info: WebhookInfo) -> str:
     parts: dict[str, str] = msgspec.to_builtins(info.does)
-    return " ".join([parts.pop("do"), *(f"{name}={text}" for name, text in parts.items() if text)])
+    return " ".join([parts.pop("do"), *(f"{name} {text}" for name, text in parts.items() if text)])
 
 
 @webhooks.command()

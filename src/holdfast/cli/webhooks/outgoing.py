@@ -26,7 +26,7 @@ from holdfast.webhooks.subscription import DeliveryStatus
 
 @click.group(cls=ListingGroup)
 def subscriptions() -> None:
-    """Make, list and change subscriptions, which are told of runs and tasks. `subscriptions` alone lists them."""
+    """Tell others of runs and tasks. `subscriptions` alone lists the subscriptions."""
 
 
 @subscriptions.command("list")
