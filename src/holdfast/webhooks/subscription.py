@@ -85,9 +85,13 @@ class WebhookSubscription(msgspec.Struct, frozen=True, omit_defaults=True, kw_on
     def status(self) -> str:
         return DISABLED if self.disabled else ACTIVE
 
+    def hears(self, type: str) -> bool:
+        """Whether it is told of events of this type. Patterns are as in ``task.*``."""
+        return any(fnmatchcase(type, pattern) for pattern in self.events)
+
     def wants(self, type: str, workflow: str) -> bool:
-        """Whether it is told of this. Patterns of types are as in ``task.*``."""
-        if not any(fnmatchcase(type, pattern) for pattern in self.events):
+        """Whether it is told of this."""
+        if not self.hears(type):
             return False
         return not self.workflows or any(fnmatchcase(workflow, pattern) for pattern in self.workflows)
 

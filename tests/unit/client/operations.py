@@ -299,6 +299,7 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     receipt = await anext(app.receipts.list(tenant=tenant))
     await app.webhooks.create("incoming", EmitEvent("happened"), user="level 4", tenant=tenant)
     await app.subscriptions.create("outgoing", "https://a.example/", ["task.reminded"], tenant=tenant)
+    await app.subscriptions.disable("outgoing", tenant=tenant)  # nothing is sent from here
     ping = await app.subscriptions.ping("outgoing", tenant=tenant)
     return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id)
 

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.errors import InvalidRequest, SubscriptionNotFound
 from holdfast.store import protocol as p
+from holdfast.webhooks.occurrences import worker_note
 from holdfast.webhooks.subscription import check_events
 from holdfast.worker.roles import follower as f
 from tests.unit.transports.server import Server
@@ -115,6 +116,23 @@ def test_what_cannot_be_subscribed_to_is_refused() -> None:
                 assert "pass@" not in str(caught.value)
             with pytest.raises(SubscriptionNotFound):
                 await it.app.subscriptions.show("ops", tenant=TENANT)
+
+    asyncio.run(main())
+
+
+def test_a_subscription_that_was_altered_keeps_no_other_from_being_told(receiver: Server) -> None:
+    """And a pattern of workflows says nothing about whether the tenant's runs are noted."""
+
+    async def main() -> None:
+        async with post() as it:
+            await subscribed(it, receiver, workflows=["p[ao]y"])
+            altered = p.ItemRow(TENANT, "subscription", "altered", 1, b"{}", "active")
+            note = worker_note(TENANT, "alter", it.clock.now(), {}, "altered")
+            await it.app.committer.commit(p.Operate(note, (p.PutItem(altered),)))
+            await it.happen("completed", "R-1")
+            await it.process.round()
+            assert it.process.lifecycle.is_told(TENANT)
+            assert [request.json["data"]["run"] for request in receiver.seen] == ["R-1"]
 
     asyncio.run(main())
 

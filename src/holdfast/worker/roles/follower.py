@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from holdfast.errors import StoreCorrupt
 from holdfast.kernel.execution import Entropy
 from holdfast.runs.clock import Clock
 from holdfast.runs.role import Role
@@ -48,6 +49,9 @@ PENDING_MOST: Final = 200
 """A subscription with so many deliveries that wait for another try gets no new ones: what waits, waits in the audit."""
 
 
+_OF_RUNS: Final = tuple(type for type in EVENT_TYPES if type.startswith("run."))
+
+
 class _Followed(NamedTuple):
     """How far a subscription has come: as kept at a version, and as read here."""
 
@@ -77,22 +81,22 @@ class Follower(Role):
         self._entropy = entropy
         self._lifecycle = lifecycle
         self._deliverer = deliverer
-        self._rows: dict[p.ItemKey, p.ItemRow] = {}
+        self._subscriptions: dict[p.ItemKey, tuple[p.ItemRow, WebhookSubscription]] = {}
         self._followed: dict[p.ItemKey, _Followed] = {}
         self._heads: dict[p.ItemKey, tuple[int, int]] = {}
         self._rests_until = 0.0
 
     async def look(self) -> None:
         """See which subscriptions there are, so that the worker knows who is told of what."""
-        rows: dict[p.ItemKey, p.ItemRow] = {}
+        found: dict[p.ItemKey, tuple[p.ItemRow, WebhookSubscription]] = {}
         after: p.ItemKey | None = None
         while page := await self._store.items(SUBSCRIPTION, PAGE, status=ACTIVE, after=after):
-            rows.update((row.key, row) for row in page)
+            found.update((row.key, (row, each)) for row in page if (each := _readable(row)) is not None)
             after = page[-1].key
-        self._rows = rows
-        self._followed = {key: at for key, at in self._followed.items() if key in rows}
-        self._heads = {key: at for key, at in self._heads.items() if key in rows}
-        self._lifecycle.learn(row.tenant for row in rows.values() if _hears_of_runs(read(row, WebhookSubscription)))
+        self._subscriptions = found
+        self._followed = {key: at for key, at in self._followed.items() if key in found}
+        self._heads = {key: at for key, at in self._heads.items() if key in found}
+        self._lifecycle.learn(row.tenant for row, each in found.values() if any(map(each.hears, _OF_RUNS)))
 
     async def round(self) -> float | None:
         time = asyncio.get_running_loop().time
@@ -100,20 +104,19 @@ class Follower(Role):
             return rest
         self._rests_until = time() + SPACING_SECONDS
         await self.look()
-        if not self._rows or self._deliverer is None:
+        if not self._subscriptions or self._deliverer is None:
             return LOOK_SECONDS
         self._deliverer.wake()  # a person may have sent something again
-        tenants = sorted({key.tenant for key in self._rows})
+        tenants = sorted({key.tenant for key in self._subscriptions})
         heads = {head.tenant: head.number for head in await self._store.heads(tenants)}
-        for key, row in self._rows.items():
+        for key, (row, subscription) in self._subscriptions.items():
             present = row.version, heads.get(key.tenant, -1)
-            if self._heads.get(key) != present and await self._follow(self._deliverer, row):
+            if self._heads.get(key) != present and await self._follow(self._deliverer, row, subscription):
                 self._heads[key] = present
         return LOOK_SECONDS
 
-    async def _follow(self, deliverer: Deliverer, row: p.ItemRow) -> bool:
+    async def _follow(self, deliverer: Deliverer, row: p.ItemRow, subscription: WebhookSubscription) -> bool:
         """Read on for one subscription; whether all that is sealed was read."""
-        subscription = read(row, WebhookSubscription)
         while (room := deliverer.room(row.key)) > 0:
             at = self._followed.get(row.key) or await self._kept(row.key)
             after = None if at.read == 0 else p.AuditEntry(at.read, row.tenant, None, "", 0, b"")
@@ -176,12 +179,13 @@ class Follower(Role):
         return True
 
 
-def _hears_of_runs(subscription: WebhookSubscription) -> bool:
-    return any(
-        subscription.wants(type, subscription.workflows[0] if subscription.workflows else "")
-        for type in EVENT_TYPES
-        if type.startswith("run.")
-    )
+def _readable(row: p.ItemRow) -> WebhookSubscription | None:
+    """The subscription of an item. One that was altered must not keep the others from being told."""
+    try:
+        return read(row, WebhookSubscription)
+    except StoreCorrupt as error:
+        log.warning("nothing is told: %s", error)
+        return None
 
 
 def _named(found: Occurrence, rows: Mapping[str, p.Run]) -> Occurrence:
