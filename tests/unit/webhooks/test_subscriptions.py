@@ -7,10 +7,12 @@ import json
 
 import pytest
 
+from holdfast import SyncHoldfast
 from holdfast.errors import InvalidRequest, SubscriptionNotFound
 from holdfast.store import protocol as p
 from holdfast.webhooks.occurrences import worker_note
 from holdfast.webhooks.subscription import check_events
+from holdfast.webhooks.webhook import EmitEvent
 from holdfast.worker.roles import follower as f
 from tests.unit.transports.server import Server
 from tests.unit.webhooks.post import TENANT, is_signed, post, subscribed
@@ -135,6 +137,17 @@ def test_a_subscription_that_was_altered_keeps_no_other_from_being_told(receiver
             assert [request.json["data"]["run"] for request in receiver.seen] == ["R-1"]
 
     asyncio.run(main())
+
+
+def test_code_without_a_loop_has_them_too() -> None:
+    with SyncHoldfast("memory://", worker=False) as app:
+        app.tenants.create("default")
+        app.users.create("hooks", level=4)
+        assert (app.webhooks.create("in", EmitEvent("x"), user="hooks").secret or "").startswith("whsec_")
+        app.subscriptions.create("out", "https://a.example/", ["run.*"])
+        ping = app.subscriptions.ping("out")
+        assert [each.id for each in app.subscriptions.deliveries("out")] == [ping.id]
+        assert [each.id for each in app.webhooks.list()] == ["in"]
 
 
 def test_types_are_patterns() -> None:
