@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.client.templates.app_templates import AppTemplates
     from holdfast.client.templates.emitter import EmittedInfo
     from holdfast.client.views.health import HealthInfo
+    from holdfast.client.webhooks.app_subscriptions import Subscriptions
+    from holdfast.client.webhooks.app_webhooks import Webhooks
     from holdfast.people.caller import Caller
 
 
@@ -88,6 +90,20 @@ class Parts(Actor):
         from holdfast.client.templates.app_templates import AppTemplates
 
         return AppTemplates(self._whole())
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Addresses at which others tell this engine something."""
+        from holdfast.client.webhooks.app_webhooks import Webhooks
+
+        return Webhooks(self._whole())
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Addresses that this engine tells of what happens."""
+        from holdfast.client.webhooks.app_subscriptions import Subscriptions
+
+        return Subscriptions(self._whole())
 
     @property
     def tenants(self) -> Tenants:

@@ -65,6 +65,10 @@ The tree is split by who must act::
     │   ├── LastRuler                a tenant keeps one enabled user of level 6
     │   ├── ScheduleNotFound         no schedule of that id in that tenant
     │   ├── ScheduleConflict         the schedule's id is taken, or it is deleted or over
+    │   ├── WebhookNotFound          no webhook of that id in that tenant
+    │   ├── SubscriptionNotFound     no subscription of that id in that tenant
+    │   ├── DeliveryNotFound         the subscription has no such delivery
+    │   ├── WebhookRefused           a delivery that does not prove who sends it
     │   ├── NotAuthenticated         a request that does not say who sends it
     │   ├── LoginRefused             somebody whom the provider knows, and nobody here
     │   ├── CrossSiteRequest         a change that a page of another site sent
@@ -111,6 +115,7 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    DeliveryNotFound,
     EventConflict,
     InvalidAnswer,
     InvalidArguments,
@@ -131,6 +136,7 @@ from holdfast.errors.caller import (
     RunRetired,
     ScheduleConflict,
     ScheduleNotFound,
+    SubscriptionNotFound,
     TaskClosed,
     TaskForbidden,
     TaskNotFound,
@@ -139,6 +145,8 @@ from holdfast.errors.caller import (
     TenantNotFound,
     TokenNotFound,
     UserNotFound,
+    WebhookNotFound,
+    WebhookRefused,
     WorkflowUnknown,
     WorkspaceNotFound,
 )
@@ -213,6 +221,7 @@ __all__ = [
     "CallerError",
     "ConnectionFailed",
     "CrossSiteRequest",
+    "DeliveryNotFound",
     "DuplicateName",
     "EngineError",
     "EventConflict",
@@ -270,6 +279,7 @@ __all__ = [
     "StoreLost",
     "StoreReadOnly",
     "StoreUnavailable",
+    "SubscriptionNotFound",
     "TaskClosed",
     "TaskExpired",
     "TaskForbidden",
@@ -288,6 +298,8 @@ __all__ = [
     "UnsupportedStore",
     "UnsupportedWakeups",
     "UserNotFound",
+    "WebhookNotFound",
+    "WebhookRefused",
     "WorkflowUnknown",
     "WorkspaceNotFound",
 ]

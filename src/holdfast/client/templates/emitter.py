@@ -69,9 +69,16 @@ class Emitter:
         self._app = app
 
     async def emit(
-        self, name: str, data: object, id: str, workspace: str, tenant: str | None, by: str | None
+        self,
+        name: str,
+        data: object,
+        id: str,
+        workspace: str,
+        tenant: str | None,
+        by: str | None,
+        trigger: Trigger | None = None,
     ) -> EmittedInfo:
-        """See ``Holdfast.emit``."""
+        """See ``Holdfast.emit``. ``trigger`` is the cause of what it starts, where that is not the event itself."""
         app = self._app
         app.check_open()
         _check_texts(name, id)
@@ -84,10 +91,11 @@ class Emitter:
             known = None if present is None else routes.read_event(present)
             at = app.clock.now() if known is None else known.at
             event = routes.EmittedEvent(name, id, decode(payload), moment(at))
-            act = _Emission(app, event, key, workspace, by)
+            act = _Emission(app, event, key, workspace, by, trigger)
             if known is None:
                 starts, who = tuple(await act.plan()), app.person_of(by)
-                known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who)
+                cause = None if trigger is None else (trigger.type, trigger.ref)
+                known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who, cause)
             else:
                 if known.digest != digest:
                     raise EventConflict(
@@ -107,7 +115,8 @@ class Emitter:
         for row in rows:
             known = routes.read_event(row)
             event = routes.EmittedEvent(known.event, row.id, decode(Payload(known.data)), moment(known.at))
-            act = _Emission(self._app, event, row.key, known.workspace, known.by, is_late=True)
+            trigger = None if known.trigger is None else Trigger(*known.trigger)
+            act = _Emission(self._app, event, row.key, known.workspace, known.by, trigger, is_late=True)
             await act.carry_out(row, known)
 
 
@@ -121,10 +130,12 @@ class _Emission:
         key: p.ItemKey,
         workspace: str,
         by: str | None,
+        trigger: Trigger | None,
         *,
         is_late: bool = False,
     ) -> None:
         self._app = app
+        self._trigger = trigger or Trigger(routes.EVENT, event.id)
         self._starter = InstanceStarter(app)
         self._event = event
         self._workspace = workspace
@@ -206,9 +217,8 @@ class _Emission:
         match = routes.match_of(routes.read_route(route), self._event) if route.body else None
         if match is None or match.problem:
             raise TemplateConflict(match.problem if match else "its route is for other events now")
-        trigger = Trigger(routes.EVENT, self._event.id)
         actor = self._app.person_of(self._by)
-        return row, await self._starter.prepare(row, match.input, planned.run, trigger, self._workspace, actor)
+        return row, await self._starter.prepare(row, match.input, planned.run, self._trigger, self._workspace, actor)
 
     async def _remember(self, version: int | None, known: routes.RememberedEvent, status: str) -> bool:
         """Commit the event's item. False where someone else has."""
@@ -229,7 +239,7 @@ class _Emission:
         if status == _OPEN:
             due_at = now + FINISH_SECONDS * 1_000_000
         else:
-            known = replace(known, data=b"", workspace="", by=None)
+            known = replace(known, data=b"", workspace="", by=None, trigger=None)
         return p.ItemRow(*self.key, (version or 0) + 1, msgspec.json.encode(known), status, due_at, now)
 
     def _details(self) -> dict[str, str]:
