@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from holdfast import Holdfast
 from holdfast.server import Server
 from tests.provider import SECRET, providing
-from tests.serving import listening, token_of
+from tests.serving import served, token_of
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -30,7 +30,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         async with Holdfast("memory://", worker=False) as app, providing() as provider:
             provider.issuer = provider.issuer.replace("127.0.0.1", "localhost")  # another site than ours
             await token_of(app, "acme", "ann", 4)
-            async with listening(Server(app, openid=provider.settings()).asgi) as address:
+            async with served(app, server=Server(app, openid=provider.settings())) as address:
                 found.put(address)
                 await over.wait()
 
