@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Holdfast, RunCancelled, RunFailed, step, verify_evidence, workflow
-from holdfast.errors import DuplicateName, InvalidArguments, InvalidRequest, RunParked
+from holdfast.errors import DuplicateName, InvalidArguments, InvalidRequest, RetryRefused, RunParked
 from tests.unit.worker.ground import OPTIONS, Ground, asked, kill, rested
 
 CALLS: list[str] = []
@@ -127,6 +127,30 @@ def test_a_failed_run_undoes_and_is_retried_from_there(ground: Ground) -> None:
 
     ground.play(main)
     assert CALLS == ["book hotel", "book flight", "free hotel", "book hotel", "book flight"]
+
+
+def test_a_retry_that_would_find_its_failed_child_again_says_to_retry_that_first(ground: Ground) -> None:
+    """The parent has undone what it did before it called the child, so a retry would call the child once more."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            BROKEN.add("flight")
+            app.definitions.add(document(booked("flight", "flight"), {"end": {"end": "flown"}}, name="runs.flight"))
+            trip = [booked("hotel", "hotel"), {"fly": {"run": "runs.flight", "as": "state.fly"}}]
+            run = await begun(app, document(*trip, {"end": {"end": "=state.fly"}}))
+            with pytest.raises(RunFailed):
+                await run.result(30)
+            BROKEN.clear()
+            with pytest.raises(RetryRefused, match=r"which is failed.* Retry one~1 first"):
+                await run.retry()
+            await app.run("one~1").retry()
+            assert await app.run("one~1").result(30) == "flown"
+            await run.retry()
+            assert await run.result(30) == "flown"
+            assert CALLS.count("book hotel") == 2
+            assert (await run.verify()).good
+
+    ground.play(main)
 
 
 def test_a_fork_goes_its_own_way(ground: Ground) -> None:

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.client.operators import operator_note
 from holdfast.client.runs.retry_point import retry_point
-from holdfast.errors import EngineError, InvalidRequest, RunConflict, RunEnded
+from holdfast.errors import EngineError, InvalidRequest, RetryRefused, RunConflict, RunEnded
 from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
+from holdfast.journal.payload import Err, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.reversal import REVERSE
 from holdfast.runs import journals
@@ -74,12 +75,23 @@ class Repairs:
         renewal = p.Renewal(run.root, segment, blobs)
         changes: list[p.Renew] = [p.Renew(key, run.generation, renewal, p.Projection("queued"), self._app.clock.now())]
         lineage = lineage_of(_started(entries).idempotency_key)
+        await self._check_children(run, [child_id(key.run, each, lineage) for each in _lost_children(entries, kept)])
         positions = [promise.path[-1] for promise in _open_calls(kept, WORKFLOW.__eq__)]
         children = [p.Key(key.tenant, child_id(key.run, position, lineage)) for position in positions]
         for child in await self._app.store.get(children):
             if child.standing in ("failed", "cancelled"):
                 changes += (await self._renewals(child.key))[0]
         return changes, point.again
+
+    async def _check_children(self, run: p.Run, children: Sequence[str]) -> None:
+        """Raises RetryRefused where one of these has not succeeded: the run would call it again and find it so."""
+        for child in await self._app.store.get([p.Key(run.key.tenant, id) for id in children]):
+            if child.standing in ("failed", "cancelled"):
+                raise RetryRefused(
+                    f"run {run.key.run} cannot be retried yet: it undid what it had done before it called run "
+                    f"{child.key.run}, which is {child.standing}, and would find it so again. Retry {child.key.run} "
+                    "first, and then this run."
+                )
 
     async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None, reason: str = "") -> p.Key:
         """A new run with the journal before ``sequence``; the audit records who made it, in the same commit."""
@@ -174,6 +186,26 @@ def _open_calls(entries: list[e.Entry], wanted: Callable[[str], bool]) -> list[P
 def _without_template(attributes: Mapping[str, str]) -> dict[str, str]:
     """A fork is a run of its own: no template started it."""
     return {name: text for name, text in attributes.items() if name not in RESERVED}
+
+
+def _lost_children(entries: Sequence[e.Entry], kept: Sequence[e.Entry]) -> list[int]:
+    """The positions of the children whose end was the run's, and whose calls a retry makes once more."""
+    calls = {entry.event.promise_id for entry in kept if isinstance(entry.event, e.InvokeScheduled)}
+    events, last = [entry.event for entry in entries], entries[-1].event
+    ends = {event.promise_id: event.result for event in events if isinstance(event, e.InvokeCompleted)}
+    return [
+        event.promise_id.path[-1]
+        for event in events
+        if isinstance(event, e.InvokeScheduled) and event.kind == WORKFLOW and event.promise_id not in calls
+        if isinstance(last, e.ExecutionCancelled) or _is_alike(ends.get(event.promise_id), last)
+    ]
+
+
+def _is_alike(outcome: Outcome | None, last: e.Event) -> bool:
+    """Whether a run has failed of this outcome. What it adds to it, such as the node, differs."""
+    if not isinstance(outcome, Err) or not isinstance(last, e.ExecutionFailed):
+        return False
+    return (outcome.failure.type, outcome.failure.message) == (last.error.type, last.error.message)
 
 
 def check_retry(run: p.Run) -> None:
