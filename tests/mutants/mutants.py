@@ -724,8 +724,8 @@ MUTANTS: Final = (
     Mutant(
         "caps-of-tenants-are-not-counted",
         "src/holdfast/store/memory/admission.py",
-        "row.kind == CAP and row.status == CAP_SET",
-        "row.kind == CAP and row.status != CAP_SET",
+        "for row in tables.caps.values() if row.kind == CAP]",
+        "for row in tables.caps.values() if row.kind != CAP]",
         (TRACES, TENANTS),
     ),
     Mutant(

@@ -48,7 +48,7 @@ def test_a_template_is_made_started_and_archived(holdfast: Invoke, file: str) ->
     (archived,) = lines(holdfast("templates", "archive", "bills", "--as", "ann", "--json"))
     assert (archived["status"], archived["caps"]["max_concurrency"]) == ("archived", None)
     assert "archived" in holdfast("templates").stdout
-    assert "owner             ann" in holdfast("templates", "show", "bills").stdout
+    assert "owner               ann" in holdfast("templates", "show", "bills").stdout
     missing = holdfast("templates", "show", "other")
     assert (missing.exit_code, "no template 'other'" in missing.stderr) == (3, True)
 
