@@ -48,11 +48,13 @@ def test_a_run_changes_while_it_is_looked_at(new_page: NewPage, office: Office) 
     page = new_page()
     page.goto("/runs/live-1")
     expect(page.locator(".why")).to_contain_text("signal 'packed'")
+    drawn = page.locator(".picture img").get_attribute("src")
     with page.expect_response(lambda answer: "/v1/events/runs/live-1" in answer.url):
         page.reload()
     office.post("runs/live-1/signal", name="packed", value="mia")
     expect(page.locator(".why")).to_contain_text("It completed")
     expect(page.locator(".timeline")).to_contain_text("ship_parcel")
+    assert page.locator(".picture img").get_attribute("src") != drawn, "the picture is not the one of now"
     office.post("runs", workflow="order", kwargs={"item": "a desk"}, id="live-2")
     page.goto("/runs/live-2")
     page.keyboard.press("p")
@@ -83,7 +85,8 @@ def test_acts_ask_for_a_reason_and_the_audit_keeps_it(new_page: NewPage, office:
     act("resume", "the lift is mended")
     expect(page.locator(".head .chip")).to_contain_text("waiting")
     with page.expect_response(lambda answer: answer.request.method == "POST") as refused:
-        page.locator("#fork > summary").click()
+        page.locator(".timeline summary").nth(1).click()
+        page.get_by_role("link", name="Fork here").first.click()
         page.locator("#fork [name=sequence]").fill("2")
         page.locator("#fork [name=id]").fill("act-1-again")
         page.locator("#fork [name=reason]").fill("another try")
@@ -173,6 +176,10 @@ def test_a_payment_is_approved_by_keyboard(new_page: NewPage, office: Office) ->
     page.keyboard.press("Enter")
     expect(page.locator(".notice")).to_contain_text("Approved.")
     assert page.url != f"{office.address}/tasks/{task}"
+    this = page.url
+    page.keyboard.press("n")
+    expect(page).not_to_have_url(this)
+    expect(page).to_have_url(re.compile("/tasks/"))
     page.goto("/runs/invoice-9")
     expect(page.locator(".why")).to_contain_text("It completed")
     assert [receipt["state"] for receipt in office.get("receipts?run=invoice-9")["items"]] == ["succeeded"] * 2

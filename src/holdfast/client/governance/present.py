@@ -90,7 +90,11 @@ async def _present_of(app: Holdfast, task: p.TaskRow) -> PresentInfo:
     effect: Performable | None = STEPS.get(call.function_name)
     if not is_effect(effect) or effect.probe is None:
         raise InvalidRequest(f"action {call.function_name} has no probe in this process: nothing can be compared.")
-    intent = effect.propose(call.input, call.name)
+    try:
+        intent = effect.propose(call.input, call.name)
+    except Exception as error:  # the author's types decide what fits
+        problem = f"the arguments of task {task.id} do not fit action {call.function_name} as this process knows it."
+        raise InvalidRequest(problem) from error
     if intent.proposal.digest() != task.proposal:
         raise TaskClosed(f"what task {task.id} asks has changed since you saw it: look at it again.")
     from holdfast.worker.looking import look

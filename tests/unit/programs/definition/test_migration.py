@@ -14,8 +14,9 @@ from holdfast.kernel.arrivals import SignalArrived
 from holdfast.programs.definition.compiler.compiler import compile_document
 from holdfast.programs.definition.interpreter.program import DefinitionProgram
 from holdfast.programs.definition.interpreter.routine import Routine
+from holdfast.programs.definition.migration.differences import differences
 from holdfast.programs.definition.migration.revision import write_revision
-from holdfast.programs.definition.model import Accepted
+from holdfast.programs.definition.model import Accepted, Definition
 from holdfast.programs.function.decorators import step as make_step
 from tests.definitions import Defined, Tools
 from tests.runs import Run, cancel, signal
@@ -477,3 +478,17 @@ def test_a_node_of_the_past_is_found_under_its_new_name() -> None:
         migrate=migrate,
     )
     assert result(go(moved(begun(keeps), kept), signal("go"))) == "success"
+
+
+def test_a_changed_condition_is_a_difference() -> None:
+    """Of a switch the conditions count, not only the nodes below them; of handlers, which there are."""
+
+    def version(number: int, limit: int, on: Document) -> Definition:
+        case = {"when": f"=state.x > {limit}", "do": [{"high": {"set": {"state.x": 1}}}]}
+        route = {"route": {"switch": [case, {"else": [{"low": {"set": {"state.x": 2}}}]}], **on}}
+        return compiled(document(number, route, state={"x": {"type": "integer", "default": 0}})).definition
+
+    ignored: Document = {"on": {"failure": []}}
+    found = differences(version(1, 1000, {}), version(2, 2000, ignored))
+    assert [(each.change, each.what, each.details) for each in found] == [("changed", "route", "switch, on")]
+    assert differences(version(1, 1000, {}), version(2, 1000, {})) == []

@@ -37,6 +37,8 @@ QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6)
 WHY = "because of a test"
 POLICY = parse(
     """{"version": 1, "allowlist": ["bank/*"], "rules": [
+        {"name": "huge", "when": "has(action.fields.amount) && action.fields.amount > 10000", "two_person": true,
+         "effect": "needs_approval", "tier": "med", "expires_in": "2d"},
         {"name": "large", "when": "has(action.fields.amount) && action.fields.amount > 100", "effect": "needs_approval",
          "tier": "med"},
         {"name": "limits", "when": "action.operation == 'limit'", "effect": "needs_approval", "tier": "med",
@@ -212,6 +214,22 @@ async def tasks(desk: Desk) -> None:
     assert await desk.run("t-form").result(timeout=20) == "fine"
 
 
+async def two_people(desk: Desk) -> None:
+    """The first approval leaves the task open; its page names who has approved, the rule, and when it expires."""
+    await desk.start(paying, "huge", "bob", 20_000)
+    task = await desk.task("huge")
+    led = await desk.press(f"/tasks/{task.id}/approve", proposal=task.proposal)
+    assert led_to(led) == task.id
+    text = (await desk.ann.get(f"/tasks/{task.id}", headers=HERE)).text
+    assert "Two people must approve it: ann has, and somebody else must." in text
+    assert "You cannot answer this." in text
+    assert re.search(r"<dt>Rule</dt><dd>huge</dd>", text)
+    assert re.search(r"<dt>Expires</dt><dd><time .*in 1 d 23 h", text)
+    await desk.press(f"/tasks/{task.id}/approve", expect=403, proposal=task.proposal)
+    await desk.app.tasks.approve(task.id, by="bob", tenant="acme")
+    assert await desk.run("huge").result(timeout=20) == "20000 to bob"
+
+
 async def present(desk: Desk) -> None:
     """The probe's finding is shown beside the proposal, without secrets, and only to who may approve it."""
     await desk.start(raising, "limit", "a-1")
@@ -345,6 +363,7 @@ ALL: tuple[Callable[[Desk], Awaitable[None]], ...] = (
     runs,
     bulk,
     tasks,
+    two_people,
     present,
     receipts_and_audit,
     definitions,

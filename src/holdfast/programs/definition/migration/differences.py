@@ -12,7 +12,7 @@ from holdfast.programs.definition.migration.rules import rules_for
 from holdfast.programs.definition.model import Definition, Node, Nodes, lists_of
 
 _INNER: Final = frozenset({"do", "switch", "fork", "pick", "graph", "on"})
-"""The members of a node that hold other nodes. Those are compared on their own."""
+"""The members of a node that hold other nodes. Those nodes are compared on their own."""
 _UNTOLD: Final = frozenset({"holdfast", "steps", "version", "migrate", "inline", "uses"})
 
 
@@ -81,7 +81,16 @@ def _changed(old: Node, new: Node) -> list[str]:
     if type(old.verb) is not type(new.verb):
         return [f"{_verb(before)} is {_verb(after)} now"]
     names = dict.fromkeys([*after, *before])
-    return [name for name in names if name not in _INNER and before.get(name) != after.get(name)]
+    return [name for name in names if _own(name, before.get(name)) != _own(name, after.get(name))]
+
+
+def _own(name: str, member: Any) -> Any:
+    """A member without the nodes inside it: of a switch its conditions, of handlers which there are."""
+    if name not in _INNER or member is None:
+        return member
+    if name == "switch":
+        return [case.get("when") for case in member]
+    return sorted(member) if name == "on" else None
 
 
 def _verb(document: dict[str, Any]) -> str:
