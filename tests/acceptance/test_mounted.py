@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).parents[2]
-SOON = 4.0
+SOON = 6.0
 """Seconds. A server that waited for its streams would wait for ten minutes, which is how long they may last."""
 
 
