@@ -139,3 +139,9 @@ def test_open_tasks_of_a_tenant_are_read_past_nobody_elses(path: str) -> None:
     (plan,) = plans(path, lambda store: store.tasks(p.TaskQuery(TENANT, "requested"), 50))
     assert "tasks_open (tenant=?)" in plan
     assert "TEMP B-TREE" not in plan
+
+
+def test_open_tasks_of_a_run_are_found_by_the_run(path: str) -> None:
+    """Not among all open tasks of its tenant."""
+    (plan,) = plans(path, lambda store: store.tasks(p.TaskQuery(TENANT, "requested", "one"), 50))
+    assert "tasks_of_run (tenant=? AND run=?)" in plan

@@ -60,7 +60,7 @@ class SqliteGovernance(SqliteAudit):
     async def tasks(self, query: p.TaskQuery, limit: int, after: p.TaskRow | p.Cursor | None = None) -> list[p.TaskRow]:
         where, values = where_equal(
             tenant=query.tenant,
-            status=query.status,
+            **{"status" if query.run is None else "+status": query.status},  # a run's tasks are found by the run
             run=query.run,
             kind=query.kind,
             owner=query.owner,
