@@ -22,7 +22,7 @@ def ids(receiver: Server) -> list[str]:
 
 
 def test_an_event_is_delivered_once_signed_and_seen(receiver: Server) -> None:
-    """The body has facts and no values; the answer is kept; a second look tells nothing again."""
+    """The body has facts and no values; the answer is kept; another worker goes on behind it."""
 
     async def main() -> None:
         async with post() as it:
@@ -40,6 +40,9 @@ def test_an_event_is_delivered_once_signed_and_seen(receiver: Server) -> None:
             assert info.body.encode() == request.body
             words = [each.act for each in await it.acts()]
             assert words.count("tell_subscription") == words.count("deliver_event") == 1
+            await it.happen("failed", "R-2")
+            await it.another().round()
+            assert [request.json["data"]["run"] for request in receiver.seen] == ["R-1", "R-2"]
 
     asyncio.run(main())
 
