@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast.client.schedules.app_schedules import Schedules
     from holdfast.client.templates.app_templates import AppTemplates
     from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.client.webhooks.app_subscriptions import Subscriptions
+    from holdfast.client.webhooks.app_webhooks import Webhooks
     from holdfast.people.caller import Caller
 
 
@@ -86,6 +88,20 @@ class Parts(Actor):
         from holdfast.client.templates.app_templates import AppTemplates
 
         return AppTemplates(self._whole())
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Addresses at which others tell this engine something."""
+        from holdfast.client.webhooks.app_webhooks import Webhooks
+
+        return Webhooks(self._whole())
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Addresses that this engine tells of what happens."""
+        from holdfast.client.webhooks.app_subscriptions import Subscriptions
+
+        return Subscriptions(self._whole())
 
     @property
     def tenants(self) -> Tenants:

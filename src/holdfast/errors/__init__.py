@@ -65,6 +65,10 @@ The tree is split by who must act::
     │   ├── LastRuler                a tenant keeps one enabled user of level 6
     │   ├── ScheduleNotFound         no schedule of that id in that tenant
     │   ├── ScheduleConflict         the schedule's id is taken, or it is deleted or over
+    │   ├── WebhookNotFound          no webhook of that id in that tenant
+    │   ├── SubscriptionNotFound     no subscription of that id in that tenant
+    │   ├── DeliveryNotFound         the subscription has no such delivery
+    │   ├── WebhookRefused           a delivery that does not prove who sends it
     │   ├── NotAuthenticated         a request that does not say who sends it
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
@@ -108,6 +112,7 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    DeliveryNotFound,
     EventConflict,
     InvalidAnswer,
     InvalidArguments,
@@ -128,6 +133,7 @@ from holdfast.errors.caller import (
     RunRetired,
     ScheduleConflict,
     ScheduleNotFound,
+    SubscriptionNotFound,
     TaskClosed,
     TaskForbidden,
     TaskNotFound,
@@ -136,6 +142,8 @@ from holdfast.errors.caller import (
     TenantNotFound,
     TokenNotFound,
     UserNotFound,
+    WebhookNotFound,
+    WebhookRefused,
     WorkflowUnknown,
     WorkspaceNotFound,
 )
@@ -207,6 +215,7 @@ __all__ = [
     "CallerError",
     "ConnectionFailed",
     "CrossSiteRequest",
+    "DeliveryNotFound",
     "DuplicateName",
     "EngineError",
     "EventConflict",
@@ -261,6 +270,7 @@ __all__ = [
     "StoreLost",
     "StoreReadOnly",
     "StoreUnavailable",
+    "SubscriptionNotFound",
     "TaskClosed",
     "TaskExpired",
     "TaskForbidden",
@@ -279,6 +289,8 @@ __all__ = [
     "UnsupportedStore",
     "UnsupportedWakeups",
     "UserNotFound",
+    "WebhookNotFound",
+    "WebhookRefused",
     "WorkflowUnknown",
     "WorkspaceNotFound",
 ]

@@ -114,6 +114,7 @@ class Api:
     async def _answered(self, request: Request, match: Match[Any], path: str) -> Response:
         try:
             if isinstance(match.route, PublicRoute):
+                request.scope["path_params"] = dict(match.parameters)
                 return await match.route.handler(request)
             return await self._authenticated(request, match.route, match)
         except HoldfastError as error:

@@ -17,6 +17,7 @@ from holdfast.server.authentication import Authenticator, BearerTokens
 from holdfast.server.console.console import Console
 from holdfast.server.console.cookies import SessionCookies
 from holdfast.server.health import Health
+from holdfast.server.hooks import Hooks
 from holdfast.server.metrics import Metrics
 from holdfast.server.openapi import document
 from holdfast.server.protection.headers import SecurityHeaders
@@ -60,6 +61,7 @@ class Server:
         self.routes: tuple[Route, ...] = (*ROUTES, *routes)
         self.public: tuple[PublicRoute, ...] = (
             *Health(app).routes,
+            *Hooks(app, self.settings).routes,
             self.metrics.route,
             PublicRoute(
                 method="GET",

@@ -19,6 +19,7 @@ from holdfast.runs.clock import Clock
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
+from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.turn_plan import Gate, Plan, code_of, plan
 from holdfast.worker.watchdog import Watchdog
 
@@ -39,8 +40,10 @@ class Executions:
         watchdog: Watchdog,
         *,
         checkpoint_events: int = 100,
+        lifecycle: Lifecycle | None = None,
     ) -> None:
         self.clock = clock
+        self.lifecycle = lifecycle
         self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog
@@ -122,6 +125,7 @@ class Executions:
             pins=self._catalogue.pin,
             gate=gate,
             checkpoint_events=self._checkpoint_events,
+            lifecycle=self.lifecycle,
         )
 
     def is_due_soon(self, held: Held) -> bool:

@@ -18,6 +18,7 @@ from holdfast.client.pages import PAGE
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
 from holdfast.client.runs.starter import Options
+from holdfast.client.sync.parts import SyncParts
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.instances import InstanceInfo
 from holdfast.client.views.journal import JournalEntry
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from holdfast.client.governance.evidence import Evidence
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
-    from holdfast.client.sync.templates import SyncTemplates
     from holdfast.client.templates.emitter import EmittedInfo
 
 P = ParamSpec("P")
@@ -50,7 +50,7 @@ D = TypeVar("D")
 E = TypeVar("E")
 
 
-class SyncHoldfast:
+class SyncHoldfast(SyncParts):
     """An engine: ``with SyncHoldfast(url) as app`` opens the store and, unless ``worker=False``, runs a worker.
 
     The arguments are those of ``Holdfast``.
@@ -279,14 +279,6 @@ class SyncHoldfast:
 
         loop, engine = self._opened()
         return SyncTokens(loop, engine.tokens)
-
-    @property
-    def templates(self) -> SyncTemplates:
-        """What a tenant offers to be started, and what was started of it."""
-        from holdfast.client.sync.templates import SyncTemplates
-
-        loop, engine = self._opened()
-        return SyncTemplates(loop, engine.templates)
 
     def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo:
         """See ``Holdfast.emit``."""

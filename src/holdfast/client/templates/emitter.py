@@ -62,9 +62,16 @@ class Emitter:
         self._app = app
 
     async def emit(
-        self, name: str, data: object, id: str, workspace: str, tenant: str | None, by: str | None
+        self,
+        name: str,
+        data: object,
+        id: str,
+        workspace: str,
+        tenant: str | None,
+        by: str | None,
+        trigger: Trigger | None = None,
     ) -> EmittedInfo:
-        """See ``Holdfast.emit``."""
+        """See ``Holdfast.emit``. ``trigger`` is the cause of what it starts, where that is not the event itself."""
         app = self._app
         app.check_open()
         _check_texts(name, id)
@@ -77,7 +84,7 @@ class Emitter:
             known = None if present is None else routes.read_event(present)
             at = app.clock.now() if known is None else known.at
             event = routes.EmittedEvent(name, id, decode(payload), moment(at))
-            act = _Emission(app, event, key, workspace, by)
+            act = _Emission(app, event, key, workspace, by, trigger)
             if known is None:
                 known = routes.RememberedEvent(name, digest, at, tuple(await act.plan()))
             else:
@@ -104,8 +111,10 @@ class _Emission:
         key: p.ItemKey,
         workspace: str,
         by: str | None,
+        trigger: Trigger | None,
     ) -> None:
         self._app = app
+        self._trigger = trigger or Trigger(routes.EVENT, event.id)
         self._starter = InstanceStarter(app)
         self._event = event
         self._workspace = workspace
@@ -175,9 +184,8 @@ class _Emission:
         match = routes.match_of(routes.read_route(route), self._event) if route.body else None
         if match is None or match.problem:
             raise TemplateConflict(match.problem if match else "its route is for other events now")
-        trigger = Trigger(routes.EVENT, self._event.id)
         actor = self._app.person_of(self._by)
-        return row, await self._starter.prepare(row, match.input, planned.run, trigger, self._workspace, actor)
+        return row, await self._starter.prepare(row, match.input, planned.run, self._trigger, self._workspace, actor)
 
     async def _remember(self, version: int | None, known: routes.RememberedEvent, status: str) -> bool:
         """Commit the event's item. False where someone else has."""

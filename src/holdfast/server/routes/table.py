@@ -16,8 +16,10 @@ from holdfast.server.routes import (
     receipts,
     runs,
     schedules,
+    subscriptions,
     tasks,
     templates,
+    webhooks,
 )
 
 SUBJECTS: Final = {
@@ -28,6 +30,8 @@ SUBJECTS: Final = {
     "definitions": "Definitions",
     "templates": "Templates, instances and events",
     "schedules": "Schedules",
+    "webhooks": "Webhooks",
+    "subscriptions": "Subscriptions",
     "receipts": "Receipts",
     "audit": "Audit and keys",
     "people": "Users, tokens and workspaces",
@@ -44,6 +48,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *definitions.ROUTES,
     *templates.ROUTES,
     *schedules.ROUTES,
+    *webhooks.ROUTES,
+    *subscriptions.ROUTES,
     *receipts.ROUTES,
     *audit.ROUTES,
     *people.ROUTES,
