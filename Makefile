@@ -11,6 +11,7 @@ STEPS  ?= 3
 COUNT  ?= 1
 JOBS   ?= 4
 STORE  ?= memory://
+RUNS   ?= 1000000
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
@@ -21,7 +22,7 @@ TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident claims serve browser screenshots test lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-wakeups clean help
+.PHONY: run incident claims serve browser screenshots test lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -99,6 +100,9 @@ bench-wakeups: $(STAMP) ## Measure how soon another process learns of a change
 
 bench-schedules: $(STAMP) ## Measure how fast many schedules that are due at once are started
 	$(BIN)/python bench/schedules.py
+
+bench-serving: $(STAMP) ## Measure the server with a million runs in the store: make bench-serving RUNS=1000000
+	$(TESTS_IN_MEMORY) $(BIN)/python bench/serving.py --runs $(RUNS)
 
 clean: ## Delete the environment and all caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

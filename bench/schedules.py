@@ -2,7 +2,7 @@
 
 The schedules are made first. Then schedulers are begun, and the time is taken until the last tick is started. No worker
 serves the workflow, so that the figure is of starting alone: each tick is one act that starts a run, moves the schedule
-on and has its note in the audit. With two schedulers both see all that is due, and one of them wins each tick.
+on and has its note in the audit. Two schedulers share what is due.
 """
 
 from __future__ import annotations

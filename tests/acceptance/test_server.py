@@ -139,3 +139,49 @@ def test_a_server_that_cannot_listen_says_why(tmp_path: Path) -> None:
     code, message = refused("--no-auth", "--host", "0.0.0.0", "--port", "0")
     assert (code, "127.0.0.1 only" in message) == (2, True)
     assert server.stop(signal.SIGINT) == 0
+
+
+OIDC = """
+issuer: http://127.0.0.1:9
+client_id: holdfast
+user: sub
+tenant: default
+title: Example ID
+"""
+
+
+def test_a_first_start_prints_a_link_that_makes_the_first_user_once(tmp_path: Path) -> None:
+    """The link works once; the next start prints none. What the options say of people and proxies counts."""
+    (tmp_path / "oidc.yaml").write_text(OIDC, encoding="utf-8")
+    proxies = ["--trusted-header", "X-User", "--trusted-proxy", "127.0.0.1", "--oidc", "oidc.yaml"]
+    command = [sys.executable, "-m", "holdfast", "serve", "--no-worker", "--port", "0", "--store", "sqlite:///s.db"]
+
+    def begin(*options: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*command, *options], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True)
+
+    async def used(link: str) -> tuple[list[int], str, str]:
+        origin, _, key = link.partition("/welcome?key=")
+        async with client(origin) as browser:
+            here = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
+            codes = [(await browser.get(f"/welcome?key={key}", headers=here)).status_code]
+            for name in ("ann", "eve"):
+                typed = {"key": key, "name": name}
+                codes.append((await browser.post("/welcome", data=typed, headers=here)).status_code)
+            named = await browser.get("/v1/me", headers={"X-User": "ann"})
+            return codes, named.json()["user"], (await browser.get("/login", headers=here)).text
+
+    first = begin("--json", *proxies)
+    assert first.stdout is not None
+    ready = json.loads(first.stdout.readline())
+    assert ready["users"] is False
+    codes, name, page = asyncio.run(used(ready["first_user"]))
+    assert (codes, name) == ([200, 200, 404], "ann")
+    assert "Log in with Example ID" in page
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=SECONDS)
+    second = begin()
+    assert second.stderr is not None
+    assert second.stderr.readline().startswith("serving http://127.0.0.1:")
+    second.send_signal(signal.SIGTERM)
+    assert "welcome" not in second.communicate(timeout=SECONDS)[1]

@@ -1,4 +1,4 @@
-"""The benchmarks run: ``make bench``, ``bench-gate`` and ``bench-schedules``, with small sizes and on SQLite alone.
+"""The benchmarks run: ``make bench``, ``bench-gate``, ``-schedules`` and ``-serving``, with small sizes and on SQLite.
 
 Nothing is measured here. A benchmark that no longer runs is otherwise noticed only when somebody measures.
 """
@@ -37,6 +37,25 @@ print(json.dumps(asyncio.run(schedules.measure(url, 700, 2))))
 """
 
 
+SERVING = """
+import asyncio, json, pathlib, sys, filler, reads, serving, starts, streams
+from holdfast import Holdfast
+folder, found = pathlib.Path(sys.argv[1]), {}
+url = f"sqlite:///{folder / 'store.db'}"
+filler.fill(url, 1200)
+tokens = asyncio.run(serving.tokens_of(url))
+streams.STREAMS, streams.STARTS, streams.SETTLE_SECONDS = 4, 1, 0.05
+async def measure(server):
+    await reads.read_all(server, tokens, 2, lambda name, cost: found.update({name: cost.count}))
+    found["streams"] = await streams.streams(server, tokens["ann"], 0.1)
+    async with Holdfast(url, worker=False) as app:
+        found["starts"] = await starts.alternate(app, server, tokens["ann"], 1, 2)
+with serving.serving(folder, url, "--no-worker") as server:
+    asyncio.run(measure(server))
+print(json.dumps(found))
+"""
+
+
 def _run(script: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, cwd=ROOT / "bench", capture_output=True, text=True, timeout=90, check=False)
@@ -63,3 +82,11 @@ def test_the_workloads_run() -> None:
     results = _run(WORKLOADS)
     assert results.keys() == {"W1", "W1, definitions", "raw", "W2", "W3", "W4", "W5"}
     assert [name for name, lines in results.items() for line in lines.values() if "error" in line] == []
+
+
+def test_the_bench_of_serving_runs(tmp_path: Path) -> None:
+    """It fills a store, asks for every list and page, and its streams hear of what is started."""
+    figures = _run(SERVING, str(tmp_path))
+    assert figures["starts"].keys() >= {"unbound", "bound", "http"}
+    assert figures["console task"] == figures["list, parked"] == 2
+    assert figures["streams"]["heard"] == 1

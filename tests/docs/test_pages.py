@@ -10,11 +10,15 @@ import pytest
 import holdfast
 from holdfast import testing, views
 from holdfast.errors import HoldfastError
+from holdfast.server import OpenIdSettings, ServerSettings
+from holdfast.server.openid.settings import read_settings
 from holdfast.worker.options import WorkerOptions
 from tests.docs import definition_format, http_api, reference
-from tests.docs.pages import PAGES, ROOT, anchors, links
+from tests.docs.pages import PAGES, ROOT, anchors, blocks, links
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
@@ -57,6 +61,24 @@ def test_every_option_of_a_worker_is_in_the_reference_with_its_meaning(field: st
     section = REFERENCE.partition("\n### WorkerOptions\n")[2].partition("\n## ")[0]
     (row,) = [line for line in section.splitlines() if line.startswith(f"| `{field}` |")]
     assert row.split(" | ")[-1].strip(" |") != ""
+
+
+@pytest.mark.parametrize("field", ServerSettings.__struct_fields__)
+def test_every_setting_of_a_server_is_in_the_page_on_security(field: str) -> None:
+    """Each limit, and each refusal that can be changed, names its setting."""
+    assert f"`{field}`" in SECURITY
+
+
+@pytest.mark.parametrize("field", OpenIdSettings.__struct_fields__)
+def test_every_setting_of_openid_connect_is_explained(field: str) -> None:
+    rows = [line.split(" | ")[0] for line in SERVER.splitlines() if line.startswith("| `")]
+    assert any(f"`{field}`" in row for row in rows)
+
+
+def test_the_file_of_settings_on_the_page_can_be_used(tmp_path: Path) -> None:
+    (block,) = [each for each in blocks(ROOT / "docs" / "server.md", "yaml") if "issuer:" in each.text]
+    (tmp_path / "oidc.yaml").write_text(block.text, encoding="utf-8")
+    assert read_settings(tmp_path / "oidc.yaml").make_users
 
 
 def test_every_parked_reason_is_explained() -> None:

@@ -33,7 +33,7 @@ IDLE_SECONDS: Final = 3.0
 class Sealer(Role):
     """Seals within a second of a wake, and looks every few seconds for entries that other processes wrote.
 
-    It wakes the roles in ``ended`` when it has sealed the end of a run.
+    It wakes the roles in ``ended`` when it has sealed the end of a run, and those in ``sealed`` whenever it has sealed.
     """
 
     name = "sealer"
@@ -43,12 +43,14 @@ class Sealer(Role):
         store: Store,
         clock: Clock,
         ended: Sequence[Role] = (),
+        sealed: Sequence[Role] = (),
         passphrase: Callable[[], str | None] = passphrase_of_environment,
     ) -> None:
         super().__init__()
         self._store = store
         self._clock = clock
         self._ended = ended
+        self._sealed = sealed
         self._keychain = Keychain(store, clock, passphrase)
         self._has_key = False
         self._rests_until = 0.0
@@ -91,6 +93,8 @@ class Sealer(Role):
         if any(entry.kind == _END and entry.sequence in done for entry in entries):
             for role in self._ended:
                 role.wake()
+        for role in self._sealed if done else ():
+            role.wake()
         return len(entries)
 
     async def _blocks(self, entries: Sequence[AuditEntry]) -> list[Sealing]:

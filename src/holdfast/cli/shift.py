@@ -108,7 +108,7 @@ class Shift:
 
 
 def slack_given(engine: Holdfast, *, takes_presses: bool = True) -> Slack | None:
-    """Slack as the environment says; None where it says nothing. Raises InvalidSlackSettings, ExtraMissing."""
+    """Slack as the environment says; None where it says nothing. Raises InvalidSettings, ExtraMissing."""
     if not any(name.startswith("HOLDFAST_SLACK_") for name in os.environ):
         return None
     from holdfast.slack.service import slack_of_environment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
@@ -322,7 +321,8 @@ class Holdfast(Parts):
         milliseconds = (self.clock.now() // 1000).to_bytes(6)
         chance = self.entropy.randbytes(16)
         version, variant = chance[6] & 0x0F | 0x70, chance[8] & 0x3F | 0x80
-        return str(uuid.UUID(bytes=milliseconds + bytes((version, chance[7], variant)) + chance[9:]))
+        text = (milliseconds + bytes((version, chance[7], variant)) + chance[9:]).hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def adopt(self, other: Holdfast) -> None:
         """Serve and start what another engine serves: its functions by name, and the definitions that it was given."""

@@ -38,13 +38,13 @@ async def inbox_of(
     for _ in range(_MOST_READ // _READ):
         rows = await app.store.tasks(query, _READ, place)
         for task in rows:
-            place = task.cursor
             if may_answer(task, who, known):
                 found.append(task)
                 if len(found) == check_limit(limit):
-                    return Page([task_info(each) for each in found], write_cursor(_KIND, place))
+                    return Page([task_info(each) for each in found], write_cursor(_KIND, task.cursor))
         if len(rows) < _READ:
             return Page([task_info(each) for each in found], None)
+        place = rows[-1].cursor
     return Page([task_info(each) for each in found], None if place is None else write_cursor(_KIND, place))
 
 
@@ -53,8 +53,10 @@ def may_answer(task: p.TaskRow, who: str, groups: Collection[str]) -> bool:
     holder = holder_of(task)
     if holder is not None:
         return person(holder) == person(who)
+    if not is_candidate(task, who, groups):  # most tasks are other people's: nothing else is looked at
+        return False
     said = person(who) in map(person, approvers(task))
-    return is_candidate(task, who, groups) and not said and not (task.kind != "form" and is_barred(task, who))
+    return not said and not (task.kind != "form" and is_barred(task, who))
 
 
 async def refusal_of(app: Holdfast, task: p.TaskRow, by: str | None, groups: Sequence[str]) -> str | None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.client.templates.app_templates import AppTemplates
     from holdfast.client.templates.emitter import EmittedInfo
     from holdfast.client.views.health import HealthInfo
+    from holdfast.client.webhooks.app_subscriptions import Subscriptions
+    from holdfast.client.webhooks.app_webhooks import Webhooks
     from holdfast.people.caller import Caller
 
 
@@ -90,6 +92,20 @@ class Parts(Actor):
         return AppTemplates(self._whole())
 
     @property
+    def webhooks(self) -> Webhooks:
+        """Addresses at which others tell this engine something."""
+        from holdfast.client.webhooks.app_webhooks import Webhooks
+
+        return Webhooks(self._whole())
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Addresses that this engine tells of what happens."""
+        from holdfast.client.webhooks.app_subscriptions import Subscriptions
+
+        return Subscriptions(self._whole())
+
+    @property
     def tenants(self) -> Tenants:
         """The tenants of the installation, and their caps."""
         from holdfast.client.people.tenants import Tenants
@@ -125,9 +141,13 @@ class Parts(Actor):
         return SlackAccounts(self._whole())
 
     @operation("runs.see")
-    async def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
-        """The number of runs by tenant and status; fast, however many there are."""
-        return await self._whole().store.counts(tenant)
+    async def counts(self, *, tenant: str | None = None, most: int | None = None) -> Sequence[p.RunCount]:
+        """The number of runs by tenant and status.
+
+        With ``most``, the numbers of one tenant are counted no further: one above it means that there are more. That
+        takes the same time however many there are.
+        """
+        return await self._whole().store.counts(tenant, most)
 
     @operation("workers.see")
     async def workers(self) -> Sequence[WorkerInfo]:

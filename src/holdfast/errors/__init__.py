@@ -65,7 +65,12 @@ The tree is split by who must act::
     │   ├── LastRuler                a tenant keeps one enabled user of level 6
     │   ├── ScheduleNotFound         no schedule of that id in that tenant
     │   ├── ScheduleConflict         the schedule's id is taken, or it is deleted or over
+    │   ├── WebhookNotFound          no webhook of that id in that tenant
+    │   ├── SubscriptionNotFound     no subscription of that id in that tenant
+    │   ├── DeliveryNotFound         the subscription has no such delivery
+    │   ├── WebhookRefused           a delivery that does not prove who sends it
     │   ├── NotAuthenticated         a request that does not say who sends it
+    │   ├── LoginRefused             somebody whom the provider knows, and nobody here
     │   ├── CrossSiteRequest         a change that a page of another site sent
     │   ├── ServerReadOnly           the server changes nothing
     │   ├── RouteNotFound            nothing is at this path
@@ -85,8 +90,9 @@ The tree is split by who must act::
     │   ├── AddressTaken             the server's address cannot be listened on
     │   ├── KeyLocked                the audit's signing key cannot be opened
     │   ├── SecretMissing            no secret of that name is given to this worker
-    │   ├── InvalidSlackSettings     the settings for Slack cannot be used
+    │   ├── InvalidSettings          settings cannot be used
     │   └── InvalidPolicy            the policy's file cannot be used
+    ├── ProviderFailed           the provider of identities did not answer as it must
     ├── StoreUnavailable         nothing must change: try again, the engine does
     └── EngineError              a defect of Holdfast itself
         └── LawBroken                an event would break a law of the journal
@@ -109,6 +115,7 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    DeliveryNotFound,
     EventConflict,
     InvalidAnswer,
     InvalidArguments,
@@ -129,6 +136,7 @@ from holdfast.errors.caller import (
     RunRetired,
     ScheduleConflict,
     ScheduleNotFound,
+    SubscriptionNotFound,
     TaskClosed,
     TaskForbidden,
     TaskNotFound,
@@ -137,15 +145,19 @@ from holdfast.errors.caller import (
     TenantNotFound,
     TokenNotFound,
     UserNotFound,
+    WebhookNotFound,
+    WebhookRefused,
     WorkflowUnknown,
     WorkspaceNotFound,
 )
 from holdfast.errors.http import (
     BodyTooLarge,
     CrossSiteRequest,
+    LoginRefused,
     MalformedRequest,
     MethodNotAllowed,
     NotAuthenticated,
+    ProviderFailed,
     RouteNotFound,
     ServerReadOnly,
     TooManyRequests,
@@ -156,7 +168,7 @@ from holdfast.errors.installation import (
     EngineError,
     ExtraMissing,
     InvalidPolicy,
-    InvalidSlackSettings,
+    InvalidSettings,
     KeyLocked,
     LawBroken,
     OperatorError,
@@ -209,6 +221,7 @@ __all__ = [
     "CallerError",
     "ConnectionFailed",
     "CrossSiteRequest",
+    "DeliveryNotFound",
     "DuplicateName",
     "EngineError",
     "EventConflict",
@@ -221,11 +234,12 @@ __all__ = [
     "InvalidFunction",
     "InvalidPolicy",
     "InvalidRequest",
-    "InvalidSlackSettings",
+    "InvalidSettings",
     "InvalidToken",
     "KeyLocked",
     "LastRuler",
     "LawBroken",
+    "LoginRefused",
     "MalformedRequest",
     "MethodNotAllowed",
     "NameTaken",
@@ -240,6 +254,7 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",
     "RetryRefused",
@@ -264,6 +279,7 @@ __all__ = [
     "StoreLost",
     "StoreReadOnly",
     "StoreUnavailable",
+    "SubscriptionNotFound",
     "TaskClosed",
     "TaskExpired",
     "TaskForbidden",
@@ -282,6 +298,8 @@ __all__ = [
     "UnsupportedStore",
     "UnsupportedWakeups",
     "UserNotFound",
+    "WebhookNotFound",
+    "WebhookRefused",
     "WorkflowUnknown",
     "WorkspaceNotFound",
 ]

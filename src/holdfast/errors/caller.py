@@ -237,6 +237,34 @@ class ScheduleNotFound(CallerError):
     http_status = 404
 
 
+class WebhookNotFound(CallerError):
+    """There is no webhook of that id in that tenant: look with ``holdfast webhooks list``."""
+
+    code = "webhook_not_found"
+    http_status = 404
+
+
+class SubscriptionNotFound(CallerError):
+    """There is no subscription of that id in that tenant: look with ``holdfast subscriptions list``."""
+
+    code = "subscription_not_found"
+    http_status = 404
+
+
+class DeliveryNotFound(CallerError):
+    """The subscription has no delivery of that id: look with ``holdfast subscriptions deliveries``."""
+
+    code = "delivery_not_found"
+    http_status = 404
+
+
+class WebhookRefused(CallerError):
+    """The delivery does not prove who sends it: sign it, as of now, with the webhook's secret."""
+
+    code = "webhook_refused"
+    http_status = 401
+
+
 class ScheduleConflict(CallerError):
     """The id is taken by another schedule, or this one is deleted or over: the message says what to do."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors.caller import CallerError, InvalidRequest
+from holdfast.errors.root import HoldfastError
 
 
 class MalformedRequest(InvalidRequest):
@@ -25,6 +26,28 @@ class NotAuthenticated(CallerError):
 
     code = "not_authenticated"
     http_status = 401
+
+
+class LoginRefused(CallerError):
+    """A login with a provider of identities was not accepted: log in again, or ask the administrator for access.
+
+    ``tenant`` and ``user`` are whom the provider's claims mean, where they say so.
+    """
+
+    code = "login_refused"
+    http_status = 403
+
+    def __init__(self, message: str, *, tenant: str | None = None, user: str | None = None) -> None:
+        super().__init__(message)
+        self.tenant = tenant
+        self.user = user
+
+
+class ProviderFailed(HoldfastError):
+    """The provider of identities did not answer, or not as it must: try again; the server's log says what was wrong."""
+
+    code = "provider_failed"
+    http_status = 502
 
 
 class CrossSiteRequest(CallerError):

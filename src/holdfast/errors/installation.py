@@ -82,10 +82,10 @@ class SecretMissing(OperatorError):
     code = "secret_missing"
 
 
-class InvalidSlackSettings(OperatorError):
-    """The settings for Slack cannot be used: mend the variable that the message names, or unset them all."""
+class InvalidSettings(OperatorError):
+    """A file of settings, or a variable, cannot be used: mend each place that the message names."""
 
-    code = "invalid_slack_settings"
+    code = "invalid_settings"
 
 
 class InvalidPolicy(OperatorError):

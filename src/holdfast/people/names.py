@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 # The characters that Unicode calls default ignorable, and a blank that it counts as a sign.
@@ -29,6 +30,7 @@ def is_name(text: object) -> bool:
     return text == text.strip() and "  " not in text and bool(person(text))
 
 
+@lru_cache(4096)  # the same few names are compared again and again, for each task of an inbox
 def person(name: str) -> str:
     """The form by which people are compared: equal for two names of the same person."""
     while True:

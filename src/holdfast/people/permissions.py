@@ -6,7 +6,7 @@
 | 2 | answer tasks that are theirs |
 | 3 | assign tasks, and see the audit, evidence and users |
 | 4 | start, signal, steer and schedule |
-| 5 | write templates, definitions and policies |
+| 5 | write templates, definitions, policies and webhooks |
 | 6 | keep users, tokens, workspaces and keys of the tenant |
 
 An operation is allowed to a caller of its tenant who has its level, and whose token, if there is one, has it in its
@@ -50,6 +50,8 @@ LEAST: Final[Mapping[str, int]] = {
     "runs.start": EXECUTE,
     "schedules.change": EXECUTE,
     "schedules.see": SEE,
+    "subscriptions.change": AUTHOR,
+    "subscriptions.see": AUTHOR,
     "tasks.answer": ANSWER,
     "tasks.assign": ASSIGN,
     "tasks.see": SEE,
@@ -65,6 +67,9 @@ LEAST: Final[Mapping[str, int]] = {
     "users.change": RULE,
     "users.see": ASSIGN,
     SELF: SEE,
+    "webhooks.change": AUTHOR,
+    "webhooks.receive": OPERATE,
+    "webhooks.see": AUTHOR,
     "workers.see": SEE,
     "workspaces.change": RULE,
     "workspaces.see": SEE,

@@ -4,9 +4,24 @@
 bound to whoever sent the request, and gives a view. It holds no logic that a client would need.
 """
 
-from holdfast.server.authentication import Authenticator, BearerTokens, Operator
+from holdfast.server.authentication import Authenticator, BearerTokens, Operator, TrustedHeader
 from holdfast.server.call import Acting
+from holdfast.server.console.cookies import SessionCookies
+from holdfast.server.openid.settings import GroupsClaim, LevelClaim, OpenIdSettings, TenantClaim
 from holdfast.server.server import Server
 from holdfast.server.settings import ServerSettings
 
-__all__ = ["Acting", "Authenticator", "BearerTokens", "Operator", "Server", "ServerSettings"]
+__all__ = [
+    "Acting",
+    "Authenticator",
+    "BearerTokens",
+    "GroupsClaim",
+    "LevelClaim",
+    "OpenIdSettings",
+    "Operator",
+    "Server",
+    "ServerSettings",
+    "SessionCookies",
+    "TenantClaim",
+    "TrustedHeader",
+]

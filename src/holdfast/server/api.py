@@ -42,6 +42,7 @@ from holdfast.server.authentication import Authenticator, authenticate
 from holdfast.server.call import Acting, Answered, Events, FileAnswer, RouteCall
 from holdfast.server.decoding import read_body, read_query
 from holdfast.server.protection.origins import check_origin
+from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import EVENTS, JSON, Route
@@ -117,6 +118,7 @@ class Api:
     async def _answered(self, request: Request, match: Match[Any], path: str) -> Response:
         try:
             if isinstance(match.route, PublicRoute):
+                request.scope["path_params"] = dict(match.parameters)
                 return await match.route.handler(request)
             return await self._authenticated(request, match.route, match)
         except HoldfastError as error:
@@ -137,22 +139,22 @@ class Api:
         return Match(self._router.route_of(request.method, data), match.parameters)
 
     async def _authenticated(self, request: Request, route: Route, match: Match[Any]) -> Response:
-        address = f"address:{request.client.host}" if request.client is not None else "address:"
-        if self._failures.is_empty(address):
-            raise TooManyRequests("too many requests from here failed to say who sends them.", retry_after=60)
         try:
             acting = await authenticate(self._ways, request)
             if seconds := self._rates.take(acting.key):
                 raise TooManyRequests("these are more requests than one caller may make.", retry_after=seconds)
             if acting.proof != "token" and request.method not in ("GET", "HEAD"):
-                check_origin(request, is_browser=acting.proof == "cookie")
+                check_origin(request, is_browser=acting.proof in ("cookie", "header"))
             if route.changes and self._settings.read_only:
                 raise ServerReadOnly("this server was started with --read-only: nothing can be changed through it.")
             self._check_open()
             return await self._judged(request, route, match, acting)
         except CallerError as error:
-            if error.http_status == NotAuthenticated.http_status:
-                self._failures.take(address)
+            # Only failures are counted and refused: one bad client must not lock out others at the same address.
+            if error.http_status == NotAuthenticated.http_status and self._failures.take(sender_of(request)):
+                raise TooManyRequests(
+                    "too many requests from here failed to say who sends them.", retry_after=60
+                ) from error
             raise
 
     def _check_open(self) -> None:

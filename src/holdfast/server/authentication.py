@@ -7,19 +7,27 @@ something which proves nobody raises. Where all give None, the request is refuse
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from holdfast.client.engine import Holdfast
-from holdfast.errors import InvalidToken, NotAuthenticated
+from holdfast.errors import InvalidRequest, InvalidToken, NotAuthenticated, NotPermitted
+from holdfast.people.names import is_name, person
+from holdfast.people.tokens import is_token
+from holdfast.people.users import user_key
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.call import Acting
-from holdfast.server.protection.origins import is_loopback
+from holdfast.server.protection.proxies import TrustedProxies, peer_of, strangers
+
+MOST_CLIENTS: Final = 1000
+"""Clients of tokens that are kept."""
 
 _BEARER: Final = "bearer "
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 class Authenticator(Protocol):
@@ -34,12 +42,16 @@ class Authenticator(Protocol):
 
 
 class BearerTokens:
-    """``Authorization: Bearer hf_…``. Whether the token is good is judged with the operation, as of then."""
+    """``Authorization: Bearer hf_…``. Whether the token is good is judged with the operation, as of then.
+
+    The clients of tokens that were used last are kept, by a hash of the token: to make one costs more than to judge it.
+    """
 
     is_open_to_all = False
 
     def __init__(self, app: Holdfast) -> None:
         self._app = app
+        self._kept: OrderedDict[str, Acting] = OrderedDict()
 
     async def authenticate(self, connection: HTTPConnection) -> Acting | None:
         header = connection.headers.get("authorization")
@@ -50,7 +62,14 @@ class BearerTokens:
         token = header[len(_BEARER) :].strip()
         if not token.startswith("hf_"):
             raise InvalidToken("a token begins with hf_: look whether it is whole.")
-        return Acting(self._app.acting_as(token), "token:" + hashlib.sha256(token.encode()).hexdigest())
+        key = "token:" + hashlib.sha256(token.encode()).hexdigest()
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = Acting(self._app.acting_as(token), key)
+            if len(self._kept) > MOST_CLIENTS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found
 
 
 class Operator:
@@ -65,12 +84,63 @@ class Operator:
         self._acting = Acting(app, "operator", by=name, tenant=tenant, proof="place")
 
     async def authenticate(self, connection: HTTPConnection) -> Acting | None:
-        host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
-        if not is_loopback(host):
+        if other := strangers(connection):
             raise NotAuthenticated(
-                f"this server asks nobody who they are, so it answers to 127.0.0.1, not to {host!r}."
+                f"this server asks nobody who they are, so it answers this host at 127.0.0.1, not {other[0]!r:.100}."
             )
         return self._acting
+
+
+class TrustedHeader:
+    """A user whom a proxy in front names in a header, such as ``X-Forwarded-User``.
+
+    The header counts only where the other end of the TCP connection is one of ``proxies``, whatever the request says of
+    its origin; from anywhere else such a request is refused. The proxy must remove the header that a client sends. The
+    user must be one of ``tenant``, and enabled. A token beside the header must be the same user's, and then it counts.
+    """
+
+    is_open_to_all = False
+
+    def __init__(self, app: Holdfast, header: str, proxies: Sequence[str], tenant: str = DEFAULT_TENANT) -> None:
+        if not _HEADER.fullmatch(header):
+            raise InvalidRequest(f"a trusted header has a name such as X-Forwarded-User, not {header!r:.60}.")
+        if not proxies:
+            raise InvalidRequest("a trusted header needs the addresses of the proxies that may send it.")
+        self._app = app
+        self._header = header
+        self._proxies = TrustedProxies(proxies)
+        self._tenant = tenant
+        self._tokens = BearerTokens(app)
+
+    async def authenticate(self, connection: HTTPConnection) -> Acting | None:
+        values = connection.headers.getlist(self._header)
+        if not values:
+            return None
+        if (peer := peer_of(connection)) not in self._proxies:
+            raise NotAuthenticated(f"{self._header} is for trusted proxies alone, and {peer or 'the sender'} is none.")
+        user = self._named(values)
+        if await self._app.whole_store.item(user_key(self._tenant, user)) is None:
+            raise NotPermitted(
+                f"the proxy says that you are {user!r:.100}, and tenant {self._tenant!r} has no such user: "
+                "ask one of its users of level 6 to make one of that name."
+            )
+        acting = await self._tokens.authenticate(connection)
+        if acting is None:
+            return Acting(self._app.acting_as(user, tenant=self._tenant), f"user:{user}", proof="header")
+        caller = await acting.client.whoami()
+        if caller is None or (caller.tenant, person(caller.user)) != (self._tenant, person(user)):
+            raise NotAuthenticated("the token is not of the user whom the proxy names: send one of the two.")
+        return acting
+
+    def _named(self, values: Sequence[str]) -> str:
+        """The user. Raises NotAuthenticated where the header does not name exactly one."""
+        try:
+            user = values[0].encode("latin-1").decode().strip()
+        except UnicodeError:
+            user = ""
+        if len(values) > 1 or not is_name(user) or "," in user or is_token(user):
+            raise NotAuthenticated(f"{self._header} must name one user.")
+        return user
 
 
 async def authenticate(ways: Sequence[Authenticator], connection: HTTPConnection) -> Acting:

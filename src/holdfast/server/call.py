@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q")
 B = TypeVar("B")
 
-Proof = Literal["token", "cookie", "place"]
+Proof = Literal["token", "cookie", "header", "place"]
 
 SLICE_SECONDS: Final = 2.0
 
@@ -34,8 +34,8 @@ class Acting(msgspec.Struct, frozen=True):
     """Who sends a request: a client bound to them. ``key`` is what their rate is counted by.
 
     Unbound, the client is the process's own: ``by`` and ``tenant`` then say who acts, and where. Bound, both are None.
-    ``proof`` is what proves them. Only a token must be sent on purpose: with a cookie, or where the place is enough, a
-    page of another site could act in their name.
+    ``proof`` is what proves them. Only a token must be sent on purpose: with a cookie, a header that a proxy adds, or
+    where the place is enough, a page of another site could act in their name.
     """
 
     client: Holdfast

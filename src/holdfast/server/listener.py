@@ -63,6 +63,7 @@ class Listener:
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # whose word counts is for the server to say: see protection/proxies.py
             server_header=False,
             root_path=root_path.rstrip("/"),
             timeout_graceful_shutdown=GRACE_SECONDS,

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.server.problems import PROBLEM, HttpProblem
 from holdfast.server.public import PublicRoute
-from holdfast.server.route import JSON, Header, Nothing, Route
+from holdfast.server.route import JSON, PARAMETER, Header, Nothing, Route
 from holdfast.server.routes.table import SUBJECTS
 
 REFERENCE: Final = "#/components/schemas/{name}"
@@ -31,6 +31,9 @@ _PARTS: Final = {
     "template": "The template's id.",
     "schedule": "The schedule's id.",
     "account": "The member id of somebody's account in Slack, such as U0123456789.",
+    "webhook": "The webhook's id.",
+    "subscription": "The subscription's id.",
+    "message": "The delivery's id, which is its `webhook-id`.",
 }
 """What stands at the variable parts of paths."""
 
@@ -47,10 +50,11 @@ def document(routes: Sequence[Route], public: Sequence[PublicRoute], server: str
         components.pop(name, None)  # their members are parameters
     for each in public:
         paths.setdefault(each.path, {})[each.method.lower()] = {
-            "operationId": f"public.{each.path.strip('/').replace('.', '_')}",
+            "operationId": f"public.{each.path.partition('/{')[0].strip('/').replace('.', '_')}",
             "summary": each.words,
             "tags": ["Public"],
             "security": [],
+            "parameters": [_part(name) for name in PARAMETER.findall(each.path)],
             "responses": {"200": {"description": "Good."}, "503": {"description": "Not ready."}},
         }
     return {

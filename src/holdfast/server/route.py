@@ -25,7 +25,7 @@ BODY_LIMIT: Final = 1024 * 1024
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 
-_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the variable parts of its path."""
-        return tuple(_PARAMETER.findall(self.path))
+        return tuple(PARAMETER.findall(self.path))
 
     @property
     def least_level(self) -> int:

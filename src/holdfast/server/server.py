@@ -12,14 +12,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.engine import Holdfast
+from holdfast.errors import InvalidSettings
 from holdfast.server.api import Api
 from holdfast.server.authentication import Authenticator, BearerTokens
 from holdfast.server.console.console import Console
 from holdfast.server.console.cookies import SessionCookies
 from holdfast.server.health import Health
+from holdfast.server.hooks import Hooks
 from holdfast.server.metrics import Metrics
 from holdfast.server.openapi import document
+from holdfast.server.openid.settings import OpenIdSettings, check_settings
 from holdfast.server.protection.headers import SecurityHeaders
+from holdfast.server.protection.proxies import ForwardedRequests, TrustedProxies
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import JSON, Route
 from holdfast.server.routes.table import ROUTES
@@ -38,8 +42,9 @@ class Server:
     open the engine in that one's lifespan, and ``await server.stop_streams()`` when it ends.
 
     ``authenticators`` say who sends a request, in order; by default tokens and logins to the console do. ``routes`` and
-    ``public`` are added to those of the API. With ``console`` it has pages for people, too. ``slack`` is started and
-    stopped with the server; with a signing secret it has a route, to which Slack sends what people press.
+    ``public`` are added to those of the API. With ``console`` it has pages for people, too; with ``openid`` they log in
+    with a provider of identities as well as with tokens. ``slack`` is started and stopped with the server; with a
+    signing secret it has a route, to which Slack sends what people press.
     """
 
     def __init__(
@@ -51,19 +56,23 @@ class Server:
         routes: Sequence[Route] = (),
         public: Sequence[PublicRoute] = (),
         console: bool = True,
+        openid: OpenIdSettings | None = None,
         slack: Slack | None = None,
     ) -> None:
         self.app = app
         self.slack = slack
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit)
-        self.console = Console(app, self.settings) if console else None
+        self.console = Console(app, self.settings, openid) if console else None
         ways = self._usual_ways() if authenticators is None else tuple(authenticators)
+        if openid is not None:
+            _check_openid(openid, ways, has_console=console)
         self.is_open_to_all = any(way.is_open_to_all for way in ways)
         self.metrics = Metrics(app, self.watcher, self.settings.metrics_token, is_open_to_all=self.is_open_to_all)
         self.routes: tuple[Route, ...] = (*ROUTES, *routes)
         self.public: tuple[PublicRoute, ...] = (
             *Health(app).routes,
+            *Hooks(app, self.settings).routes,
             self.metrics.route,
             PublicRoute(
                 method="GET",
@@ -80,7 +89,8 @@ class Server:
         self._api = Api(app, everything, ways, self.settings, self.watcher, observe, fail)
         self._document = cache(self._made)
         self._opened = False
-        self.asgi: ASGIApp = SecurityHeaders(self._serve)
+        proxies = TrustedProxies(self.settings.trusted_proxies)
+        self.asgi: ASGIApp = SecurityHeaders(ForwardedRequests(self._serve, proxies))
 
     def _usual_ways(self) -> tuple[Authenticator, ...]:
         """Tokens, and logins to the console where there is one."""
@@ -149,3 +159,10 @@ class Server:
     def document(self, prefix: str = "/") -> dict[str, Any]:
         """The OpenAPI document of this server."""
         return document(self.routes, self.public, prefix)
+
+
+def _check_openid(openid: OpenIdSettings, ways: Sequence[Authenticator], *, has_console: bool) -> None:
+    """Raises InvalidSettings where people could log in, and would not be known afterwards."""
+    check_settings(openid)
+    if not has_console or not any(isinstance(way, SessionCookies) for way in ways):
+        raise InvalidSettings("OpenID Connect logs people in to the console: let it be, with SessionCookies(app).")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.server.protection.proxies import THIS_HOST
+
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a server allows. The defaults suit one team on one host."""
@@ -13,8 +15,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     body_depth: int = 64  # how deep a body may be nested
     requests_per_second: float = 500.0  # of one token or session, in the long run
     requests_at_once: int = 1000  # how many more may come in a burst
+    hooks_per_second: float = 50.0  # deliveries to one webhook, in the long run
+    hooks_at_once: int = 500  # how many more may come in a burst
     failures_per_minute: float = 30.0  # requests of one address that fail to say who they are
     stream_limit: int = 1000  # open streams of events, together
     stream_seconds: float = 600.0  # a stream ends after this time, and its reader goes on with a new one
     metrics_token: str | None = None  # who may read /metrics; without one nobody, unless the server asks nobody
     bulk_limit: int = 1000  # runs that one request over a filter changes
+    trusted_proxies: tuple[str, ...] = THIS_HOST  # whose X-Forwarded-For and X-Forwarded-Proto count

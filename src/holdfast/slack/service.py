@@ -77,6 +77,6 @@ class Slack:
 
 
 def slack_of_environment(app: Holdfast, *, takes_presses: bool = True) -> Slack | None:
-    """Slack as the environment says; None where it says nothing. Raises InvalidSlackSettings, ExtraMissing."""
+    """Slack as the environment says; None where it says nothing. Raises InvalidSettings, ExtraMissing."""
     settings = settings_of()
     return None if settings is None else Slack(app, settings, takes_presses=takes_presses)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import InvalidSlackSettings
+from holdfast.errors import InvalidSettings
 
 BOT_TOKEN: Final = "HOLDFAST_SLACK_BOT_TOKEN"  # noqa: S105  # the name of a variable
 SIGNING_SECRET: Final = "HOLDFAST_SLACK_SIGNING_SECRET"  # noqa: S105  # the same
@@ -40,7 +40,7 @@ class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("bot_token", "signing_secret", "app_token"):
             value = getattr(self, name)
             if value is not None and not _is_secret(value):
-                raise InvalidSlackSettings(f"{name} {_UNUSABLE}")
+                raise InvalidSettings(f"{name} {_UNUSABLE}")
 
     def __repr__(self) -> str:
         return f"SlackSettings(api={self.api!r})"  # a settings object in a log must not show secrets
@@ -54,13 +54,13 @@ def _is_secret(value: str) -> bool:
 
 
 def settings_of(environment: Mapping[str, str] = os.environ) -> SlackSettings | None:
-    """The settings that a process was given; None where it was given none. Raises InvalidSlackSettings."""
+    """The settings that a process was given; None where it was given none. Raises InvalidSettings."""
     bot_token = _secret(environment, BOT_TOKEN, "xoxb-")
     signing_secret = _secret(environment, SIGNING_SECRET)
     app_token = _secret(environment, APP_TOKEN, "xapp-")
     if bot_token is None:
         if given := next((name for name, value in _named(signing_secret, app_token) if value), None):
-            raise InvalidSlackSettings(f"{given} is set, and {BOT_TOKEN} is not: set both, or neither.")
+            raise InvalidSettings(f"{given} is set, and {BOT_TOKEN} is not: set both, or neither.")
         return None
     return SlackSettings(
         bot_token=bot_token,
@@ -84,19 +84,17 @@ def _secret(environment: Mapping[str, str], name: str, beginning: str = "") -> s
         origin = name
     else:
         if name in environment:
-            raise InvalidSlackSettings(f"{name} and {name}_FILE are both set: set one of them.")
+            raise InvalidSettings(f"{name} and {name}_FILE are both set: set one of them.")
         origin = f"{name}_FILE"
         try:
             value = Path(file).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:  # its text may quote the file
-            raise InvalidSlackSettings(
-                f"{origin} names {file!r}, which cannot be read ({type(error).__name__})."
-            ) from None
+            raise InvalidSettings(f"{origin} names {file!r}, which cannot be read ({type(error).__name__}).") from None
     value = value.strip()
     if not _is_secret(value):
-        raise InvalidSlackSettings(f"{origin} {_UNUSABLE}")
+        raise InvalidSettings(f"{origin} {_UNUSABLE}")
     if not value.startswith(beginning):
-        raise InvalidSlackSettings(f"{origin} does not begin with {beginning!r}: it is another secret, it seems.")
+        raise InvalidSettings(f"{origin} does not begin with {beginning!r}: it is another secret, it seems.")
     return value
 
 
@@ -105,5 +103,5 @@ def _address(environment: Mapping[str, str], name: str) -> str | None:
     if not value:
         return None
     if not value.startswith(("https://", "http://")) or not value.isprintable() or " " in value:
-        raise InvalidSlackSettings(f"{name} is an address that begins with https://, not {value!a:.80}.")
+        raise InvalidSettings(f"{name} is an address that begins with https://, not {value!a:.80}.")
     return value.rstrip("/") + "/"

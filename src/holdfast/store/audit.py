@@ -15,6 +15,10 @@ class AuditPort(Protocol):
         """A page of the audit, beginning after ``after``: sealed entries by position, then the others by sequence."""
         ...
 
+    async def last_entries(self, query: AuditQuery, limit: int, before: AuditEntry | None = None) -> list[AuditEntry]:
+        """The same list from its end on, newest first: a page of what stands before ``before``."""
+        ...
+
     async def entries_in(self, spans: Sequence[Span], limit: int, after: AuditEntry | None = None) -> list[AuditEntry]:
         """A page of the entries of several runs, sealed or not, by sequence, beginning after ``after``.
 

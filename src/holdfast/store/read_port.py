@@ -60,8 +60,12 @@ class ReadPort(Protocol):
         """A page of runs, newest first, beginning after ``after``."""
         ...
 
-    async def counts(self, tenant: str | None = None) -> list[RunCount]:
-        """How many runs there are by tenant and status, in that order. Fast for any number of runs."""
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[RunCount]:
+        """How many runs there are by tenant and status, in that order, read from indexes alone.
+
+        With ``most``, the numbers of one tenant are counted no further: one above it means that there are more. That
+        takes the same time however many there are.
+        """
         ...
 
     async def oldest_due(self) -> int | None:

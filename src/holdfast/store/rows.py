@@ -9,6 +9,8 @@ import msgspec
 
 from holdfast.store.values import ENDED, FUNCTION, Cursor, Key, Received, Segment, Serves, Standing, Status, Work
 
+CLOCKS_APART: Final = 3_600_000_000
+
 ASKS: Final = '"task":"'
 """The text in ``Run.waiting`` that shows a wait for a task. A name cannot contain it: quotes are escaped there."""
 
@@ -158,6 +160,14 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     asks: bool | None = None  # whether it waits for a person's answer
     reference: str | None = None
     cancelled: bool | None = None  # whether it was cancelled, or its cancellation was requested
+
+
+def latest_start(ended_before: int) -> int:
+    """When a run that ended before this time was started at the latest: so a list need not look at newer ones.
+
+    The two times are of different clocks, perhaps. They are taken to be less than an hour apart.
+    """
+    return ended_before + CLOCKS_APART
 
 
 class RunCount(msgspec.Struct, frozen=True, gc=False):

@@ -32,14 +32,16 @@ def is_pattern(name: str) -> bool:
 
 def candidates_of(task: TaskRow) -> tuple[str, ...]:
     """The candidates, with those that an escalation added."""
-    added = task.escalation.candidates if task.escalation is not None and task.escalated_at is not None else ()
-    return (*task.candidates, *(name for name in added if name not in task.candidates))
+    if task.escalation is None or task.escalated_at is None:
+        return task.candidates
+    return (*task.candidates, *(name for name in task.escalation.candidates if name not in task.candidates))
 
 
 def groups_of(task: TaskRow) -> tuple[str, ...]:
     """The groups, with those that an escalation added."""
-    added = task.escalation.groups if task.escalation is not None and task.escalated_at is not None else ()
-    return (*task.groups, *(name for name in added if name not in task.groups))
+    if task.escalation is None or task.escalated_at is None:
+        return task.groups
+    return (*task.groups, *(name for name in task.escalation.groups if name not in task.groups))
 
 
 def is_candidate(task: TaskRow, who: str, groups: Collection[str] = ()) -> bool:
@@ -48,7 +50,10 @@ def is_candidate(task: TaskRow, who: str, groups: Collection[str] = ()) -> bool:
         return False
     if not task.candidates and not task.groups:
         return True
-    return any(fnmatchcase(who, each) for each in candidates_of(task)) or any(map(groups_of(task).__contains__, groups))
+    if any(map(groups_of(task).__contains__, groups)):
+        return True
+    candidates = candidates_of(task)
+    return bool(candidates) and any(fnmatchcase(who, each) for each in candidates)
 
 
 def is_excluded(task: TaskRow, who: str) -> bool:

@@ -113,6 +113,8 @@ class RememberedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     data: bytes = b""
     workspace: str = ""
     by: str | None = None
+    trigger: tuple[str, str] | None = None
+    """What its instances are started by, where that is not the event itself."""
 
 
 def event_digest(event: str, data: bytes) -> str:

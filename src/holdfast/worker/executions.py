@@ -20,6 +20,7 @@ from holdfast.runs.log_records import about
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
+from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.turn_plan import Gate, Plan, code_of, plan
 from holdfast.worker.watchdog import Watchdog
 
@@ -40,8 +41,10 @@ class Executions:
         watchdog: Watchdog,
         *,
         checkpoint_events: int = 100,
+        lifecycle: Lifecycle | None = None,
     ) -> None:
         self.clock = clock
+        self.lifecycle = lifecycle
         self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog
@@ -123,6 +126,7 @@ class Executions:
             pins=self._catalogue.pin,
             gate=gate,
             checkpoint_events=self._checkpoint_events,
+            lifecycle=self.lifecycle,
         )
 
     def is_due_soon(self, held: Held) -> bool:

@@ -25,6 +25,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     checkpoint_events: int = 100  # how many events a program that gives checkpoints may go on without one
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     schedules: bool = True  # whether this worker starts the runs of schedules that are due
+    webhooks: bool = True  # whether this worker sends what subscriptions are told
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.executions import Executions
 from holdfast.worker.held import Held
+from holdfast.worker.lifecycle import Lifecycle
 
 log = logging.getLogger("holdfast.worker")
 
@@ -30,6 +31,13 @@ def describe(error: Exception, otherwise: str = "") -> str:
     if isinstance(error, HoldfastError):
         return f"{error.code}: {error}"
     return f"{otherwise}: {type(error).__name__}: {error}"
+
+
+def _told(change: p.Advance, lifecycle: Lifecycle, held: Held, now: int) -> p.Advance:
+    """The pause, with the note of it where the tenant is told of such."""
+    if not lifecycle.is_told(held.key.tenant):
+        return change
+    return msgspec.structs.replace(change, attached=(*change.attached, lifecycle.parked(held, now)))
 
 
 class Parker:
@@ -141,6 +149,8 @@ class Parker:
             blobs={} if recorded is None else recorded.blobs,
             attached=closings,
         )
+        if reason is not None and (lifecycle := self._executions.lifecycle) is not None:
+            change = _told(change, lifecycle, held, self._executions.clock.now())
         held.committing = True
         self._committer.submit(change, partial(self._answered, held, change, closings, instead))
 

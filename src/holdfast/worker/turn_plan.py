@@ -40,6 +40,7 @@ from holdfast.store.protocol import (
 from holdfast.worker.attached import Attached
 from holdfast.worker.gate.entries import ended, ignored
 from holdfast.worker.held import Held
+from holdfast.worker.lifecycle import Lifecycle
 
 _STANDINGS: Final[dict[type[e.Event], Standing]] = {
     e.ExecutionCompleted: "completed",
@@ -194,6 +195,7 @@ def plan(
     pins: Pins,
     gate: Gate | None,
     checkpoint_events: int,
+    lifecycle: Lifecycle | None = None,
 ) -> Plan:
     """Turn a turn into a change. The lease is given up where nothing here can move the run before ``hold_until``.
 
@@ -203,9 +205,10 @@ def plan(
     requests.take_in(execution, turn)
     ending = terminal_of(turn)
     renewal = None if ending is None or not _continues(ending) else _renewal(held, execution, turn, now, pins)
-    if ending is not None and renewal is None and held.parent is not None:
+    carried_on = None if renewal is not None else ending
+    if carried_on is not None and held.parent is not None:
         id = f"ended:{held.id}:{held.generation}"
-        message = children.ended(held.row, execution.started.parent_id, ending, now, id)
+        message = children.ended(held.row, execution.started.parent_id, carried_on, now, id)
         requests.errands.append(Errand(Deliver(Key(held.key.tenant, held.parent), message)))
     if turn.stale or execution.program.reference != held.reference:
         requests.errands.extend(_remarks(held, turn, now))
@@ -218,6 +221,7 @@ def plan(
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
     projection, release = _projection(held, execution, ending, renewal, requests.busy, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
+    attached.extend(_news(lifecycle, held, turn, carried_on, projection, now))
     closings: tuple[Closing, ...] = ()
     if held.gate is not None:
         closings = held.gate.take_closings()
@@ -239,7 +243,6 @@ def plan(
         renewal,
         checkpoint,
     )
-    carried_on = None if renewal is not None else ending
     is_gated = bool(requests.gated or closings)
     return Plan(change, requests.invoke, requests.abandon, attached, closings, is_gated, carried_on)
 
@@ -251,6 +254,25 @@ def _remarks(held: Held, turn: Turn, now: int) -> Iterator[Errand]:
     if (reference := held.present_reference) != held.reference:
         held.reference = reference  # a turn that is refused ends with this object
         yield Errand(SetReference(held.key, reference))
+
+
+def _news(
+    lifecycle: Lifecycle | None, held: Held, turn: Turn, ending: e.Event | None, projection: Projection, now: int
+) -> Sequence[Errand]:
+    """What the tenant's subscriptions are told of the run: that it has begun, is parked, or has ended."""
+    if lifecycle is None or (held.version > 1 and ending is None and projection.pause is None):  # nearly always
+        return ()
+    if not lifecycle.is_told(held.key.tenant):
+        return ()
+    found: list[Note] = []
+    is_first = held.version <= 1 and held.generation == 0 and bool(turn.events)
+    if is_first and not held.live.started.inherited:  # a fork's beginning has the note of whoever made it
+        found.append(lifecycle.begun(held, now))
+    if projection.pause is not None:
+        found.append(lifecycle.parked(held, now))
+    if ending is not None:
+        found.append(lifecycle.ended(held, ending, now))
+    return [Errand(note) for note in found]
 
 
 def _named(attached: Attached) -> Attached:

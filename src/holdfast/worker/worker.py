@@ -38,9 +38,12 @@ from holdfast.worker.gate.governor import Governor
 from holdfast.worker.gate.policy_watcher import PolicyWatcher
 from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.roles.claimer import Claimer
+from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
+from holdfast.worker.roles.follower import Follower
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
@@ -119,6 +122,7 @@ class Worker:
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
+        self.lifecycle = Lifecycle()
         self.performer = Performer(
             self._store, self._clock, self._threads, options.step_limit, self._observer, self._spans
         )
@@ -133,6 +137,7 @@ class Worker:
             self._entropy,
             self.watchdog,
             checkpoint_events=options.checkpoint_events,
+            lifecycle=self.lifecycle,
         )
         self.advancer = Advancer(
             self._store,
@@ -152,6 +157,7 @@ class Worker:
         await self._register()
         caps = await patiently(partial(self._store.items, p.CAP, 1, status=p.CAP_SET))
         self.claimer.limited = bool(caps)
+        await patiently(self._follower.look)
         beats = Beats(self.id, options.lease_seconds, self.lease, self._lost, self.watchdog)
         self._pulse = self._pulse_factory(self._store, beats)
         self._pulse.start()
@@ -187,8 +193,9 @@ class Worker:
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken, self.announce)
         archivists = [Archivist(self._store, self._clock)] if options.evidence else []
-        self._sealer = Sealer(self._store, self._clock, archivists)
-        roles: list[Role] = [rescuer, *woken, self._sealer, *archivists]
+        self._follower, deliverers = self._make_follower()
+        self._sealer = Sealer(self._store, self._clock, archivists, sealed=[self._follower])
+        roles: list[Role] = [rescuer, *woken, self._sealer, *archivists, self._follower, *deliverers]
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         retention = None if options.retention_days is None else options.retention_days * 86400
@@ -201,6 +208,15 @@ class Worker:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
         return roles
+
+    def _make_follower(self) -> tuple[Follower, list[Deliverer]]:
+        parts = (self._store, self.committer, self._clock, self._entropy)
+        deliverer = Deliverer(*parts, self._wake_follower) if self.options.webhooks else None
+        return Follower(*parts, self.lifecycle, deliverer), [] if deliverer is None else [deliverer]
+
+    def _wake_follower(self) -> None:
+        """There is room for another delivery."""
+        self._follower.wake()
 
     def _make_scheduler(self, launcher: Launcher) -> Scheduler:
         return Scheduler(
@@ -308,6 +324,7 @@ class Worker:
             self.taker.wake()
             self._sealer.wake()
             self._finisher.wake()
+            self._follower.wake()
             if self._scheduler is not None:
                 self._scheduler.wake()
 

@@ -22,10 +22,13 @@ from holdfast.client.people.users import Users
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.schedules.app_schedules import Schedules
 from holdfast.client.templates.app_templates import AppTemplates
+from holdfast.client.webhooks.app_subscriptions import Subscriptions
+from holdfast.client.webhooks.app_webhooks import Webhooks
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.programs.function.decorators import Workflow
 from holdfast.templates.template import EventRoute
+from holdfast.webhooks.webhook import EmitEvent
 
 CLASSES: list[type] = [
     Holdfast,
@@ -42,6 +45,8 @@ CLASSES: list[type] = [
     AppTemplates,
     Schedules,
     SlackAccounts,
+    Webhooks,
+    Subscriptions,
 ]
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,6 +106,9 @@ class Things(msgspec.Struct, frozen=True):
     instance: str = "instance"
     schedule: str = "yearly"
     account: str = "USOMEBODY"
+    webhook: str = "incoming"
+    subscription: str = "outgoing"
+    message: str = ""
 
 
 MISSING = {name: f"missing-{name}" for name in Things.__struct_fields__ if name not in ("tenant", "blob")}
@@ -244,6 +252,7 @@ CALLS: dict[str, Call] = {
     "Users.set_groups": lambda app, it: app.users.set_groups(it.user, ["desk"], tenant=it.tenant),
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
+    "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "SlackAccounts.show": lambda app, it: app.slack.show(tenant=it.tenant),
     "SlackAccounts.use": lambda app, it: app.slack.use("C0123", tenant=it.tenant),
     "SlackAccounts.map": lambda app, it: app.slack.map(it.account, it.user, tenant=it.tenant),
@@ -254,6 +263,27 @@ CALLS: dict[str, Call] = {
     "Tokens.revoke_own": lambda app, it: app.tokens.revoke_own(it.token),
     "Tokens.mint": lambda app, it: app.tokens.mint(it.user, tenant=it.tenant),
     "Tokens.revoke": lambda app, it: app.tokens.revoke(it.token, tenant=it.tenant),
+    "Webhooks.show": lambda app, it: app.webhooks.show(it.webhook, tenant=it.tenant),
+    "Webhooks.list": lambda app, it: app.webhooks.list(tenant=it.tenant),
+    "Webhooks.create": lambda app, it: app.webhooks.create(f"new {it.webhook}", EmitEvent("x"), tenant=it.tenant),
+    "Webhooks.change": lambda app, it: app.webhooks.change(it.webhook, name="other", tenant=it.tenant),
+    "Webhooks.rotate": lambda app, it: app.webhooks.rotate(it.webhook, secret="x" * 40, tenant=it.tenant),
+    "Webhooks.receive": lambda app, it: app.webhooks.receive(it.tenant, it.webhook, {}, b"{}"),
+    "Subscriptions.show": lambda app, it: app.subscriptions.show(it.subscription, tenant=it.tenant),
+    "Subscriptions.list": lambda app, it: app.subscriptions.list(tenant=it.tenant),
+    "Subscriptions.create": lambda app, it: app.subscriptions.create(
+        f"new {it.subscription}", "https://a.example/", ["task.reminded"], tenant=it.tenant
+    ),
+    "Subscriptions.change": lambda app, it: app.subscriptions.change(it.subscription, name="other", tenant=it.tenant),
+    "Subscriptions.rotate": lambda app, it: app.subscriptions.rotate(
+        it.subscription, secret="x" * 40, tenant=it.tenant
+    ),
+    "Subscriptions.ping": lambda app, it: app.subscriptions.ping(it.subscription, tenant=it.tenant),
+    "Subscriptions.deliveries": lambda app, it: app.subscriptions.deliveries(it.subscription, tenant=it.tenant),
+    "Subscriptions.delivery": lambda app, it: app.subscriptions.delivery(it.subscription, it.message, tenant=it.tenant),
+    "Subscriptions.resend": lambda app, it: app.subscriptions.resend(it.subscription, it.message, tenant=it.tenant),
+    "Subscriptions.disable": lambda app, it: app.subscriptions.disable(it.subscription, tenant=it.tenant),
+    "Subscriptions.enable": lambda app, it: app.subscriptions.enable(it.subscription, tenant=it.tenant),
     "RunHandle.cancel": lambda app, it: _run(app, it).cancel(),
 }
 """How each operation is called; those that end something come last in their class."""
@@ -289,7 +319,11 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     await (await app.templates.start("offered", id="instance", tenant=tenant)).settled(timeout=30)
     task = await anext(app.tasks.list(tenant=tenant))
     receipt = await anext(app.receipts.list(tenant=tenant))
-    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id)
+    await app.webhooks.create("incoming", EmitEvent("happened"), user="level 4", tenant=tenant)
+    await app.subscriptions.create("outgoing", "https://a.example/", ["task.reminded"], tenant=tenant)
+    await app.subscriptions.disable("outgoing", tenant=tenant)  # nothing is sent from here
+    ping = await app.subscriptions.ping("outgoing", tenant=tenant)
+    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id)
 
 
 def _one(version: int) -> dict[str, Any]:

@@ -59,6 +59,8 @@ HARMLESS = {
     "Holdfast.run": "a handle, whose operations are judged",
     "Holdfast.schedules": "a part, whose operations are judged",
     "Holdfast.slack": "a part, whose operations are judged",
+    "Holdfast.subscriptions": "a part, whose operations are judged",
+    "Holdfast.webhooks": "a part, whose operations are judged",
     "Holdfast.store": "of a bound one, the tenant's own, and only inside of an operation",
     "Holdfast.tasks": "a part, whose operations are judged",
     "Holdfast.templates": "a part, whose operations are judged",
@@ -133,7 +135,8 @@ def test_every_operation_of_the_store_is_open_to_tenants_or_not() -> None:
 
 @asynccontextmanager
 async def furnished(url: str) -> AsyncIterator[tuple[Holdfast, Things, Things]]:
-    async with Holdfast(url, workflows=WORKFLOWS, policy=FREE, options=WorkerOptions(retention_days=None)) as app:
+    options = WorkerOptions(retention_days=None, webhooks=False)
+    async with Holdfast(url, workflows=WORKFLOWS, policy=FREE, options=options) as app:
         things = [await furnish(app, tenant) for tenant in ("acme", "bolt")]
         app.definitions.add(TWO)
         yield app, things[0], things[1]
@@ -200,6 +203,10 @@ async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
                 "schedule",
                 "slack_account",
                 "slack_channel",
+                "webhook",
+                "webhook_secret",
+                "subscription",
+                "delivery",
             )
             for row in await store.items(kind, 99, tenant=tenant)
         ],

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from typing import Final
+
 import msgspec
 import pytest
 
 from holdfast.drawing.definitions import draw_definition
 from holdfast.drawing.layout import layers
-from holdfast.drawing.picture import Direction
+from holdfast.drawing.node_views import NodeView
+from holdfast.drawing.picture import Direction, State
 from holdfast.programs.definition.compiler.compiler import compile_text
 from holdfast.programs.definition.walks import all_nodes
 from tests.definitions import CLAIMS
@@ -23,6 +27,22 @@ def test_nothing_overlaps_and_no_edge_runs_through_a_box(block: int) -> None:
         direction: Direction = "across" if seed % 2 else "down"
         picture = draw_definition(made(seed), direction=direction)
         assert faults(picture) == [], f"seed {seed}, {direction}"
+
+
+STATES: Final[tuple[State, ...]] = ("pending", "running", "waiting", "success", "failed", "skipped", "cancelled")
+LONG: Final = "since 5 minutes, at most until in 12 days, 23 hours and 59 minutes, 支払い"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_so_it_is_with_the_states_of_a_run_and_with_folded_blocks(seed: int) -> None:
+    source, definition = random.Random(seed), made(seed)
+    views = {
+        node.name: NodeView(state=source.choice(STATES), visits=seed, notes=[LONG] * source.randrange(3), message=LONG)
+        for node in all_nodes(definition.steps)
+        if source.random() < 0.8
+    }
+    direction: Direction = "across" if seed % 2 else "down"
+    assert faults(draw_definition(definition, views, direction=direction, deepest=source.choice((0, 2, 12)))) == []
 
 
 @pytest.mark.parametrize("seed", range(20))

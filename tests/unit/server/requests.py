@@ -52,6 +52,18 @@ def _schedule(body: dict[str, Any] | None = None) -> Callable[[Things], Example]
     return lambda it: Example({"schedule": it.template}, body=body)
 
 
+def _webhook(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
+    return lambda it: Example({"webhook": it.webhook}, body=body)
+
+
+def _subscription(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
+    return lambda it: Example({"subscription": it.subscription}, body=body)
+
+
+def _delivery(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
+    return lambda it: Example({"subscription": it.subscription, "message": it.message}, body=body)
+
+
 SERVERLESS = """
 document: {dsl: 1.0.0, namespace: tests, name: greeting, version: 1.0.0}
 do:
@@ -132,6 +144,26 @@ EXAMPLES: dict[str, Callable[[Things], Example]] = {
     "schedules.backfill": _schedule(
         {"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T01:00:00Z", "dry_run": True}
     ),
+    "webhooks.list_webhooks": _plain(),
+    "webhooks.create": lambda it: Example(
+        body={"id": f"new {it.webhook}", "does": {"do": "start", "template": it.template}, "scheme": "github"}
+    ),
+    "webhooks.show": _webhook(),
+    "webhooks.change": _webhook({"does": {"do": "signal", "run": "=payload.run", "signal": "go"}}),
+    "webhooks.rotate": _webhook({}),
+    "subscriptions.list_subscriptions": _plain(),
+    "subscriptions.create": lambda it: Example(
+        body={"id": f"new {it.subscription}", "url": "https://a.example/", "events": ["task.reminded"]}
+    ),
+    "subscriptions.show": _subscription(),
+    "subscriptions.change": _subscription({"events": ["task.*"]}),
+    "subscriptions.disable": _subscription({}),
+    "subscriptions.enable": _subscription({}),
+    "subscriptions.rotate": _subscription({"overlap_seconds": 60}),
+    "subscriptions.ping": _subscription({}),
+    "subscriptions.deliveries": _subscription(),
+    "subscriptions.delivery": _delivery(),
+    "subscriptions.resend": _delivery({}),
     "receipts.list_receipts": _plain(),
     "receipts.show": lambda it: Example({"receipt": it.receipt}),
     "receipts.reverse": lambda it: Example({"receipt": it.receipt}, body={"reason": "wrong"}),

@@ -22,6 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.programs.definition.compiler.faults import DefinitionFault
 from holdfast.server.answers import writer_of
+from holdfast.server.console.templating import counted
 from holdfast.server.decoding import check_depth, read_body, read_query
 from holdfast.server.problems import answer, problem_of
 from holdfast.server.protection.origins import check_origin
@@ -193,3 +194,9 @@ def test_a_change_that_a_browser_proves_comes_from_our_own_page(
         else:
             with pytest.raises(CrossSiteRequest):
                 check_origin(connection, is_browser=is_browser)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0"), (1000, "1,000"), (1001, "1,000+"), (9000, "1,000+")])
+def test_a_page_says_that_there_are_more_than_it_counted(count: int, shown: str) -> None:
+    """A number that was not counted to its end is not shown as if it were."""
+    assert counted(count) == shown

@@ -14,6 +14,7 @@ from holdfast import Holdfast, WorkerOptions
 from holdfast.server import ServerSettings
 from holdfast.server.problems import PROBLEM
 from holdfast.server.routes.table import ROUTES
+from holdfast.webhooks.webhook import EmitEvent
 from tests.serving import person, served
 from tests.unit.client.operations import FREE, MISSING, TWO, WORKFLOWS, Things, furnish, leaf
 from tests.unit.server.requests import send
@@ -23,7 +24,7 @@ QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6, failures
 
 @asynccontextmanager
 async def furnished(url: str) -> AsyncIterator[tuple[Holdfast, str, Things, Things]]:
-    options = WorkerOptions(retention_days=None)
+    options = WorkerOptions(retention_days=None, webhooks=False)
     async with Holdfast(url, workflows=WORKFLOWS, policy=FREE, options=options) as app:
         acme, bolt = [await furnish(app, tenant) for tenant in ("acme", "bolt")]
         for tenant in ("acme", "bolt"):
@@ -92,9 +93,12 @@ async def hide(app: Holdfast, bolt: Things) -> Things:
     await app.templates.create("hidden", leaf.name, name=SECRET, tenant="bolt")
     await app.schedules.create("hidden", leaf.name, every=3600, attributes={"secret": SECRET}, tenant="bolt")
     await app.slack.map("UHIDDEN", "hidden", tenant="bolt", reason=SECRET)
+    await app.webhooks.create("hidden", EmitEvent("x"), name=SECRET, user="level 4", tenant="bolt")
+    await app.subscriptions.create("hidden", "https://a.example/", ["task.*"], name=SECRET, tenant="bolt")
     definition = {**TWO, "name": "hidden", "title": SECRET}
     await app.definitions.publish(definition, tenant="bolt")
     names = ("waiting", "paid", "child", "defined", "definition", "user", "workspace", "template", "instance")
+    names = (*names, "webhook", "subscription")
     return msgspec.structs.replace(bolt, tenant="acme", account="UHIDDEN", **dict.fromkeys(names, "hidden"))
 
 

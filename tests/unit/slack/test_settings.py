@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from holdfast import Holdfast
 from holdfast.cli.main import main as command
-from holdfast.errors import InvalidRequest, InvalidSlackSettings, TenantNotFound, UserNotFound
+from holdfast.errors import InvalidRequest, InvalidSettings, TenantNotFound, UserNotFound
 from holdfast.slack.settings import SlackSettings, settings_of
 from tests.slack_stand_in import APP_TOKEN, BOT_TOKEN, CHANNEL, SECRET, SlackStandIn
 
@@ -54,7 +54,7 @@ def test_secrets_come_from_variables_or_files(tmp_path: Path) -> None:
 )
 def test_settings_that_cannot_be_used_are_refused_at_the_start(variables: dict[str, str], named: str) -> None:
     """Half of them is a mistake, and an empty secret is not the same as none: else a route could be open to all."""
-    with pytest.raises(InvalidSlackSettings, match=named) as refused:
+    with pytest.raises(InvalidSettings, match=named) as refused:
         settings_of(variables)
     assert SECRET not in str(refused.value)
 
@@ -62,7 +62,7 @@ def test_settings_that_cannot_be_used_are_refused_at_the_start(variables: dict[s
 @pytest.mark.parametrize("value", ["", "a b", "xoxb-…", "a\n"])
 def test_an_empty_or_garbled_secret_is_refused_in_python_too(value: str) -> None:
     """An empty signing secret would let everybody sign."""
-    with pytest.raises(InvalidSlackSettings, match="signing_secret"):
+    with pytest.raises(InvalidSettings, match="signing_secret"):
         SlackSettings(bot_token=BOT_TOKEN, signing_secret=value)
 
 

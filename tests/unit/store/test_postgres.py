@@ -311,7 +311,7 @@ ALTER TABLE blob_uses RENAME COLUMN holder TO run;
 ALTER TABLE blob_uses ADD CONSTRAINT blob_uses_pkey PRIMARY KEY (tenant, digest, run);
 CREATE INDEX blob_uses_of_run ON blob_uses (tenant, run);
 ALTER TABLE deliveries DROP COLUMN at;
-DROP INDEX runs_standing, runs_held_up;
+DROP INDEX runs_standing, runs_held_up, runs_of_workflow, runs_of_workspace, runs_of_actor, tasks_open;
 ALTER TABLE work DROP COLUMN claims;
 ALTER TABLE tasks DROP COLUMN kind, DROP COLUMN owner, DROP COLUMN due_at;
 DROP TABLE declined;

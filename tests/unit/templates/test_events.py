@@ -169,6 +169,28 @@ async def test_what_a_crash_left_undone_is_done_by_a_worker(
     await asyncio.wait({dying})
 
 
+async def test_an_event_of_somebody_who_was_demoted_is_not_finished_in_their_name(holdfast_app: Holdfast) -> None:
+    """What was started before stays; the rest says why it was not started, and the event is done."""
+    app = holdfast_app
+    await app.tenants.create("default")
+    await app.users.create("admin", level=4)
+    for number in range(3):
+        await listening(app, f"t{number}")
+    line = _DyingLine(app.store, 2, answers=True)
+    other = Holdfast(line, worker=False, clock=app.clock)  # type: ignore[arg-type]  # forwarded by name
+    await other.open()
+    dying = asyncio.ensure_future(other.emit("order.paid", {"total": 1.0}, id="e1", by="admin"))
+    await asyncio.wait({dying}, timeout=5)
+    await app.users.set_level("admin", 3)
+    await asyncio.sleep(FINISH_SECONDS + 10)
+    assert len([run async for run in app.list()]) == 1
+    again = await app.emit("order.paid", {"total": 1.0}, id="e1", by="god")
+    assert (len(again.started), len(again.problems)) == (1, 2)
+    assert all("admin has level 3" in problem for problem in again.problems.values())
+    dying.cancel()
+    await asyncio.wait({dying})
+
+
 async def test_an_open_event_that_cannot_be_read_keeps_no_other_waiting(holdfast_app: Holdfast) -> None:
     app = holdfast_app
     await listening(app, "t1")

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.cli import exits, options, output, session
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.slack import SlackAccountInfo, SlackInfo
-from holdfast.errors import InvalidSlackSettings
+from holdfast.errors import InvalidSettings
 
 if TYPE_CHECKING:
     from holdfast.slack.checks import SlackFinding
@@ -101,7 +101,7 @@ def check(tenant: str, store: str | None, as_json: bool) -> int:
 
     settings = settings_of()
     if settings is None:
-        raise InvalidSlackSettings(f"{BOT_TOKEN} is not set: docs/slack.md says what the variables are.")
+        raise InvalidSettings(f"{BOT_TOKEN} is not set: docs/slack.md says what the variables are.")
 
     async def work(app: Holdfast) -> list[SlackFinding]:
         return [finding async for finding in findings(app, settings, tenant)]

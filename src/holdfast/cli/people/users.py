@@ -167,6 +167,25 @@ def enable(name: str, dry_run: bool, who: str, reason: str, tenant: str, store: 
     _change(store, change, f"user {name} of tenant {tenant} {is_} enabled", as_json, dry_run=dry_run)
 
 
+@users.command()
+@click.argument("name")
+@options.dry_run
+@options.steered_by
+@options.why
+@options.tenant
+@options.store
+def unlink(name: str, dry_run: bool, who: str, reason: str, tenant: str, store: str | None, as_json: bool) -> None:
+    """Take the link of user NAME to an account of a provider of identities off: the next one is linked instead."""
+
+    async def change(all_: Users) -> UserInfo:
+        if dry_run:
+            return await all_.get(name, tenant=tenant)
+        return await all_.unlink(name, tenant=tenant, by=who, reason=reason)
+
+    is_ = "would be" if dry_run else "is"
+    _change(store, change, f"user {name} of tenant {tenant} {is_} linked to no account", as_json, dry_run=dry_run)
+
+
 def _change(
     store: str | None,
     change: Callable[[Users], Awaitable[UserInfo]],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from holdfast.cli import exits, options, session
 from holdfast.cli.apps import load_app
@@ -18,7 +19,8 @@ from holdfast.cli.shift import Shift, from_store, slack_given
 from holdfast.people.users import USER
 
 if TYPE_CHECKING:
-    from holdfast.server import Server
+    from holdfast.client.engine import Holdfast
+    from holdfast.server import Authenticator, OpenIdSettings, Server
     from holdfast.server.listener import Listener
 
 _NO_USERS = (
@@ -37,6 +39,24 @@ _NO_USERS = (
 @click.option("--read-only", is_flag=True, help="Refuse every request that would change something.")
 @click.option("--no-auth", is_flag=True, help="Ask nobody who they are: everybody on this host is the operator.")
 @click.option("--as", "who", default=options.operator, metavar="NAME", help="Who acts, with --no-auth.")
+@click.option(
+    "--oidc",
+    type=click.Path(path_type=Path),
+    envvar="HOLDFAST_OIDC",
+    metavar="FILE",
+    help="Let people log in with OpenID Connect. Environment: HOLDFAST_OIDC.",
+)
+@click.option(
+    "--trusted-header", metavar="NAME", help="The header in which a trusted proxy names the user, of --tenant."
+)
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    envvar="HOLDFAST_TRUSTED_PROXY",
+    metavar="NETWORK",
+    help="A proxy whose headers count; may be repeated. Without it this host. Environment: HOLDFAST_TRUSTED_PROXY.",
+)
 @options.tenant
 @options.policy
 @options.tracing
@@ -52,6 +72,9 @@ def serve(
     read_only: bool,
     no_auth: bool,
     who: str,
+    oidc: Path | None,
+    trusted_header: str | None,
+    proxies: tuple[str, ...],
     tenant: str,
     policy: str | None,
     tracing: bool,
@@ -68,21 +91,51 @@ def serve(
     """
     configure(log_level, log_format, as_json=as_json)
     check_extra("the server")
+    _check_ways(no_auth, oidc, trusted_header, proxies)
     from holdfast.server import Operator, Server, ServerSettings
     from holdfast.server.listener import Listener
 
     engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, "strict")
-    ways = [Operator(engine, who, tenant)] if no_auth else None
-    server = Server(
-        engine,
-        settings=ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN)),
-        authenticators=ways,
-        slack=slack_given(engine, takes_presses=not read_only),
-    )
+    ways: list[Authenticator] | None = [Operator(engine, who, tenant)] if no_auth else None
+    if trusted_header is not None:
+        ways = _behind(engine, trusted_header, proxies, tenant)
+    settings = ServerSettings(read_only=read_only, metrics_token=os.environ.get(TOKEN))
+    if proxies:
+        settings = msgspec.structs.replace(settings, trusted_proxies=proxies)
+    slack = slack_given(engine, takes_presses=not read_only)
+    server = Server(engine, settings=settings, authenticators=ways, openid=_openid(oidc), slack=slack)
     listener = Listener(server, host, port, root_path=root_path)
     session.run(_Service(server, listener, as_json, has_worker=not no_worker, is_open=no_auth).work())
     return exits.GOOD
+
+
+def _check_ways(no_auth: bool, oidc: Path | None, trusted_header: str | None, proxies: tuple[str, ...]) -> None:
+    """Raises UsageError where the options about people cannot be used together."""
+    if no_auth and (oidc is not None or trusted_header is not None):
+        raise click.UsageError("--no-auth asks nobody who they are: leave it, or --oidc and --trusted-header, out")
+    if trusted_header is not None and not proxies:
+        raise click.UsageError("--trusted-header needs --trusted-proxy: from whom does the header count?")
+
+
+def _behind(engine: Holdfast, header: str, proxies: tuple[str, ...], tenant: str) -> list[Authenticator]:
+    """The ways to be known to a server behind a proxy that names the user."""
+    from holdfast.server import BearerTokens, SessionCookies, TrustedHeader
+
+    return [TrustedHeader(engine, header, proxies, tenant), BearerTokens(engine), SessionCookies(engine)]
+
+
+def _openid(file: Path | None) -> OpenIdSettings | None:
+    """The settings of OpenID Connect, whose secret is there: a missing one is noticed now, not by whoever logs in."""
+    if file is None:
+        return None
+    from holdfast.server.openid.settings import read_settings
+    from holdfast.transports.secrets import secret_of
+
+    found = read_settings(file)
+    if found.client_secret is not None:
+        session.run(secret_of(found.client_secret))
+    return found
 
 
 class _Service(Shift):
@@ -111,9 +164,12 @@ class _Service(Shift):
         address = self._listener.address
         worker = "with a worker" if self._has_worker else "without a worker"
         more: dict[str, Any] = {"address": address, "worker": self._has_worker, "users": self._has_users}
+        link = "" if self._has_users or self._is_open else self._link()
+        if link:
+            more["first_user"] = link
         self.write("ready", f"serving {address} {worker}{from_store(self.engine.url)}", **more)
-        if not self._has_users and not self._is_open and not self.as_json:
-            self.write("no users", _NO_USERS.format(link=self._link()))
+        if link and not self.as_json:
+            self.write("no users", _NO_USERS.format(link=link))
 
     def _link(self) -> str:
         """The address of the page for the first user, good once."""

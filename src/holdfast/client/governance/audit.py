@@ -76,13 +76,16 @@ class Audit:
         kind: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        newest: bool = False,
         limit: int = PAGE,
         after: str | None = None,
     ) -> Page[AuditInfo]:
-        """One page of the entries that match, in the order of the chain, with a cursor for the rest."""
+        """One page of the entries that match, in the order of the chain, with a cursor for the rest; with ``newest``
+        from its end on, newest first."""
         tenant = self._app.tenant_of(tenant)
         query = p.AuditQuery(tenant, run, kind, _time(since), _time(until))
-        entries = await self._app.store.entries(query, check_limit(limit), _place(tenant, after))
+        read = self._app.store.last_entries if newest else self._app.store.entries
+        entries = await read(query, check_limit(limit), _place(tenant, after))
         next = write_cursor(AUDIT, p.Cursor(entries[-1].sequence, tenant, "")) if len(entries) == limit else None
         return Page([audit_info(entry) for entry in entries], next)
 

@@ -32,12 +32,14 @@ KEPT_SECONDS: Final = 86_400
 
 
 class ConsoleSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex."""
+    """What a session's item says. ``token`` is the id of the token, ``digest`` the SHA-256 of its secret, as hex;
+    ``issuer`` is who vouched for the user where there is no token."""
 
     user: str
     expires_at: int
     token: str = ""
     digest: str = ""
+    issuer: str = ""
 
 
 _decoder = msgspec.json.Decoder(ConsoleSession)
@@ -58,9 +60,9 @@ class ConsoleSessions:
         assert caller is not None
         return await self._keep(caller.tenant, caller.user, presented.id, presented.digest.hex())
 
-    async def begin_for(self, tenant: str, user: str) -> str:
-        """Log a user in for whom somebody else vouches, such as a provider of identities. Gives the secret."""
-        return await self._keep(tenant, user, "", "")
+    async def begin_for(self, tenant: str, user: str, issuer: str) -> str:
+        """Log a user in for whom a provider of identities vouches. Gives the secret."""
+        return await self._keep(tenant, user, "", "", issuer)
 
     async def client(self, secret: str) -> Holdfast | None:
         """A client that acts for whoever has this session; None where it is over, or there is none."""
@@ -75,19 +77,20 @@ class ConsoleSessions:
         presented = tokens.Presented(session.token, bytes.fromhex(session.digest)) if session.token else None
         return ActingHoldfast(self._engine, Binding(self._engine, row.tenant, session.user, presented))
 
-    async def end(self, secret: str) -> None:
-        """Log out. Nothing happens where there is no such session."""
+    async def end(self, secret: str) -> ConsoleSession | None:
+        """Log out; gives the session that was ended. Nothing happens where there is no such session."""
         row = await self._row(secret)
         if row is None or row.status != OPEN:
-            return
+            return None
         session = _decoder.decode(row.body)
         ended = Change(row.body, ENDED, self._engine.clock.now() + KEPT_SECONDS * 1_000_000)
         await change_item(self._engine, row.key, "logout", lambda _: ended, by=session.user)
+        return session
 
-    async def _keep(self, tenant: str, user: str, token: str, digest: str) -> str:
+    async def _keep(self, tenant: str, user: str, token: str, digest: str, issuer: str = "") -> str:
         secret, engine = secrets.token_hex(32), self._engine
-        session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest)
-        details = {"token": token} if token else {}
+        session = ConsoleSession(user, engine.clock.now() + SESSION_SECONDS * 1_000_000, token, digest, issuer)
+        details = {"token": token} if token else {"issuer": issuer}
         key = p.ItemKey(tenant, SESSION, _id_of(secret))
 
         due_at = session.expires_at + KEPT_SECONDS * 1_000_000

@@ -63,8 +63,8 @@ class TenantStore:
             return []
         return await self._store.find(replace(query, tenant=self._tenant), limit, after)
 
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
-        return [] if self._is_foreign(tenant) else await self._store.counts(self._tenant)
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[p.RunCount]:
+        return [] if self._is_foreign(tenant) else await self._store.counts(self._tenant, most)
 
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [] if self._is_foreign(key.tenant) else await self._store.work_of(key)
@@ -132,6 +132,11 @@ class TenantStore:
 
     async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
         return [] if self._is_foreign(query.tenant) else await self._store.entries(query, limit, after)
+
+    async def last_entries(
+        self, query: p.AuditQuery, limit: int, before: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
+        return [] if self._is_foreign(query.tenant) else await self._store.last_entries(query, limit, before)
 
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None

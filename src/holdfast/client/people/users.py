@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.client.items import all_items, found, item_finder
+from holdfast.client.items import Change, all_items, change_item, found, item_finder
 from holdfast.client.operators import operator_note
 from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
@@ -15,6 +15,7 @@ from holdfast.client.people.tenants import no_tenant
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.people import UserInfo, user_info
 from holdfast.errors import EngineError, NameTaken, UserNotFound
+from holdfast.people.identities import LINKED, UNLINKED, identity_key
 from holdfast.people.tenants import tenant_key
 from holdfast.people.users import (
     CHANGE_USER,
@@ -114,6 +115,24 @@ class Users:
     ) -> UserInfo:
         """Let a disabled user act again. Raises UserNotFound."""
         return await self._edit(name, tenant, by, reason, disabled=False)
+
+    @operation("users.change")
+    async def unlink(
+        self, name: str, *, tenant: str | None = None, by: str | None = None, reason: str = ""
+    ) -> UserInfo:
+        """Take a user's link to an account of a provider of identities off: the next account that logs in as this user
+        is linked. Nothing happens where there is none. Raises UserNotFound."""
+        app, user = self._app, await self.get(name, tenant=tenant)
+        key = identity_key(user.tenant, user.name)
+        present = await app.store.item(key)
+        if present is None or present.status != LINKED:
+            return user
+
+        def change(row: p.ItemRow | None) -> Change:
+            return Change(b"" if row is None else row.body, UNLINKED)
+
+        await change_item(app, key, "unlink_identity", change, by=by, reason=reason)
+        return user
 
     async def _edit(self, name: str, tenant: str | None, by: str | None, reason: str, **fields: object) -> UserInfo:
         def edit(present: User | None) -> User:

@@ -19,6 +19,7 @@ from holdfast.client.pages import PAGE
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.runs.progress import RunProgress
 from holdfast.client.runs.starter import Options
+from holdfast.client.sync.parts import SyncParts
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.instances import InstanceInfo
 from holdfast.client.views.journal import JournalEntry
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from holdfast.client.governance.evidence import Evidence
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
-    from holdfast.client.sync.templates import SyncTemplates
     from holdfast.client.templates.emitter import EmittedInfo
 
 P = ParamSpec("P")
@@ -51,7 +51,7 @@ D = TypeVar("D")
 E = TypeVar("E")
 
 
-class SyncHoldfast:
+class SyncHoldfast(SyncParts):
     """``with SyncHoldfast(url) as app`` opens an engine, with the arguments of ``Holdfast``."""
 
     def __init__(
@@ -280,14 +280,6 @@ class SyncHoldfast:
         loop, engine = self._opened()
         return SyncTokens(loop, engine.tokens)
 
-    @property
-    def templates(self) -> SyncTemplates:
-        """What a tenant offers to be started, and what was started of it."""
-        from holdfast.client.sync.templates import SyncTemplates
-
-        loop, engine = self._opened()
-        return SyncTemplates(loop, engine.templates)
-
     def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo:
         """See ``Holdfast.emit``."""
         return self._opened()[0].call(self._opened()[1].emit(event, data, **options))
@@ -309,10 +301,10 @@ class SyncHoldfast:
         loop, engine = self._opened()
         return loop.call(engine.page(limit=limit, after=after, **filters))
 
-    def counts(self, *, tenant: str | None = None) -> Sequence[p.RunCount]:
+    def counts(self, *, tenant: str | None = None, most: int | None = None) -> Sequence[p.RunCount]:
         """The number of runs by tenant and status."""
         loop, engine = self._opened()
-        return loop.call(engine.counts(tenant=tenant))
+        return loop.call(engine.counts(tenant=tenant, most=most))
 
 
 class SyncRunHandle(Generic[R]):

@@ -53,6 +53,7 @@ class SyncUsers:
     set_groups = waited(Users.set_groups)
     disable = waited(Users.disable)
     enable = waited(Users.enable)
+    unlink = waited(Users.unlink)
 
 
 class SyncTokens:

@@ -16,10 +16,12 @@ from msgspec.structs import replace
 
 from holdfast.client.items import all_items
 from holdfast.client.operators import operator_note
+from holdfast.client.schedules.launcher import owner_gate
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
-from holdfast.errors import CallerError, EngineError, EventConflict, InvalidRequest, TemplateConflict
+from holdfast.errors import CallerError, EngineError, EventConflict, InvalidRequest, NotPermitted, TemplateConflict
 from holdfast.journal.payload import Payload
+from holdfast.people.users import user_key
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs.birth import ID_LIMIT, Trigger, check_text
 from holdfast.store import protocol as p
@@ -67,9 +69,16 @@ class Emitter:
         self._app = app
 
     async def emit(
-        self, name: str, data: object, id: str, workspace: str, tenant: str | None, by: str | None
+        self,
+        name: str,
+        data: object,
+        id: str,
+        workspace: str,
+        tenant: str | None,
+        by: str | None,
+        trigger: Trigger | None = None,
     ) -> EmittedInfo:
-        """See ``Holdfast.emit``."""
+        """See ``Holdfast.emit``. ``trigger`` is the cause of what it starts, where that is not the event itself."""
         app = self._app
         app.check_open()
         _check_texts(name, id)
@@ -82,10 +91,11 @@ class Emitter:
             known = None if present is None else routes.read_event(present)
             at = app.clock.now() if known is None else known.at
             event = routes.EmittedEvent(name, id, decode(payload), moment(at))
-            act = _Emission(app, event, key, workspace, by)
+            act = _Emission(app, event, key, workspace, by, trigger)
             if known is None:
                 starts, who = tuple(await act.plan()), app.person_of(by)
-                known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who)
+                cause = None if trigger is None else (trigger.type, trigger.ref)
+                known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who, cause)
             else:
                 if known.digest != digest:
                     raise EventConflict(
@@ -100,12 +110,14 @@ class Emitter:
             return EmittedInfo(event=name, id=id, tenant=tenant, repeated=present is not None, starts=known.starts)
 
     async def finish(self, rows: Sequence[p.ItemRow]) -> None:
-        """Do what is left of open events: a duty of workers. They were accepted from whoever emitted them, and are
-        carried out in their name."""
+        """Do what is left of open events: a duty of workers. It is done in the name of whoever emitted them, and only
+        as long as they may start runs."""
         for row in rows:
             known = routes.read_event(row)
             event = routes.EmittedEvent(known.event, row.id, decode(Payload(known.data)), moment(known.at))
-            await _Emission(self._app, event, row.key, known.workspace, known.by).carry_out(row, known)
+            trigger = None if known.trigger is None else Trigger(*known.trigger)
+            act = _Emission(self._app, event, row.key, known.workspace, known.by, trigger, is_late=True)
+            await act.carry_out(row, known)
 
 
 class _Emission:
@@ -118,12 +130,17 @@ class _Emission:
         key: p.ItemKey,
         workspace: str,
         by: str | None,
+        trigger: Trigger | None,
+        *,
+        is_late: bool = False,
     ) -> None:
         self._app = app
+        self._trigger = trigger or Trigger(routes.EVENT, event.id)
         self._starter = InstanceStarter(app)
         self._event = event
         self._workspace = workspace
         self._by = by
+        self._is_late = is_late
         self.key = key
 
     async def plan(self) -> list[routes.PlannedStart]:
@@ -174,12 +191,23 @@ class _Emission:
         while True:
             try:
                 row, start = await self._prepared(planned)
-                if await self._starter.commit(row, start, self._by, self._details()) != "again":
+                expected = await self._judged() if self._is_late else ()
+                if await self._starter.commit(row, start, self._by, self._details(), expected) != "again":
                     return planned
             except CallerError as error:
                 if await self._starter.is_instance(p.Key(self.key.tenant, planned.run), planned.template):
                     return planned
                 return replace(planned, problem=str(error))
+
+    async def _judged(self) -> tuple[p.ExpectItem, ...]:
+        """Whoever emitted it may still start runs, and must when that is committed. Raises NotPermitted."""
+        if self._by is None:
+            return ()
+        key = user_key(self.key.tenant, self._by)
+        user = await self._app.store.item(key)
+        if (clearance := owner_gate(user)).verdict != "open":
+            raise NotPermitted(f"the process that emitted it died, and {clearance.reason}")
+        return (p.ExpectItem(key, 0 if user is None else user.version),)
 
     async def _prepared(self, planned: routes.PlannedStart) -> tuple[p.ItemRow, Any]:
         row = await self._app.store.item(p.ItemKey(self.key.tenant, TEMPLATE, planned.template))
@@ -189,9 +217,8 @@ class _Emission:
         match = routes.match_of(routes.read_route(route), self._event) if route.body else None
         if match is None or match.problem:
             raise TemplateConflict(match.problem if match else "its route is for other events now")
-        trigger = Trigger(routes.EVENT, self._event.id)
         actor = self._app.person_of(self._by)
-        return row, await self._starter.prepare(row, match.input, planned.run, trigger, self._workspace, actor)
+        return row, await self._starter.prepare(row, match.input, planned.run, self._trigger, self._workspace, actor)
 
     async def _remember(self, version: int | None, known: routes.RememberedEvent, status: str) -> bool:
         """Commit the event's item. False where someone else has."""
@@ -212,7 +239,7 @@ class _Emission:
         if status == _OPEN:
             due_at = now + FINISH_SECONDS * 1_000_000
         else:
-            known = replace(known, data=b"", workspace="", by=None)
+            known = replace(known, data=b"", workspace="", by=None, trigger=None)
         return p.ItemRow(*self.key, (version or 0) + 1, msgspec.json.encode(known), status, due_at, now)
 
     def _details(self) -> dict[str, str]:

@@ -62,6 +62,9 @@ def _value(data: Any, schema: Schema, defs: Schema, path: Path) -> Iterator[Misf
         yield from _tagged(data, schema["discriminator"], defs, path)
     elif not _fits(data, schema, defs):
         yield Misfit(path, f"{_subject(path)} must be {_expected(schema, defs)}, not {_describe(data)}{_about(schema)}")
+    elif "anyOf" in schema:
+        fitting = next(each for each in schema["anyOf"] if _fits(data, _resolved(each, defs), defs))
+        yield from _value(data, fitting, defs, path)
     elif isinstance(data, dict):
         yield from _mapping(data, schema, defs, path)
     elif isinstance(data, list):

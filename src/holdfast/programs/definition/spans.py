@@ -1,10 +1,11 @@
-"""Durations as definitions write them: ``90s``, ``1h30m``, ``10d``, or ISO 8601 without years and months.
+"""Durations and times as definitions write them: ``90s``, ``1h30m``, ``10d``, or ISO 8601 without years and months.
 
-They are whole microseconds inside the engine. A day is 24 hours.
+Durations are whole microseconds inside the engine. A day is 24 hours.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Final
 
@@ -34,6 +35,28 @@ def read_span(text: str) -> int:
     if total > LONGEST:
         raise ValueError(f"a duration is at most 100 years, not {text!r:.60}")
     return total
+
+
+def span_of(value: object) -> int:
+    """The microseconds of a duration that an expression gave: a text, or a number of seconds. Raises ValueError."""
+    if isinstance(value, str):
+        return read_span(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(f"a duration is a text such as 2h, or a number of seconds from 0 on, not {value!r:.60}")
+    if value > LONGEST / 1e6:
+        raise ValueError(f"a duration is at most 100 years, not {value!r:.60} seconds")
+    return round(value * 1e6)
+
+
+def read_moment(text: object) -> datetime.datetime:
+    """A time with its zone. Raises ValueError with a remedy."""
+    try:
+        time = datetime.datetime.fromisoformat(text)  # type: ignore[arg-type]  # what is no text raises
+    except (ValueError, TypeError):
+        raise ValueError(f"a time is written as 2030-01-31T09:00:00Z, not {text!r:.60}") from None
+    if time.tzinfo is None:
+        raise ValueError(f"a time needs its zone, as in 2030-01-31T09:00:00Z: {text!r:.60} has none")
+    return time
 
 
 def _microseconds(text: str) -> int | None:

@@ -26,6 +26,7 @@ from holdfast.server.console.login import Login, check_size
 from holdfast.server.console.page import ConsoleForm, ConsolePage, ShownInstead
 from holdfast.server.console.pages.table import FORMS, NAVIGATION, PAGES
 from holdfast.server.console.templating import Paths, environment
+from holdfast.server.openid.settings import OpenIdSettings
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import Route
 from holdfast.server.router import path_of
@@ -50,10 +51,10 @@ INBOX_SHOWN: Final = 10
 class Console:
     """The pages of one engine."""
 
-    def __init__(self, app: Holdfast, settings: ServerSettings) -> None:
+    def __init__(self, app: Holdfast, settings: ServerSettings, openid: OpenIdSettings | None = None) -> None:
         self._app = app
         self._settings = settings
-        self._login = Login(app, settings, self.render)
+        self._login = Login(app, settings, self.render, openid)
         self.routes: tuple[Route, ...] = (*map(self._page_route, PAGES), *map(self._form_route, FORMS))
         self.public: tuple[PublicRoute, ...] = (
             *asset_routes(),
@@ -141,7 +142,9 @@ class Console:
         status: int = 200,
     ) -> Response:
         who = await me(call)
-        inbox = await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=INBOX_SHOWN) if who.user else None
+        inbox = None
+        if who.user and "inbox_count" not in context:  # a page that has read the inbox says what is in it
+            inbox = await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=INBOX_SHOWN)
         more = {
             "me": who,
             "page": page,

@@ -13,44 +13,62 @@ from holdfast.client.people.sessions import SESSION_SECONDS, ConsoleSessions
 from holdfast.server.call import Acting
 
 _SESSION: Final = "holdfast-session"
+_LOGIN: Final = "holdfast-login"
 _SAID: Final = "holdfast-said"
+LOGIN_SECONDS: Final = 600
+"""How long a login with a provider may take."""
 _LONGEST: Final = 600
 
 
-def session_name(connection: HTTPConnection) -> str:
+def _named(connection: HTTPConnection, name: str) -> str:
     """The cookie's name. Browsers keep ``__Host-`` for this very host, and take it over https alone."""
-    return f"__Host-{_SESSION}" if connection.url.scheme == "https" else _SESSION
+    return f"__Host-{name}" if connection.url.scheme == "https" else name
 
 
 def give_session(response: Response, connection: HTTPConnection, secret: str) -> None:
     """Let the browser keep a session."""
-    _set(response, connection, session_name(connection), secret, SESSION_SECONDS)
+    _set(response, connection, _named(connection, _SESSION), secret, SESSION_SECONDS)
 
 
 def session_of(connection: HTTPConnection) -> str | None:
     """The secret of the session that the browser has."""
-    return connection.cookies.get(session_name(connection))
+    return connection.cookies.get(_named(connection, _SESSION))
 
 
 def take_session(response: Response, connection: HTTPConnection) -> None:
     """Let the browser forget its session."""
-    _set(response, connection, session_name(connection), "", 0)
+    _set(response, connection, _named(connection, _SESSION), "", 0)
+
+
+def keep_login(response: Response, connection: HTTPConnection, text: str) -> None:
+    """Let the browser keep what the login is known by that it begins with a provider."""
+    _set(response, connection, _named(connection, _LOGIN), text, LOGIN_SECONDS)
+
+
+def login_of(connection: HTTPConnection) -> str | None:
+    """What the login is known by that this browser has begun."""
+    return connection.cookies.get(_named(connection, _LOGIN))
+
+
+def forget_login(response: Response, connection: HTTPConnection) -> None:
+    """That login is over."""
+    _set(response, connection, _named(connection, _LOGIN), "", 0)
 
 
 def say(response: Response, connection: HTTPConnection, words: str) -> None:
     """Have the next page say this once."""
-    _set(response, connection, _SAID, quote(words[:_LONGEST]), 30)
+    _set(response, connection, _named(connection, _SAID), quote(words[:_LONGEST]), 30)
 
 
 def said(connection: HTTPConnection) -> str:
     """What the last form said."""
-    return unquote(connection.cookies.get(_SAID, ""))[:_LONGEST]
+    return unquote(connection.cookies.get(_named(connection, _SAID), ""))[:_LONGEST]
 
 
 def unsay(response: Response, connection: HTTPConnection) -> None:
     """It was said."""
-    if _SAID in connection.cookies:
-        _set(response, connection, _SAID, "", 0)
+    if (name := _named(connection, _SAID)) in connection.cookies:
+        _set(response, connection, name, "", 0)
 
 
 def _set(response: Response, connection: HTTPConnection, name: str, value: str, seconds: int) -> None:

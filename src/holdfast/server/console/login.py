@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
-from typing import Any, Final, Protocol
+from importlib import util
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -16,6 +17,8 @@ from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import (
     BodyTooLarge,
     CallerError,
+    ExtraMissing,
+    HoldfastError,
     InvalidToken,
     NameTaken,
     NotPermitted,
@@ -26,11 +29,17 @@ from holdfast.people.permissions import RULE
 from holdfast.people.users import USER
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.server.console import cookies
+from holdfast.server.console.returns import local_path
 from holdfast.server.console.templating import Paths
+from holdfast.server.openid.settings import OpenIdSettings
 from holdfast.server.protection.origins import check_origin
+from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from holdfast.server.openid.login import OpenIdLogin
 
 _LARGEST: Final = 20_000
 _USED: Final = "this link was used, or belongs to an earlier start of the server: start it again for another one."
@@ -45,20 +54,33 @@ class Render(Protocol):
 class Login:
     """The pages for people who are not logged in."""
 
-    def __init__(self, app: Holdfast, settings: ServerSettings, render: Render) -> None:
+    def __init__(
+        self, app: Holdfast, settings: ServerSettings, render: Render, openid: OpenIdSettings | None = None
+    ) -> None:
         self._app = app
         self._settings = settings
         self._render = render
         self._sessions = ConsoleSessions(app)
         self._failures = Rates(settings.failures_per_minute / 60, settings.failures_per_minute)
         self._key: str | None = None
-        self.routes = (
+        self._openid = None if openid is None else self._with(openid)
+        self.routes: tuple[PublicRoute, ...] = (
             PublicRoute(method="GET", path="/login", words="The form to log in.", handler=self._ask),
             PublicRoute(method="POST", path="/login", words="Log in with a token.", handler=self._log_in),
             PublicRoute(method="POST", path="/logout", words="Log out.", handler=self._log_out),
             PublicRoute(method="GET", path="/welcome", words="The form for the first user.", handler=self._welcome),
             PublicRoute(method="POST", path="/welcome", words="Make the first user.", handler=self._make_first),
+            *(() if self._openid is None else self._openid.routes),
         )
+
+    def _with(self, openid: OpenIdSettings) -> OpenIdLogin:
+        """The way in through a provider. Its libraries are loaded only where there is one."""
+        if missing := [name for name in ("authlib", "joserfc") if util.find_spec(name) is None]:
+            raise ExtraMissing(f"OpenID Connect needs {' and '.join(missing)}: pip install 'holdfast[oidc]'.")
+        from holdfast.server.openid.login import OpenIdLogin
+        from holdfast.server.openid.provider import Provider
+
+        return OpenIdLogin(self._app, openid, self._settings, Provider(openid), self.refuse)
 
     def invite(self) -> str:
         """The path of the page for the first user, good once and until this process ends."""
@@ -66,10 +88,22 @@ class Login:
         return f"welcome?key={self._key}"
 
     async def _ask(self, request: Request) -> Response:
-        return self._render(request, "login.html", {"to": request.query_params.get("to", "")})
+        context: dict[str, Any] = {}
+        if request.query_params.get("left") and self._openid is not None:
+            context = {"left": True, "logout_address": self._openid.logout_address(request)}
+        return self._page(request, to=request.query_params.get("to", ""), **context)
+
+    def _page(self, request: Request, *, status: int = 200, **context: Any) -> Response:
+        provider = None if self._openid is None else self._openid.title
+        return self._render(request, "login.html", {"to": "", "provider": provider, **context}, status=status)
+
+    def refuse(self, request: Request, error: HoldfastError) -> Response:
+        """The page to log in, with why somebody was not let in."""
+        to = request.query_params.get("to", "")
+        return self._page(request, status=error.http_status, to=to, refusal=str(error))
 
     async def _log_in(self, request: Request) -> Response:
-        address = request.client.host if request.client is not None else ""
+        address = sender_of(request)
         typed = await self._typed(request)
         to = _text(typed, "to")
         try:
@@ -78,25 +112,27 @@ class Login:
             secret = await self._sessions.begin(_text(typed, "token").strip())
         except (InvalidToken, NotPermitted, TooManyRequests) as error:
             self._failures.take(address)
-            return self._render(request, "login.html", {"to": to, "refusal": str(error)}, status=error.http_status)
+            return self._page(request, status=error.http_status, to=to, refusal=str(error))
         if (before := cookies.session_of(request)) is not None:
             await self._sessions.end(before)
-        response = RedirectResponse(self._local(request, to), 303)
+        response = RedirectResponse(local_path(request, to), 303)
         cookies.give_session(response, request, secret)
         return response
 
     async def _log_out(self, request: Request) -> Response:
         check_origin(request, is_browser=True)
+        ended = None
         if (secret := cookies.session_of(request)) is not None:
-            await self._sessions.end(secret)
-        response = RedirectResponse(Paths(request.scope.get("root_path", ""))("login"), 303)
+            ended = await self._sessions.end(secret)
+        left = "yes" if ended is not None and ended.issuer else None
+        response = RedirectResponse(Paths(request.scope.get("root_path", ""))("login", left=left), 303)
         cookies.take_session(response, request)
         return response
 
     async def _welcome(self, request: Request) -> Response:
         key = request.query_params.get("key", "")
         if not await self._is_invited(key):
-            return self._render(request, "login.html", {"to": "", "refusal": _USED}, status=404)
+            return self._page(request, status=404, refusal=_USED)
         return self._render(request, "welcome.html", {"key": key, "name": "", "token": None})
 
     async def _make_first(self, request: Request) -> Response:
@@ -105,13 +141,16 @@ class Login:
         if self._settings.read_only:
             raise ServerReadOnly("this server was started with --read-only: nothing can be changed through it.")
         if not await self._is_invited(key):
-            return self._render(request, "login.html", {"to": "", "refusal": _USED}, status=404)
+            return self._page(request, status=404, refusal=_USED)
+        self._key = None  # before anything is waited for: sent twice at once, the link is good once
         try:
             token = await self._first_token(name)
-        except CallerError as error:
+        except HoldfastError as error:
+            self._key = key
+            if not isinstance(error, CallerError):
+                raise
             context = {"key": key, "name": name, "token": None, "refusal": str(error)}
             return self._render(request, "welcome.html", context, status=error.http_status)
-        self._key = None
         response = self._render(request, "welcome.html", {"key": "", "name": name, "token": token})
         cookies.give_session(response, request, await self._sessions.begin(token))
         return response
@@ -124,20 +163,14 @@ class Login:
         return (await app.tokens.mint(name, purpose="console", tenant=DEFAULT_TENANT, by=name, reason=reason)).text
 
     async def _is_invited(self, key: str) -> bool:
-        is_right = self._key is not None and hmac.compare_digest(key.encode(), self._key.encode())
-        return is_right and not await self._app.whole_store.items(USER, 1)
+        has_users = bool(await self._app.whole_store.items(USER, 1))
+        return not has_users and self._key is not None and hmac.compare_digest(key.encode(), self._key.encode())
 
     async def _typed(self, request: Request) -> FormData:
         """The form, which must come from a page of this server: nobody else may log a person in or out."""
         check_origin(request, is_browser=True)
         check_size(request, _LARGEST)
         return await request.form()
-
-    def _local(self, request: Request, to: str) -> str:
-        """Where to go next: a path of this server, whatever the form says."""
-        paths = Paths(request.scope.get("root_path", ""))
-        is_local = to.startswith("/") and not to.startswith("//") and "\\" not in to and to.isprintable()
-        return paths.root + to if is_local else paths("runs")
 
 
 def check_size(request: Request, limit: int) -> None:

@@ -16,6 +16,9 @@ from markupsafe import Markup, escape
 from holdfast.client.views.runs import RunInfo, WaitInfo
 from holdfast.client.views.values import plain
 
+MOST_COUNTED: Final = 1_000
+"""A page counts runs of one status no further."""
+
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "queued": ("○", "quiet"),
     "running": ("▶", "busy"),
@@ -73,6 +76,7 @@ def environment() -> Environment:
         wait=wait_words,
         diff=highlighted,
         ticks=ticked,
+        counted=counted,
     )
     made.globals.update(status_of=status_of)
     return made
@@ -183,6 +187,11 @@ class Paths:
             if each not in (None, "")
         ]
         return f"{path}?{urlencode(pairs)}" if pairs else path
+
+
+def counted(count: int) -> str:
+    """How many there are. Many are not counted to the end: that would take longer, the more there are."""
+    return f"{count:,}" if count <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
 def ticked(text: str) -> Markup:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -20,6 +19,8 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
+_WRITTEN: Final = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
+
 
 class SecurityHeaders:
     """Adds the headers that an answer does not set itself."""
@@ -34,9 +35,9 @@ class SecurityHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                headers = message["headers"]
+                given = {name for name, _ in headers}
+                message = {**message, "headers": [*headers, *(each for each in _WRITTEN if each[0] not in given)]}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

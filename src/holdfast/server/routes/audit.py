@@ -18,8 +18,9 @@ AuditKind = Literal["decision", "approval", "receipt", "ended", "operator"]
 
 
 class AuditListing(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which entries."""
+    """Which entries, in the order of the chain; with `newest` from its end on."""
 
+    newest: bool = False
     run: Text | None = None
     kind: AuditKind | None = None
     since: Time | None = None
@@ -60,6 +61,7 @@ async def list_entries(call: RouteCall[AuditListing, None]) -> Page[AuditInfo]:
         kind=query.kind,
         since=query.since,
         until=query.until,
+        newest=query.newest,
         limit=query.limit,
         after=query.after,
     )

@@ -147,7 +147,7 @@ async def _list_stream(
             elif subscription.mark != seen:
                 seen = str(subscription.mark)
                 async with operating(call.client, operation, call.tenant):
-                    data = write(page)
+                    data = subscription.written(page, write)
                 yield event(kind, data, seen)
 
 

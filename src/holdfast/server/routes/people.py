@@ -34,6 +34,7 @@ class UserChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     level: Level | None = None
     groups: Groups | None = None
     disabled: bool | None = None
+    unlink: bool = False  # whether the next account that logs in as this user is linked instead of the present one
     reason: Reason = ""
 
 
@@ -109,6 +110,8 @@ async def change_user(call: RouteCall[Nothing, UserChange]) -> UserInfo:
     if body.disabled is not None:
         change = users.disable if body.disabled else users.enable
         await change(name, tenant=tenant, by=by, reason=reason)
+    if body.unlink:
+        await users.unlink(name, tenant=tenant, by=by, reason=reason)
     return await users.get(name, tenant=tenant)
 
 

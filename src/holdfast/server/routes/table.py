@@ -17,8 +17,10 @@ from holdfast.server.routes import (
     runs,
     schedules,
     slack,
+    subscriptions,
     tasks,
     templates,
+    webhooks,
 )
 
 SUBJECTS: Final = {
@@ -29,6 +31,8 @@ SUBJECTS: Final = {
     "definitions": "Definitions",
     "templates": "Templates, instances and events",
     "schedules": "Schedules",
+    "webhooks": "Webhooks",
+    "subscriptions": "Subscriptions",
     "receipts": "Receipts",
     "audit": "Audit and keys",
     "people": "Users, tokens and workspaces",
@@ -46,6 +50,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *definitions.ROUTES,
     *templates.ROUTES,
     *schedules.ROUTES,
+    *webhooks.ROUTES,
+    *subscriptions.ROUTES,
     *receipts.ROUTES,
     *audit.ROUTES,
     *people.ROUTES,

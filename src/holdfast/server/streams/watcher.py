@@ -32,13 +32,14 @@ Read = Callable[[], Awaitable[tuple[Hashable, Any]]]
 class Subject:
     """What streams are about. ``run`` is read together with all other runs, everything else by ``read``."""
 
-    __slots__ = ("mark", "read", "readers", "run", "value")
+    __slots__ = ("mark", "read", "readers", "run", "value", "written")
 
     def __init__(self, run: p.Key | None, read: Read | None) -> None:
         self.run = run
         self.read = read
         self.mark: Hashable = None
         self.value: Any = None
+        self.written: tuple[Any, bytes] | None = None
         self.readers: set[Subscription] = set()
 
 
@@ -61,6 +62,13 @@ class Subscription:
     @property
     def mark(self) -> Hashable:
         return self._subject.mark
+
+    def written(self, value: Any, write: Callable[[Any], bytes]) -> bytes:
+        """A state as it is sent. It is written once for all streams of the subject."""
+        kept = self._subject.written
+        if kept is None or kept[0] is not value:
+            kept = self._subject.written = value, write(value)
+        return kept[1]
 
     async def next(self, seconds: float) -> tuple[bool, Any]:
         """Wait for a change, at most so long. Gives whether there is one, and the subject as it was read last.

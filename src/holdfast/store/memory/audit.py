@@ -31,6 +31,18 @@ class MemoryAudit(ABC):
                 found = [entry for entry in found if _place(entry) > place]
         return heapq.nsmallest(limit, found, key=_place)
 
+    async def last_entries(
+        self, query: p.AuditQuery, limit: int, before: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
+        with self._transaction() as tables:
+            found = [entry for entry in tables.audit if _matches(entry, query)]
+            if before is not None:
+                if not 0 < before.sequence <= len(tables.audit):
+                    return []
+                place = _place(tables.audit[before.sequence - 1])
+                found = [entry for entry in found if _place(entry) < place]
+        return heapq.nlargest(limit, found, key=_place)
+
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
     ) -> list[p.AuditEntry]:

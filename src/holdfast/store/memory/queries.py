@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.store import protocol as p
+from holdfast.store.counts import cut
 from holdfast.store.memory.governance import MemoryGovernance
 from holdfast.store.memory.tables import Offer, Tables
 
@@ -48,10 +49,11 @@ class MemoryQueries(MemoryGovernance):
         with self._transaction() as tables:
             return {each: tables.blobs[tenant, each] for each in digests if (tenant, each) in tables.blobs}
 
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[p.RunCount]:
         with self._transaction() as tables:
             found = Counter((run.key.tenant, run.status) for run in tables.runs.values())
-        return [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
+        counts = [p.RunCount(*place, found[place]) for place in sorted(found) if tenant in (None, place[0])]
+        return counts if tenant is None else cut(counts, most)
 
     async def oldest_due(self) -> int | None:
         with self._transaction() as tables:

@@ -22,6 +22,13 @@ class PostgresAudit(Sessions):
         conditions = (query.tenant, query.run, query.kind, query.since, query.until)
         return [p.AuditEntry(*row) for row in await self._read("entries", *conditions, limit, last)]
 
+    async def last_entries(
+        self, query: p.AuditQuery, limit: int, before: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
+        last = None if before is None else before.sequence
+        conditions = (query.tenant, query.run, query.kind, query.since, query.until)
+        return [p.AuditEntry(*row) for row in await self._read("last_entries", *conditions, limit, last)]
+
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
     ) -> list[p.AuditEntry]:

@@ -194,6 +194,27 @@ WITH after AS (
 )
 SELECT * FROM sealed UNION ALL SELECT * FROM others ORDER BY position NULLS LAST, sequence LIMIT $6;
 
+-- name: last_entries
+-- The same from the end on: the others by their sequence, then sealed entries by their position, both backwards.
+WITH before AS (
+    SELECT sequence, position FROM audit WHERE sequence = $7
+), sealed AS (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE tenant = $1 AND position IS NOT NULL
+      AND ($2::text IS NULL OR run = $2) AND ($3::text IS NULL OR kind = $3)
+      AND ($4::bigint IS NULL OR at >= $4) AND ($5::bigint IS NULL OR at < $5)
+      AND ((SELECT position FROM before) IS NULL OR position < (SELECT position FROM before))
+    ORDER BY position DESC LIMIT $6
+), others AS (
+    SELECT sequence, tenant, run, kind, at, body, position FROM audit
+    WHERE tenant = $1 AND position IS NULL
+      AND ($2::text IS NULL OR run = $2) AND ($3::text IS NULL OR kind = $3)
+      AND ($4::bigint IS NULL OR at >= $4) AND ($5::bigint IS NULL OR at < $5)
+      AND ($7::bigint IS NULL OR sequence < coalesce((SELECT sequence FROM before WHERE position IS NULL), 0))
+    ORDER BY sequence DESC LIMIT $6
+)
+SELECT * FROM others UNION ALL SELECT * FROM sealed ORDER BY position DESC NULLS FIRST, sequence DESC LIMIT $6;
+
 -- name: unsealed
 SELECT sequence, tenant, run, kind, at, body, position FROM audit WHERE position IS NULL ORDER BY sequence LIMIT $1;
 

@@ -9,16 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.store.protocol import (
-    ASKS,
-    PAUSED,
     Cursor,
     ItemKey,
     Message,
-    Query,
     ReceiptQuery,
     ReceiptRow,
     Received,
-    Run,
     TaskQuery,
     TaskRow,
     WorkerRow,
@@ -57,6 +53,11 @@ class Clauses:
         self._clauses: list[str] = ["true"]
         self.values: list[Any] = []
 
+    def place(self, value: Any) -> str:
+        """The name of a value that stands elsewhere in the statement."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
     def add(self, clause: str, *values: Any) -> None:
         """Add a clause with a pair of braces for each value."""
         self._clauses.append(clause.format(*(f"${len(self.values) + place}" for place in range(1, len(values) + 1))))
@@ -72,56 +73,12 @@ class Clauses:
         return " AND ".join(self._clauses)
 
 
-def run_clauses(query: Query, after: Run | Cursor | None) -> Clauses:
-    clauses = Clauses()
-    clauses.equal(tenant=query.tenant, workflow=query.workflow, parent=query.parent)
-    clauses.equal(workspace=query.workspace, actor=query.actor, reference=query.reference)
-    _add_more(query, clauses)
-    if query.created_after is not None:
-        clauses.add("created_at >= {}", query.created_after)
-    if query.created_before is not None:
-        clauses.add("created_at < {}", query.created_before)
-    if query.status in ("completed", "failed", "cancelled"):
-        clauses.add("standing = {}", query.status)
-    elif query.status == "paused":
-        clauses.add("ended_at IS NULL AND pause IS NOT NULL")
-    elif query.status == "cancelling":
-        clauses.add("ended_at IS NULL AND pause IS NULL AND cancelling")
-    elif query.status is not None:
-        clauses.add("standing = {} AND pause IS NULL AND NOT cancelling", query.status)
-    if query.attributes:
-        # Runs without attributes are not in the index; this clause lets the planner use it.
-        clauses.add("attributes <> '{{}}'")
-        clauses.add("attributes @> {}::jsonb", msgspec.json.encode(query.attributes).decode())
-    if after is not None:
-        clauses.add("(created_at, tenant, id) < ({}, {}, {})", *after.cursor)
-    return clauses
-
-
 def item_clauses(kind: str, tenant: str | None, id: str | None, status: str | None, after: ItemKey | None) -> Clauses:
     clauses = Clauses()
     clauses.equal(kind=kind, tenant=tenant, id=id, status=status)
     if after is not None:
         clauses.add("(tenant, id) > ({}, {})", after.tenant, after.id)
     return clauses
-
-
-def _add_more(query: Query, clauses: Clauses) -> None:
-    if query.ended_after is not None:
-        clauses.add("ended_at >= {}", query.ended_after)
-    if query.ended_before is not None:
-        clauses.add("ended_at < {}", query.ended_before)
-    if query.standings:
-        clauses.add("standing = ANY ({}::text[])", list(query.standings))
-    if query.parked is not None:
-        parked = "(ended_at IS NULL AND pause IS NOT NULL AND NOT starts_with(pause, {}))"
-        clauses.add(parked if query.parked else f"NOT {parked}", PAUSED)
-    if query.asks is not None:
-        asks = "strpos(coalesce(waiting, ''), {}) > 0"
-        clauses.add(asks if query.asks else f"NOT ({asks})", ASKS)
-    if query.cancelled is not None:
-        cancelled = "(cancelling OR standing = 'cancelled')"
-        clauses.add(cancelled if query.cancelled else f"NOT {cancelled}")
 
 
 def receipt_clauses(query: ReceiptQuery, after: ReceiptRow | Cursor | None) -> Clauses:

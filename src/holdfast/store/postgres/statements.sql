@@ -681,16 +681,50 @@ SELECT * FROM (
 -- name: counts
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
 -- index, too.
-SELECT tenant, standing AS status, count(*) FROM runs
-WHERE $1::text IS NULL OR tenant = $1 GROUP BY tenant, standing
+SELECT tenant, standing AS status, count(*) FROM runs GROUP BY tenant, standing
 UNION ALL
 SELECT tenant, standing, -count(*) FROM runs
-WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
-GROUP BY tenant, standing
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, standing
 UNION ALL
 SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs
-WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND ($1::text IS NULL OR tenant = $1)
-GROUP BY tenant, pause IS NULL;
+WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, pause IS NULL;
+
+-- name: counts_of
+-- The same of one tenant, whose part of the indexes is read.
+SELECT tenant, standing AS status, count(*) FROM runs WHERE tenant = $1 GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, standing, -count(*) FROM runs
+WHERE tenant = $1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, standing
+UNION ALL
+SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs
+WHERE tenant = $1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, pause IS NULL;
+
+-- name: counts_up_to
+-- The same, but each number is counted no further than is asked for. What is taken away is no more than that, so what is
+-- left is right, or is as much at least.
+WITH held AS MATERIALIZED (
+    SELECT standing, pause FROM runs WHERE tenant = $1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) LIMIT $2
+)
+SELECT $1 AS tenant, standing AS status, counted.number
+FROM unnest(ARRAY['queued', 'running', 'waiting', 'completed', 'failed', 'cancelled']) AS standings (standing)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS number FROM (
+        SELECT FROM runs WHERE tenant = $1 AND runs.standing = standings.standing LIMIT $2 + (SELECT count(*) FROM held)
+    ) AS listed
+) AS counted
+UNION ALL
+SELECT $1, standing, -count(*) FROM held GROUP BY standing
+UNION ALL
+SELECT $1, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM held GROUP BY pause IS NULL;
+
+-- name: tenants
+-- The tenants that have runs, each found by one look into the index.
+WITH RECURSIVE next (tenant) AS (
+    SELECT min(tenant) FROM runs
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM runs WHERE tenant > next.tenant) FROM next WHERE tenant IS NOT NULL
+)
+SELECT tenant FROM next WHERE tenant IS NOT NULL;
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

@@ -17,6 +17,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
 from holdfast.store.concerns import concerns_others
+from holdfast.store.counts import are_whole, cut
 from holdfast.store.postgres import handovers, rows
 from holdfast.store.postgres.admission import claim_within, limits_in
 from holdfast.store.postgres.changes import apply, one_statement
@@ -24,6 +25,7 @@ from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.governance import PostgresGovernance
 from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
+from holdfast.store.postgres.run_list import run_list
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
 
@@ -251,16 +253,18 @@ class PostgresStore(PostgresGovernance):
         return found
 
     async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
-        clauses = rows.run_clauses(query, after)
-        # With the tenant fixed, an order by tenant would keep the planner from using the index of its newest runs.
-        order = "created_at DESC, id DESC" if query.tenant is not None else "created_at DESC, tenant DESC, id DESC"
-        return [sql_rows.run(row) for row in await self._page("SELECT * FROM runs", clauses, order, limit)]
+        statement, values = run_list(query, limit, after)
+        async with self._glance() as session:
+            return [sql_rows.run(row) for row in await session.fetch(statement, *values)]
 
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
-        found: Counter[tuple[str, p.Status]] = Counter()
-        for owner, status, count in await self._look("counts", tenant):
-            found[owner, status] += count
-        return [p.RunCount(*place, found[place]) for place in sorted(found) if found[place]]
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[p.RunCount]:
+        if tenant is None:
+            return _summed(await self._look("counts"))
+        if most is not None:
+            found = _summed(await self._look("counts_up_to", tenant, most + 1))
+            if are_whole(found, most):
+                return cut(found, most)
+        return cut(_summed(await self._look("counts_of", tenant)), most)
 
     async def oldest_due(self) -> int | None:
         return min((time for (time,) in await self._look("oldest_due") if time is not None), default=None)
@@ -338,3 +342,11 @@ async def _lock(writer: Writer, touched: set[Touched]) -> None:
         await writer.fetch("lock_governed", *columns(runs, 2), *columns(receipts, 2), *columns(tasks, 2))
     elif len(runs) > 1:
         await writer.fetch_columns("lock_runs", runs, width=2)
+
+
+def _summed(counted: Sequence[Any]) -> list[p.RunCount]:
+    """The numbers by tenant and status, of rows that add and take away."""
+    found: Counter[tuple[str, p.Status]] = Counter()
+    for tenant, status, count in counted:
+        found[tenant, status] += count
+    return [p.RunCount(*place, found[place]) for place in sorted(found) if found[place]]

@@ -35,6 +35,13 @@ OTHERS_BEHIND: Final = """
 position IS NULL
 AND sequence > CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL THEN ? ELSE 0 END
 """
+SEALED_BEFORE: Final = """
+position IS NOT NULL AND position < coalesce((SELECT position FROM audit WHERE sequence = ?), ?)
+"""
+OTHERS_BEFORE: Final = """
+position IS NULL
+AND sequence < CASE WHEN (SELECT position FROM audit WHERE sequence = ?) IS NULL THEN ? ELSE 0 END
+"""
 # Sealed entries of a run are in an index; the unsealed ones are few, and are all read.
 ENTRIES_IN: Final = f"""
 WITH spans AS MATERIALIZED (
@@ -67,11 +74,7 @@ class SqliteAudit(ABC):
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     async def entries(self, query: p.AuditQuery, limit: int, after: p.AuditEntry | None = None) -> list[p.AuditEntry]:
-        where, values = where_equal(tenant=query.tenant, run=query.run, kind=query.kind)
-        for clause, bound in (("at >= ?", query.since), ("at < ?", query.until)):
-            if bound is not None:
-                where += f" AND {clause}"
-                values.append(bound)
+        where, values = _where(query)
         # One statement, so that no entry is missed that is sealed at the same time. ``after`` may have been sealed
         # since it was read: its present place counts.
         sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEHIND} ORDER BY audit.position LIMIT ?"
@@ -83,6 +86,19 @@ class SqliteAudit(ABC):
         )
         # Each half is in its order already. Sorting again would use altered positions.
         return sorted((p.AuditEntry(*row) for row in found), key=lambda entry: entry.position is None)[:limit]
+
+    async def last_entries(
+        self, query: p.AuditQuery, limit: int, before: p.AuditEntry | None = None
+    ) -> list[p.AuditEntry]:
+        where, values = _where(query)
+        sealed = f"{ENTRY} WHERE {where} AND {SEALED_BEFORE} ORDER BY audit.position DESC LIMIT ?"
+        others = f"{ENTRY} WHERE {where} AND {OTHERS_BEFORE} ORDER BY sequence DESC LIMIT ?"
+        sequence = LAST if before is None else before.sequence
+        found = self._read(
+            f"SELECT * FROM ({others}) UNION ALL SELECT * FROM ({sealed})",  # noqa: S608  # values are bound
+            (*values, sequence, sequence, limit, *values, sequence, LAST, limit),
+        )
+        return sorted((p.AuditEntry(*row) for row in found), key=lambda entry: entry.position is not None)[:limit]
 
     async def entries_in(
         self, spans: Sequence[p.Span], limit: int, after: p.AuditEntry | None = None
@@ -171,3 +187,13 @@ def where_equal(**conditions: str | None) -> tuple[str, list[Any]]:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _where(query: p.AuditQuery) -> tuple[str, list[Any]]:
+    """The conditions of a list of entries, and their values."""
+    where, values = where_equal(tenant=query.tenant, run=query.run, kind=query.kind)
+    for clause, bound in (("at >= ?", query.since), ("at < ?", query.until)):
+        if bound is not None:
+            where += f" AND {clause}"
+            values.append(bound)
+    return where, values

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.store import protocol as p
 from holdfast.store import sql_rows
+from holdfast.store.counts import are_whole, cut
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.audit import where_equal
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.sql import SQL
+
+FEW: Final = 2000
+"""So many rows are read and sorted for one page."""
 
 
 class SqliteQueries(SqliteGovernance):
@@ -97,13 +103,47 @@ class SqliteQueries(SqliteGovernance):
         return found
 
     async def find(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None = None) -> list[p.Run]:
-        where, values = rows.conditions(query, after)
-        order = "ORDER BY created_at DESC, tenant DESC, id DESC LIMIT ?"
-        sql = f"SELECT * FROM runs WHERE {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
-        return [sql_rows.run(row) for row in self._read(sql, (*values, limit))]
+        tenants = [tenant for (tenant,) in self._read(SQL["tenants"])] if query.tenant is None else [query.tenant]
+        found = [run for part in rows.parts(query, tenants) for run in self._part(part, limit, after)]
+        return heapq.nlargest(limit, found, key=lambda run: run.cursor)
 
-    async def counts(self, tenant: str | None = None) -> list[p.RunCount]:
-        return [p.RunCount(*row) for row in self._read(SQL["counts"], (tenant,))]
+    def _part(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None) -> list[p.Run]:
+        are_few = self._ended_are_few(query)
+        where, values = rows.conditions(query, after, "" if are_few else self._leading(query))
+        found = []
+        for table in rows.ENDED_RUNS if are_few else ("runs WHERE true",):
+            order = "ORDER BY created_at DESC, id DESC LIMIT ?"
+            sql = f"SELECT * FROM {table} AND {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
+            found += [sql_rows.run(row) for row in self._read(sql, (*values, limit))]
+        return found
+
+    def _leading(self, query: p.Query) -> str:
+        """The column whose condition the fewest runs fulfil. They are counted, because SQLite does not know it."""
+        leaders = rows.leaders(query)
+        if len(leaders) < 2:
+            return next(iter(leaders), "")
+        counts = {}
+        for column, (where, values) in leaders.items():
+            some = f"SELECT 1 FROM runs WHERE tenant = ? AND {where} LIMIT {FEW}"  # noqa: S608  # the clauses are ours
+            ((counts[column],),) = self._read(f"SELECT count(*) FROM ({some})", (query.tenant, *values))  # noqa: S608
+        return min(counts, key=lambda column: counts[column])
+
+    def _ended_are_few(self, query: p.Query) -> bool:
+        """Whether reading all runs that ended in a time is better than looking for them among all runs."""
+        if query.ended_after is None:
+            return False
+        span = query.ended_after, query.ended_before or rows.LATEST
+        ((count,),) = self._read(SQL["count_ended"], (*span, FEW + 1))
+        return bool(count <= FEW)
+
+    async def counts(self, tenant: str | None = None, most: int | None = None) -> list[p.RunCount]:
+        if tenant is None:
+            return [p.RunCount(*row) for row in self._read(SQL["counts"])]
+        if most is not None:
+            found = [p.RunCount(tenant, *row) for row in self._read(SQL["counts_up_to"], (tenant, most + 1))]
+            if are_whole(found, most):
+                return cut(found, most)
+        return cut([p.RunCount(tenant, *row) for row in self._read(SQL["counts_of"], (tenant,))], most)
 
     async def oldest_due(self) -> int | None:
         times = [time for (time,) in self._read(SQL["oldest_due"]) if time is not None]

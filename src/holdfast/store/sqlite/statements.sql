@@ -396,18 +396,70 @@ SELECT * FROM (
 -- Counted by standing from an index alone. Paused and cancelling runs, which show another status, are few and have an
 -- index, too.
 SELECT tenant, status, sum(counted) AS total FROM (
-    SELECT tenant, standing AS status, count(*) AS counted FROM runs
-    WHERE ?1 IS NULL OR tenant = ?1 GROUP BY tenant, standing
+    SELECT tenant, standing AS status, count(*) AS counted FROM runs GROUP BY tenant, standing
     UNION ALL
-    SELECT tenant, standing, -count(*) FROM runs
-    WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND (?1 IS NULL OR tenant = ?1)
-    GROUP BY tenant, standing
+    SELECT tenant, standing, -count(*) FROM runs INDEXED BY runs_held_up
+    WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, standing
     UNION ALL
-    SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs
-    WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) AND (?1 IS NULL OR tenant = ?1)
-    GROUP BY tenant, pause IS NULL
+    SELECT tenant, CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs INDEXED BY runs_held_up
+    WHERE ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY tenant, pause IS NULL
 )
 GROUP BY tenant, status HAVING total > 0 ORDER BY tenant, status;
+
+-- name: counts_of
+-- The same of one tenant, whose part of the indexes is read.
+SELECT status, sum(counted) AS total FROM (
+    SELECT standing AS status, count(*) AS counted FROM runs WHERE tenant = ?1 GROUP BY standing
+    UNION ALL
+    SELECT standing, -count(*) FROM runs INDEXED BY runs_held_up
+    WHERE tenant = ?1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY standing
+    UNION ALL
+    SELECT CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM runs INDEXED BY runs_held_up
+    WHERE tenant = ?1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) GROUP BY pause IS NULL
+)
+GROUP BY status HAVING total > 0 ORDER BY status;
+
+-- name: counts_up_to
+-- The same, but each number is counted no further than is asked for. What is taken away is no more than that, so what is
+-- left is right, or is as much at least.
+WITH held AS MATERIALIZED (
+    SELECT standing, pause FROM runs INDEXED BY runs_held_up
+    WHERE tenant = ?1 AND ended_at IS NULL AND (pause IS NOT NULL OR cancelling) LIMIT ?2
+), standings (standing) AS (
+    VALUES ('queued'), ('running'), ('waiting'), ('completed'), ('failed'), ('cancelled')
+)
+SELECT status, sum(counted) AS total FROM (
+    SELECT standing AS status, (
+        SELECT count(*) FROM (
+            SELECT 1 FROM runs WHERE tenant = ?1 AND runs.standing = standings.standing LIMIT ?2 + (SELECT count(*) FROM held)
+        )
+    ) AS counted
+    FROM standings
+    UNION ALL
+    SELECT standing, -count(*) FROM held GROUP BY standing
+    UNION ALL
+    SELECT CASE WHEN pause IS NULL THEN 'cancelling' ELSE 'paused' END, count(*) FROM held GROUP BY pause IS NULL
+)
+GROUP BY status HAVING total > 0 ORDER BY status;
+
+-- name: tenants
+-- The tenants that have runs, each found by one look into the index.
+WITH RECURSIVE found (tenant) AS (
+    SELECT min(tenant) FROM runs
+    UNION ALL
+    SELECT (SELECT min(tenant) FROM runs WHERE tenant > found.tenant) FROM found WHERE tenant IS NOT NULL
+)
+SELECT tenant FROM found WHERE tenant IS NOT NULL;
+
+-- name: count_ended
+-- How many runs of all tenants ended in a time, counted no further than is asked for, in the two parts that have an index.
+SELECT (SELECT count(*) FROM (
+    SELECT 1 FROM runs INDEXED BY runs_prunable
+    WHERE ended_at >= ?1 AND ended_at < ?2 AND (NOT governed OR evidence IS NOT NULL) LIMIT ?3
+)) + (SELECT count(*) FROM (
+    SELECT 1 FROM runs INDEXED BY runs_evidence_due
+    WHERE ended_at >= ?1 AND ended_at < ?2 AND governed AND evidence IS NULL LIMIT ?3
+));
 
 -- name: count_runs
 SELECT standing, count(*) FROM runs GROUP BY standing;

@@ -9,6 +9,7 @@ from holdfast.testing.stores.samples import (
     COMPLETED,
     NOW,
     QUEUED,
+    TENANT,
     WAITING,
     WORKFLOW,
     advanced,
@@ -249,6 +250,9 @@ class Queries(Topic):
         assert found == [p.RunCount(*place, totals[place]) for place in sorted(totals)]
         assert await store.counts("bolt") == [p.RunCount("bolt", "queued", 1)]
         assert await store.counts("nobody") == []
+        for most in (0, 1, 2, 100):
+            cut = [p.RunCount(*place, min(totals[place], most + 1)) for place in sorted(totals) if place[0] == TENANT]
+            assert await store.counts(TENANT, most) == cut
 
     @on_fresh_store
     async def test_the_oldest_due_run_is_the_one_that_waits_longest_for_a_worker(self, store: p.Store) -> None:
@@ -270,3 +274,62 @@ class Queries(Topic):
         assert await store.oldest_due() == NOW - 5
         await store.pause(key("late"), "wait", NOW)
         assert await store.oldest_due() == NOW + 10
+
+    @on_fresh_store
+    async def test_a_list_is_the_same_whatever_leads_to_it(self, store: p.Store) -> None:
+        """Of one tenant or of all, by several conditions, page by page: each run once, newest first, none left out."""
+        for number in range(24):
+            id, tenant = f"r{number:02}", (TENANT, "bolt")[number % 2]
+            origin = p.Origin(("", "eu")[number % 3 == 0], ("ann", None)[number % 4 == 0])
+            standing: p.Standing = ("waiting", "queued", "running")[number % 3]
+            projection = p.Projection(standing, pause="the code" if number % 5 == 0 else None)
+            change = start(id, tenant=tenant, at=NOW + number // 4, projection=projection)
+            await commit(store, replace(change, origin=origin))
+        every = await store.find(p.Query(), 100)
+        assert len(every) == 24
+        for query in (
+            p.Query(),
+            p.Query(standings=("waiting", "queued")),
+            p.Query(parked=True, standings=("waiting", "running")),
+            p.Query(workspace="eu"),
+            p.Query(workspace="", actor="ann"),
+            p.Query(actor="ann", standings=("queued",), workspace="eu"),
+            p.Query(status="waiting", workspace="eu"),
+            p.Query(created_after=NOW + 1, created_before=NOW + 4, standings=("queued", "running")),
+        ):
+            for only in (None, TENANT, "bolt"):
+                asked = replace(query, tenant=only)
+                pages = [page := await store.find(asked, 2)]
+                while page:
+                    pages.append(page := await store.find(asked, 2, page[-1]))
+                listed = [run.key for page in pages for run in page]
+                assert listed == [run.key for run in every if _is_wanted(run, asked)], asked
+
+    @on_fresh_store
+    async def test_runs_are_listed_by_when_they_ended(self, store: p.Store) -> None:
+        """Governed or not, with evidence or without, and where the clock of the end was behind that of the start."""
+        await ended(store, "early", at=NOW - 100)
+        await ended(store, "late", at=NOW + 100)
+        await begun(store, start("open"))
+        governed = p.Projection("completed", governed=True)
+        await advanced(store, turn(await leased(store, "governed"), governed, at=NOW + 50))
+        assert await listed(store, p.Query(ended_after=NOW)) == ["late", "governed"]
+        assert await listed(store, p.Query(tenant=TENANT, ended_after=NOW - 100, ended_before=NOW + 60)) == [
+            "governed",
+            "early",
+        ]
+        assert await listed(store, p.Query(tenant=TENANT, ended_before=NOW)) == ["early"]
+
+
+def _is_wanted(run: p.Run, query: p.Query) -> bool:
+    """What the conditions that the test uses mean."""
+    return (
+        query.tenant in (None, run.key.tenant)
+        and (not query.standings or run.standing in query.standings)
+        and query.status in (None, run.status)
+        and query.parked in (None, run.pause is not None)
+        and query.workspace in (None, run.workspace)
+        and query.actor in (None, run.actor)
+        and (query.created_after is None or query.created_after <= run.created_at)
+        and (query.created_before is None or run.created_at < query.created_before)
+    )

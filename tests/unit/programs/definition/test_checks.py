@@ -210,3 +210,20 @@ HAD = [
 @pytest.mark.parametrize("steps", HAD)
 def test_what_a_node_before_has_had_is_there(steps: str) -> None:
     compile_text(f"holdfast: definition/1\nname: t\nversion: 1\nsteps:\n{steps}\n", Installed(), Known())
+
+
+NEVER_RIGHT = [
+    ("{repeat: {until: =false}, do: [{x: {sleep: 1s}}]}", "it never ends: give a limit, `most: 100`"),
+    ("{repeat: {times: -1}, do: [{x: {sleep: 1s}}]}", "`times` is a whole number from 0 on, not -1"),
+    ("{wait: x, timeout: {try: 5s}}", "has a time for each try: say `all` for the whole"),
+    ("{wait: x, timeout: {at: tomorrow}}", "a time is written as 2030-01-31T09:00:00Z, not 'tomorrow'"),
+    ('{sleep: {until: "2030-01-31T09:00:00"}}', "a time needs its zone"),
+    ("{sleep: 1s, wait: x}", "a node has one verb, and this one has sleep, wait: split it"),
+]
+
+
+@pytest.mark.parametrize(("node", "words"), NEVER_RIGHT)
+def test_what_would_be_passed_over_or_fail_whenever_it_runs_is_one_fault(node: str, words: str) -> None:
+    """And nothing is said beside it that is not so."""
+    (fault,) = faults_of(f"holdfast: definition/1\nname: t\nversion: 1\nsteps:\n- a: {node}\n")
+    assert words in fault.message

@@ -6,6 +6,7 @@ Every turn is taken again as after a crash. What belongs to the gate and to peop
 from __future__ import annotations
 
 import textwrap
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from holdfast.programs.definition.trials import TrialResult, play, read_trials
 from holdfast.programs.function.decorators import step
 from holdfast.transports.table import find
 from tests.definitions import Defined, Tools
-from tests.runs import SECOND, Run, cancel, signal
+from tests.runs import NOW, SECOND, Run, cancel, signal
 from tests.unit.programs.definition.golden_files import DOCUMENTS, compiled
 
 HEAD = "holdfast: definition/1\nname: rules\nversion: 1\n"
@@ -161,6 +162,16 @@ def test_rule_6_durations_are_short_or_iso_8601_and_a_day_has_24_hours(text: str
     due = run.execution.next_due()
     assert due is not None
     assert due - run.now == seconds * SECOND
+
+
+@pytest.mark.parametrize("seconds", [-1, 1e30, 10**17, float("inf"), float("nan"), True, None, [1], "soon"])
+def test_rule_6_a_duration_that_an_expression_gives_and_that_is_none_is_an_error_of_the_node(seconds: object) -> None:
+    """It can be caught, also where it is longer than the engine's clock goes."""
+    for node in ("sleep: =start.n", "wait: x, timeout: =start.n"):
+        steps = f"- a: {{{node}, on: {{failure: [{{f: {{end: =error.class}}}}]}}}}"
+        run = begun(steps, start={"n": seconds})
+        assert run.ended
+        assert run.result() == "expression"
 
 
 @pytest.mark.parametrize("text", ["P1Y", "P1M", "P1Y2M", "1y", "PT", "P", "-1s", "1", "1 h", "==1s", "1e3s"])
@@ -336,6 +347,13 @@ def test_rule_18_a_bare_time_out_is_of_the_whole_and_cancels_all_that_is_inside(
     - done: {end: done}
     """
     played(steps, "tasks: {t: {title: T}}\n", expect={"result": "late"})
+
+
+@pytest.mark.parametrize(("all", "after"), [("1h", 3600), ("1000d", 86_400)])
+def test_rule_18_of_two_ends_the_earlier_counts(all: str, after: int) -> None:
+    at = datetime.fromtimestamp(NOW / 1e6 + 86_400, UTC).isoformat()
+    run = begun(f'- a: {{wait: x, timeout: {{all: {all}, at: "{at}"}}}}')
+    assert run.execution.next_due() == NOW + after * SECOND
 
 
 def test_rule_18_a_block_may_end_at_a_time() -> None:

@@ -260,3 +260,22 @@ def test_a_users_page_lists_exactly_what_they_may_do() -> None:
             assert "may do nothing" in await page(clients["ann"], "/people/bob")
 
     asyncio.run(main())
+
+
+def test_the_audit_begins_with_what_is_newest() -> None:
+    """However much there is: the last act is on the first page, and the cursor leads to older ones."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            for number in range(120):
+                await app.users.set_groups("bob", [f"group-{number}"], tenant="acme", by=f"person-{number:03}")
+            first = await page(clients["ann"], "/audit")
+            shown = re.findall(r"by (person-\d+)", first)
+            assert shown[0] == "person-119"
+            older = re.search(r'href="([^"]*after=[^"]*)"', first)
+            assert older is not None
+            rest = re.findall(r"by (person-\d+)", await page(clients["ann"], older[1].replace("&amp;", "&")))
+            assert [*shown, *rest] == [f"person-{number:03}" for number in range(119, -1, -1)]
+            assert "not sealed into the chain yet" in first
+
+    asyncio.run(main())

@@ -19,7 +19,7 @@ from holdfast.programs.definition.interpreter.frames import REFERENCE, Line, Vis
 from holdfast.programs.definition.interpreter.routine import Routine
 from holdfast.programs.definition.interpreter.templates import storable
 from holdfast.programs.definition.model import Path, Span, Value
-from holdfast.programs.definition.spans import read_span
+from holdfast.programs.definition.spans import read_moment, span_of
 from holdfast.runs.birth import id_in
 
 
@@ -99,23 +99,17 @@ class ExecutionContext:
         """A duration in microseconds; an expression may give a text, a duration or a number of seconds."""
         if isinstance(span, int):
             return span
-        found = self.fill(visit, span)
-        if isinstance(found, int | float) and not isinstance(found, bool) and found >= 0:
-            return round(found * 1e6)
         try:
-            return read_span(found)
-        except (ValueError, TypeError) as error:
+            return span_of(self.fill(visit, span))
+        except ValueError as error:
             raise CannotEvaluate(str(error)) from None
 
     def until(self, visit: Visit, value: Value) -> int:
         """How long it is until a time, in microseconds; nothing where it is past."""
-        found = self.fill(visit, value)
         try:
-            time = datetime.datetime.fromisoformat(found)
-        except (ValueError, TypeError):
-            raise CannotEvaluate(f"a time is written as 2030-01-31T09:00:00Z, not {found!r:.60}") from None
-        if time.tzinfo is None:
-            raise CannotEvaluate(f"a time needs its zone, as in 2030-01-31T09:00:00Z: {found!r} has none")
+            time = read_moment(self.fill(visit, value))
+        except ValueError as error:
+            raise CannotEvaluate(str(error)) from None
         return max(0, round(time.timestamp() * 1e6) - self._scribe.now())
 
     def _variables(

@@ -202,12 +202,14 @@ class Interpreter:
         self.act(visit, "begin")
 
     def _set_deadline(self, visit: Visit) -> None:
-        timeout = visit.node.timeout
-        if timeout is None or (timeout.whole is None and timeout.at is None):
+        timeout, context, ends = visit.node.timeout, self.context, list[int]()
+        if timeout is not None and timeout.whole is not None:
+            ends.append(context.span(visit, timeout.whole))
+        if timeout is not None and timeout.at is not None:
+            ends.append(context.until(visit, timeout.at))
+        if not ends:
             return
-        context = self.context
-        span = context.until(visit, timeout.at) if timeout.whole is None else context.span(visit, timeout.whole)
-        visit.deadline = self.scribe.timer(span)
+        visit.deadline = self.scribe.timer(min(ends))
         self.waiting[visit.deadline] = ("deadline", visit)
 
     def give_up_deadline(self, visit: Visit) -> None:

@@ -125,7 +125,7 @@ class DefinitionProgram:
         what, visit = waiting.get(promise_id, ("", None))
         if what != "call" or not isinstance(visit, Visit) or visit.node.timeout is None:
             return None
-        return None if visit.node.timeout.whole is None else visit.deadline
+        return None if visit.node.timeout.at is not None else visit.deadline
 
     def checkpoint(self) -> bytes | None:
         engine = self._engine

@@ -32,6 +32,7 @@ async def load(call: RouteCall[AuditPageQuery, None]) -> Context:
         kind=query.kind,
         since=since,
         until=query.until,
+        newest=True,
         limit=SHOWN,
         after=query.after,
     )

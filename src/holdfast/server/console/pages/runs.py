@@ -15,7 +15,7 @@ from holdfast.client.bulk import BulkAction, steer_many
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
 from holdfast.server.console.search import QUALIFIERS, place_of, read_search, write_search
-from holdfast.server.console.templating import Paths
+from holdfast.server.console.templating import MOST_COUNTED, Paths
 from holdfast.server.console.typed import reason_of
 from holdfast.server.decoding import read_query
 from holdfast.server.fields import Text
@@ -23,7 +23,7 @@ from holdfast.server.run_filters import RunFilter, RunListing
 from holdfast.store.protocol import ENDED
 
 SHOWN: Final = 50
-PARKED_SHOWN: Final = 100
+PARKED_SHOWN: Final = 50
 ACTIONS: Final[tuple[BulkAction, ...]] = ("cancel", "pause", "resume", "retry")
 TABS: Final[Mapping[str, Mapping[str, str]]] = {
     "All": {},
@@ -52,7 +52,7 @@ async def load(call: RouteCall[RunsQuery, None]) -> Context | Response:
     limit = min(query.limit, SHOWN) if query.limit == RunsQuery().limit else query.limit
     page = await client.page(limit=limit, after=query.after, **query.filters(tenant))
     counts: dict[str, int] = {}
-    for each in await client.counts(tenant=tenant):
+    for each in await client.counts(tenant=tenant, most=MOST_COUNTED):
         counts[each.status] = counts.get(each.status, 0) + each.count
     parked = await client.page(tenant=tenant, parked=True, limit=PARKED_SHOWN) if counts.get("paused") else None
     pairs = filter_pairs(query)

@@ -29,8 +29,10 @@ class TasksQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 async def load(call: RouteCall[TasksQuery, None]) -> Context:
     query, tasks, tenant = call.query, call.client.tasks, call.tenant
+    known: dict[str, int] = {}
     if query.show == "mine" and query.run is None:
         page = await tasks.inbox(by=call.by, tenant=tenant, limit=SHOWN, after=query.after)
+        known = {"inbox_count": len(page.items)} if query.after is None else {}
     else:
         status: Any = None if query.show == "all" else "requested"
         page = await tasks.page(tenant=tenant, status=status, run=query.run, limit=SHOWN, after=query.after)
@@ -41,6 +43,7 @@ async def load(call: RouteCall[TasksQuery, None]) -> Context:
         "run": query.run,
         "is_first": query.after is None,
         "events": Paths(call.request.scope.get("root_path", ""))("v1", "events", "inbox"),
+        **known,
     }
 
 
@@ -48,7 +51,7 @@ async def load_task(call: RouteCall[Any, None]) -> Context:
     task = await call.client.tasks.get(call.path["task"], tenant=call.tenant)
     is_open = task.status == "requested"
     refusal = await call.client.tasks.refusal(task.id, by=call.by, tenant=call.tenant) if is_open else None
-    following = await _next(call, task.id)
+    mine = await _inbox(call)
     return {
         "task": task,
         "fields": fields_of(task.form) if task.form is not None else (),
@@ -56,25 +59,28 @@ async def load_task(call: RouteCall[Any, None]) -> Context:
         "refusal": refusal,
         "can_answer": is_open and refusal is None,
         "is_mine": task.holder is not None and task.holder == call.client.person_of(call.by),
-        "following": following,
+        "following": _following(mine, task.id),
+        "inbox_count": len(mine),
         "can_compare": task.kind == "approval" and has_probe(str(task.details.get("action", ""))),
         "present": None,
         "approvals": [said for said in task.answers if said.verdict == "approved"],
     }
 
 
-async def _next(call: RouteCall[Any, None], but: str) -> TaskInfo | None:
+async def _inbox(call: RouteCall[Any, None]) -> list[TaskInfo]:
+    return (await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=SHOWN)).items
+
+
+def _following(mine: list[TaskInfo], but: str) -> TaskInfo | None:
     """The next task of the inbox."""
-    inbox = await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=SHOWN)
-    ids = [task.id for task in inbox.items]
+    ids = [task.id for task in mine]
     place = ids.index(but) + 1 if but in ids else 0
-    rest = [*inbox.items[place:], *inbox.items[:place]]
-    return next((task for task in rest if task.id != but), None)
+    return next((task for task in (*mine[place:], *mine[:place]) if task.id != but), None)
 
 
 async def _answered(call: RouteCall[Any, None], words: str) -> Done:
     """The next task, or the inbox where there is none: whoever answers many need not go back."""
-    following = await _next(call, call.path["task"])
+    following = _following(await _inbox(call), call.path["task"])
     if following is None:
         return Done(path=("tasks",), words=f"{words} Nothing else waits for you.")
     return Done(path=("tasks", following.id), words=f"{words} This is the next one.")

@@ -167,6 +167,20 @@ class AuditTopic(Topic):
         assert _bodies(listed) == "cabde"
 
     @on_fresh_store
+    async def test_entries_are_listed_from_the_end_on(self, store: p.Store) -> None:
+        """Newest first: the others by sequence, then sealed ones by position; also where one is sealed meanwhile."""
+        a, b, c, d, _ = await noted(store, *"abcde")
+        assert await seal(store, block(1, 1, 3), [c.sequence, a.sequence, b.sequence])
+        listed: list[p.AuditEntry] = []
+        while page := await store.last_entries(p.AuditQuery(TENANT), 2, listed[-1] if listed else None):
+            assert len(page) <= 2
+            listed += page
+        assert _bodies(listed) == "edbac"
+        assert await seal(store, block(2, 4, 1), [d.sequence])
+        assert _bodies(await store.last_entries(p.AuditQuery(TENANT), 10, d)) == "bac"
+        assert await store.last_entries(p.AuditQuery("bolt"), 10) == []
+
+    @on_fresh_store
     async def test_a_listing_goes_on_where_its_last_entry_was_sealed_meanwhile(self, store: p.Store) -> None:
         """The entries after it in the chain come after it in the list."""
         entries = await noted(store, *"abcd")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.errors import InvalidRequest
 from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList
+from holdfast.programs.definition.spans import read_moment
 from holdfast.programs.definition.walks import all_nodes
 from holdfast.runs.signals import RESERVED
 from holdfast.tasks.forms import check_form
@@ -25,7 +26,7 @@ _GIVES = (
 
 def check_flow(definition: m.Definition, faults: FaultList) -> None:
     """Every node can be reached, everything that waits can be settled, and nothing ends a run from a parallel block."""
-    if not definition.steps:
+    if not definition.steps and not any(fault.trail[:1] == ("steps",) for fault in faults.found):
         faults.add(("steps",), "a definition has at least one node")
     _check_list(definition.steps, faults)
     _check_ends(definition.steps, faults, within="")
@@ -77,7 +78,7 @@ def _ends_inside(verb: m.Verb) -> bool:
             return any(case.when is None for case in cases) and all(ends(case.do) for case in cases)
         case m.PickVerb(options=options):
             return bool(options) and all(ends(option.do) for option in options)
-        case m.RepeatVerb(while_="true", most=None):
+        case m.RepeatVerb(while_="true", most=None) | m.RepeatVerb(until="false", most=None):
             return True
         case m.RepeatVerb(until=str(), do=do):
             return ends(do)
@@ -112,6 +113,8 @@ def _check_node(node: m.Node, faults: FaultList) -> None:
         faults.at_node(node.name, "it is never reached, since its condition is false: delete it", "when")
     if node.on.timeout is not None and node.timeout is None and isinstance(verb, _TIMELESS):
         faults.at_node(node.name, "it is never too late without a limit: give it a `timeout`", "on", "timeout")
+    if node.timeout is not None:
+        _check_timeout(node, node.timeout, faults)
     match verb:
         case m.SwitchVerb(cases=cases):
             _check_cases(node, cases, faults)
@@ -131,8 +134,27 @@ def _check_node(node: m.Node, faults: FaultList) -> None:
             faults.at_node(node.name, f"names of signals that begin with {RESERVED!r} are the engine's own")
         case m.SleepVerb(span=None, at=None):
             faults.at_node(node.name, "it says neither how long nor until when: `sleep: 2h` or `sleep: {until: =…}`")
+        case m.SleepVerb(at=at):
+            _check_moment(node, at, faults, "sleep", "until")
         case _:
             pass
+
+
+def _check_timeout(node: m.Node, timeout: m.Timeout, faults: FaultList) -> None:
+    if timeout.attempt is not None and not isinstance(node.verb, m.CallVerb | m.TransportVerb):
+        text = "only a call of a step, an action or a transport has a time for each try: say `all` for the whole"
+        faults.at_node(node.name, text, "timeout", "try")
+    _check_moment(node, timeout.at, faults, "timeout", "at")
+
+
+def _check_moment(node: m.Node, value: m.Value, faults: FaultList, *place: str) -> None:
+    """A time that is written down, and no expression."""
+    if value is None or (isinstance(value, str) and value.startswith("=")):
+        return
+    try:
+        read_moment(value)
+    except ValueError as error:
+        faults.at_node(node.name, str(error), *place)
 
 
 def _check_cases(node: m.Node, cases: tuple[m.Case, ...], faults: FaultList) -> None:
@@ -166,7 +188,10 @@ def _check_repeat(node: m.Node, verb: m.RepeatVerb, faults: FaultList) -> None:
         faults.at_node(node.name, "a repeat has nodes to repeat: `do: […]`")
     if verb.at_once is not None and (verb.while_ is not None or verb.until is not None):
         faults.at_node(node.name, "only `over` and `times` can run at once: the others wait for what an iteration did")
-    if verb.while_ == "true" and verb.most is None and not any(never_goes_on(each) for each in verb.do):
+    if isinstance(verb.times, int) and verb.times < 0:
+        faults.at_node(node.name, f"`times` is a whole number from 0 on, not {verb.times}", "repeat", "times")
+    endless = verb.while_ == "true" or verb.until == "false"
+    if endless and verb.most is None and not any(never_goes_on(each) for each in verb.do):
         faults.at_node(node.name, "it never ends: give a limit, `most: 100`, or a condition that can become false")
     if node.into is not None and verb.gives is None and not verb.keep_errors:
         faults.at_node(node.name, "an iteration gives nothing to keep: say `gives: =…`", "as")

@@ -1,0 +1,1 @@
+"""Commands about what others tell us, and what they are told."""

@@ -1,0 +1,1 @@
+"""Webhooks in and out, for whoever the client acts for."""
