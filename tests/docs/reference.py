@@ -94,6 +94,8 @@ SECTIONS: dict[str, list[str]] = {
         "EmittedInfo",
         "ExportedAction",
         "ScheduleInfo",
+        "SlackAccountInfo",
+        "SlackInfo",
         "TickInfo",
         "OutcomeInfo",
         "BackfillInfo",
