@@ -128,9 +128,8 @@ class Worker:
         )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
-        make_gate = partial(
-            Governor, self._store, self.committer, self._clock, self.id, policy, effects, spans=self._spans
-        )
+        gate_parts = (self._store, self.committer, self._clock, self.id, policy, effects)
+        make_gate = partial(Governor, *gate_parts, spans=self._spans)
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -202,8 +201,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
-        self._finisher = Finisher(self._store, self._clock, self._duties)
-        roles.append(self._finisher)
+        roles.append(finisher := Finisher(self._store, self._clock, self._duties))
+        self._finisher = finisher
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
@@ -211,12 +210,8 @@ class Worker:
 
     def _make_follower(self) -> tuple[Follower, list[Deliverer]]:
         parts = (self._store, self.committer, self._clock, self._entropy)
-        deliverer = Deliverer(*parts, self._wake_follower) if self.options.webhooks else None
+        deliverer = Deliverer(*parts, lambda: self._follower.wake()) if self.options.webhooks else None
         return Follower(*parts, self.lifecycle, deliverer), [] if deliverer is None else [deliverer]
-
-    def _wake_follower(self) -> None:
-        """There is room for another delivery."""
-        self._follower.wake()
 
     def _make_scheduler(self, launcher: Launcher) -> Scheduler:
         return Scheduler(

@@ -92,6 +92,7 @@ CLOSED_TO_TENANTS = {
         "keep_files",
         "leased",
         "next_due_item",
+        "oldest_due",
     ),
     *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "twin", "unpause", "unregister"),
     *("unsealed", "untold", "watch"),

@@ -48,8 +48,7 @@ _ACTS: Final[dict[t.TemplateAct, str]] = {
 }
 """The audit's word for each act."""
 
-MANUAL: Final = "manual"
-"""The type of the trigger of what a person started."""
+MANUAL: Final = "manual"  # the type of the trigger of what a person started
 
 
 class TemplateDraft(NamedTuple):

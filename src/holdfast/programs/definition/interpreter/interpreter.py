@@ -42,9 +42,10 @@ from holdfast.programs.definition.interpreter.outcomes import (
     NodeOutcome,
     Succeeded,
     error_of,
+    expression_error,
 )
 from holdfast.programs.definition.interpreter.routine import Routine, delay_of
-from holdfast.programs.definition.model import Node, Nodes
+from holdfast.programs.definition.model import Nodes
 
 TURN_LIMIT: Final = 1_000
 """How many nodes are visited without a wait. Then the run pauses for one turn: others must have theirs, too."""
@@ -193,7 +194,7 @@ class Interpreter:
                 return
             self._set_deadline(visit)
         except CannotEvaluate as error:
-            self.over(visit, Erred(_expression_error(error, node)))
+            self.over(visit, Erred(expression_error(error, node)))
             return
         self._begin(visit)
 
@@ -223,7 +224,7 @@ class Interpreter:
         try:
             getattr(self.verbs[type(verb)], act)(self, visit, verb, *arguments)
         except CannotEvaluate as error:
-            self.close(visit, Erred(_expression_error(error, visit.node)))
+            self.close(visit, Erred(expression_error(error, visit.node)))
 
     def call(self, visit: Visit, promise: PromiseId) -> None:
         """The visit waits for this promise."""
@@ -396,7 +397,3 @@ class Interpreter:
     def is_over(self) -> bool:
         """Whether the run has ended, and all that had to be undone is undone."""
         return self.outcome is not None and self.root.undoing is None and self.root.promise is None
-
-
-def _expression_error(error: CannotEvaluate, node: Node) -> NodeError:
-    return NodeError("expression", str(error), "EXPRESSION", node=node.name)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.expressions.engine import CannotEvaluate
 from holdfast.journal.error_classes import (
     AUTHORISATION,
     BUSINESS,
@@ -17,6 +18,7 @@ from holdfast.journal.error_classes import (
     written_details,
 )
 from holdfast.journal.payload import Failure
+from holdfast.programs.definition.model import Node
 
 _PARKING: Final = frozenset({CONSISTENCY, EXPRESSION})
 _TYPES: Final = {
@@ -71,6 +73,11 @@ class NodeError(msgspec.Struct, frozen=True, array_like=True):
         type = self.type or _TYPES.get(self.kind, "holdfast.errors:StepFailed")
         members = {"class": self.kind, "code": self.code, "node": self.node, "details": self.details}
         return Failure(type, self.message, self.trace, written_details(members))
+
+
+def expression_error(error: CannotEvaluate, node: Node) -> NodeError:
+    """An expression of a node could not be evaluated."""
+    return NodeError("expression", str(error), "EXPRESSION", node=node.name)
 
 
 def error_of(failure: Failure) -> NodeError:
