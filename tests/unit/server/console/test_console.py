@@ -44,7 +44,7 @@ def of(page_path: str, things: Things) -> str:
         "user": "level 1",
         "token": "0" * 12,
         "template": things.template,
-        "schedule": "nightly",
+        "schedule": things.schedule,
     }
     return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path)
 
