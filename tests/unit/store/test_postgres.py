@@ -982,13 +982,11 @@ def test_pages_of_runs_are_read_from_the_indexes_of_their_filters(url: str) -> N
     async def judge() -> None:
         async with opened(url) as (store,):
             await store.commit([turn(await leased(store, "old"), COMPLETED)])
-            every = (
-                "tenant, 'old ' || n, workflow, root, version, head, standing, fingerprint, created_at + n, updated_at"
-            )
+            columns = "workflow, root, version, head, standing, fingerprint, updated_at"
             await raw(
                 url,
-                "INSERT INTO runs (tenant, id, workflow, root, version, head, standing, fingerprint, created_at, "
-                f"updated_at, ended_at) SELECT {every}, ended_at + n FROM runs, generate_series(1, 5000) AS n",
+                f"INSERT INTO runs (tenant, id, {columns}, created_at, ended_at) SELECT tenant, 'old ' || n, {columns},"
+                " created_at + n, ended_at + n FROM runs, generate_series(1, 5000) AS n",
             )
             await raw(url, "VACUUM ANALYZE runs")
             connection = await connect(url)
