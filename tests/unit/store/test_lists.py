@@ -1,7 +1,6 @@
 """Lists of runs and tasks are read from indexes that have their order: a page costs what is on it, at any size.
 
-The plans are held, not the times. What is counted on PostgreSQL are rows: of a store with thousands of runs, a page may
-touch few.
+The plans are held, not the times; those of PostgreSQL in test_postgres.py.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from holdfast.store.postgres.audit import seal as seal_within
 from holdfast.store.postgres.changes import apply
 from holdfast.store.postgres.connection import shown
 from holdfast.store.postgres.primary import connect
+from holdfast.store.postgres.run_list import run_list
 from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.writer import SET_SIZE, Writer
@@ -961,6 +962,43 @@ def test_what_is_read_of_many_runs_and_blocks_is_found_by_index(url: str) -> Non
             assert "blocks_first" in blocks
             assert "blocks_pkey" in blocks
             assert "artefacts_pkey" in kept
+
+    asyncio.run(judge())
+
+
+def test_pages_of_runs_are_read_from_the_indexes_of_their_filters(url: str) -> None:
+    """In order, without sorting, whatever they are filtered by: also of several standings, and of all tenants."""
+    asked = (
+        (p.Query(tenant=TENANT, workflow="rare"), "runs_of_workflow"),
+        (p.Query(tenant=TENANT, workspace="rare"), "runs_of_workspace"),
+        (p.Query(tenant=TENANT, actor="rare"), "runs_of_actor"),
+        (p.Query(tenant=TENANT, status="failed"), "runs_standing"),
+        (p.Query(tenant=TENANT, standings=("queued", "waiting")), "runs_standing"),
+        (p.Query(tenant=TENANT, parked=True), "runs_held_up"),
+        (p.Query(status="failed"), "runs_standing"),
+        (p.Query(tenant=TENANT, ended_after=NOW + 10**9), "runs_prunable"),
+    )
+
+    async def judge() -> None:
+        async with opened(url) as (store,):
+            await store.commit([turn(await leased(store, "old"), COMPLETED)])
+            columns = "workflow, root, version, head, standing, fingerprint, updated_at"
+            await raw(
+                url,
+                f"INSERT INTO runs (tenant, id, {columns}, created_at, ended_at) SELECT tenant, 'old ' || n, {columns},"
+                " created_at + n, ended_at + n FROM runs, generate_series(1, 5000) AS n",
+            )
+            await raw(url, "VACUUM ANALYZE runs")
+            connection = await connect(url)
+            explaining = Explaining(connection)
+            for query, index in asked:
+                statement, values = run_list(query, 50, None)
+                await explaining.fetch(statement, *values)
+                assert index in explaining.plans[-1], (query, explaining.plans[-1])
+                assert "Seq Scan" not in explaining.plans[-1]
+            await explaining.fetch(SQL["counts_up_to"], TENANT, 100)
+            assert "Seq Scan" not in explaining.plans[-1]
+            await connection.close()
 
     asyncio.run(judge())
 

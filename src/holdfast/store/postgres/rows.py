@@ -53,11 +53,6 @@ class Clauses:
         self._clauses: list[str] = ["true"]
         self.values: list[Any] = []
 
-    def place(self, value: Any) -> str:
-        """The name of a value that stands elsewhere in the statement."""
-        self.values.append(value)
-        return f"${len(self.values)}"
-
     def add(self, clause: str, *values: Any) -> None:
         """Add a clause with a pair of braces for each value."""
         self._clauses.append(clause.format(*(f"${len(self.values) + place}" for place in range(1, len(values) + 1))))
