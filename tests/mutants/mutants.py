@@ -709,7 +709,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an-act-outlives-a-demotion",
-        "src/holdfast/client/people/acting.py",
+        "src/holdfast/client/people/bound_client.py",
         "return p.Operate(act.note, (*conditions, *rest))",
         "return p.Operate(act.note, (*rest,))",
         (TENANT_SEEDS,),
@@ -751,7 +751,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what-is-of-another-tenant-is-found",
-        "src/holdfast/client/people/acting.py",
+        "src/holdfast/client/people/bound_client.py",
         "return self._binding.tenant if tenant is None else tenant",
         "return self._binding.tenant",
         (TRACES,),

@@ -92,7 +92,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        from holdfast.cli.binding import bindable
+        from holdfast.cli.callers import bindable
 
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute)

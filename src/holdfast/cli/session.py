@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from holdfast.cli.binding import acting
+from holdfast.cli.callers import acting
 from holdfast.cli.options import DEFAULT_STORE, WAKEUPS
 from holdfast.client.engine import Holdfast
 from holdfast.errors import StoreUnavailable, UnsupportedStore

@@ -41,8 +41,8 @@ class Parts(Actor):
         NotPermitted, which is noted in the audit, InvalidToken or UserNotFound. What belongs to another tenant is not
         found. ``tenant`` is the user's; a token needs none.
         """
-        from holdfast.client.people.acting import ActingHoldfast
         from holdfast.client.people.binding import bind
+        from holdfast.client.people.bound_client import ActingHoldfast
 
         return ActingHoldfast(self._whole(), bind(self._whole(), who, tenant))
 

@@ -34,7 +34,6 @@ from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
 from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
-from holdfast.kernel.closing import awaiting, closing
 from holdfast.kernel.outstanding import Outstanding, Wait
 from holdfast.kernel.pen import Halt, Pen
 from holdfast.kernel.program import Program, Waiting, Yielded
@@ -42,6 +41,7 @@ from holdfast.kernel.replay import Replay
 from holdfast.kernel.requests import Invoke, Request
 from holdfast.kernel.scribe import Entropy, KernelScribe
 from holdfast.kernel.turn import Turn
+from holdfast.kernel.turn_end import awaiting, closing
 
 __all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
 

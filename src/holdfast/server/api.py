@@ -40,7 +40,7 @@ from holdfast.server import problems
 from holdfast.server.answers import writer_of
 from holdfast.server.authentication import Authenticator, authenticate
 from holdfast.server.call import Acting, Answered, Events, FileAnswer, RouteCall
-from holdfast.server.decoding import read_body, read_query
+from holdfast.server.decoder import read_body, read_query
 from holdfast.server.protection.origins import check_origin
 from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates

@@ -23,7 +23,7 @@ from holdfast.errors import (
 )
 from holdfast.server import problems
 from holdfast.server.api import body_of
-from holdfast.server.decoding import check_depth
+from holdfast.server.decoder import check_depth
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import BODY_LIMIT, JSON

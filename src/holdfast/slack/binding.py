@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.client.people.acting import ActingHoldfast
 from holdfast.client.people.binding import Binding
+from holdfast.client.people.bound_client import ActingHoldfast
 from holdfast.errors import NotPermitted
 from holdfast.people import slack
 from holdfast.people.caller import Caller

@@ -38,7 +38,7 @@ class Lifecycle:
         self._tenants = frozenset(tenants)
         self._known_until = asyncio.get_running_loop().time() + FRESH_SECONDS
 
-    def is_told(self, tenant: str) -> bool:
+    def is_noted(self, tenant: str) -> bool:
         """Whether what a tenant's run does is noted."""
         return tenant in self._tenants or asyncio.get_running_loop().time() > self._known_until
 

@@ -33,9 +33,9 @@ def describe(error: Exception, otherwise: str = "") -> str:
     return f"{otherwise}: {type(error).__name__}: {error}"
 
 
-def _told(change: p.Advance, lifecycle: Lifecycle, held: Held, now: int) -> p.Advance:
+def _with_note(change: p.Advance, lifecycle: Lifecycle, held: Held, now: int) -> p.Advance:
     """The pause, with the note of it where the tenant is told of such."""
-    if not lifecycle.is_told(held.key.tenant):
+    if not lifecycle.is_noted(held.key.tenant):
         return change
     return msgspec.structs.replace(change, attached=(*change.attached, lifecycle.parked(held, now)))
 
@@ -150,7 +150,7 @@ class Parker:
             attached=closings,
         )
         if reason is not None and (lifecycle := self._executions.lifecycle) is not None:
-            change = _told(change, lifecycle, held, self._executions.clock.now())
+            change = _with_note(change, lifecycle, held, self._executions.clock.now())
         held.committing = True
         self._committer.submit(change, partial(self._answered, held, change, closings, instead))
 

@@ -262,7 +262,7 @@ def _news(
     """What the tenant's subscriptions are told of the run: that it has begun, is parked, or has ended."""
     if lifecycle is None or (held.version > 1 and ending is None and projection.pause is None):  # nearly always
         return ()
-    if not lifecycle.is_told(held.key.tenant):
+    if not lifecycle.is_noted(held.key.tenant):
         return ()
     found: list[Note] = []
     is_first = held.version <= 1 and held.generation == 0 and bool(turn.events)

@@ -119,7 +119,7 @@ def test_nothing_but_its_front_door_assumes_a_python_function() -> None:
         "client/templates/app_templates.py",
         "client/schedules/requests.py",
         "templates/start.py",
-        "server/console/starting.py",
+        "server/console/start_forms.py",
         "testing/engine.py",
     }
     root = Path(holdfast.__file__).parent

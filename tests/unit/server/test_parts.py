@@ -23,7 +23,7 @@ from holdfast.errors import (
 from holdfast.programs.definition.compiler.faults import DefinitionFault
 from holdfast.server.answers import writer_of
 from holdfast.server.console.templating import counted
-from holdfast.server.decoding import check_depth, read_body, read_query
+from holdfast.server.decoder import check_depth, read_body, read_query
 from holdfast.server.problems import answer, problem_of
 from holdfast.server.protection.origins import check_origin
 from holdfast.server.protection.rates import Rates

@@ -76,8 +76,8 @@ def test_a_worker_that_sends_nothing_still_knows_who_is_told(receiver: Server) -
             await subscribed(it, receiver)
             quiet = f.Follower(*it.process.follower_parts, it.process.lifecycle, None)
             await quiet.round()
-            assert it.process.lifecycle.is_told(TENANT)
-            assert not it.process.lifecycle.is_told("else")
+            assert it.process.lifecycle.is_noted(TENANT)
+            assert not it.process.lifecycle.is_noted("else")
 
     asyncio.run(main())
 
@@ -133,7 +133,7 @@ def test_a_subscription_that_was_altered_keeps_no_other_from_being_told(receiver
             await it.app.committer.commit(p.Operate(note, (p.PutItem(altered),)))
             await it.happen("completed", "R-1")
             await it.process.round()
-            assert it.process.lifecycle.is_told(TENANT)
+            assert it.process.lifecycle.is_noted(TENANT)
             assert [request.json["data"]["run"] for request in receiver.seen] == ["R-1"]
 
     asyncio.run(main())

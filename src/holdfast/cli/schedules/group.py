@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli import output
 from holdfast.cli.groups import ListingGroup
-from holdfast.cli.schedules import looking, making, steering
+from holdfast.cli.schedules import changes, controls, views
 from holdfast.cli.schedules.options import Time
 from holdfast.schedules.cron import times, zone_named
 from holdfast.schedules.cron_fields import read_cron
@@ -22,16 +22,16 @@ def schedules() -> None:
 
 
 for command in (
-    looking.list_schedules,
-    looking.show,
-    looking.explain,
-    making.create,
-    making.change,
-    steering.pause,
-    steering.resume,
-    steering.run_now,
-    steering.backfill,
-    steering.delete,
+    views.list_schedules,
+    views.show,
+    views.explain,
+    changes.create,
+    changes.change,
+    controls.pause,
+    controls.resume,
+    controls.run_now,
+    controls.backfill,
+    controls.delete,
 ):
     schedules.add_command(command)
 

@@ -9,7 +9,7 @@ import click
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
 from holdfast.cli.pages import note_rest, read_list
-from holdfast.cli.templates.authoring import create, new_version
+from holdfast.cli.templates.drafts import create, new_version
 from holdfast.cli.templates.instances import instances, start
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.templates import TemplateInfo, template_record

@@ -97,7 +97,7 @@ async def _present_of(app: Holdfast, task: p.TaskRow) -> PresentInfo:
         raise InvalidRequest(problem) from error
     if intent.proposal.digest() != task.proposal:
         raise TaskClosed(f"what task {task.id} asks has changed since you saw it: look at it again.")
-    from holdfast.worker.looking import look
+    from holdfast.worker.outside_view import look
 
     key = p.Key(task.tenant, task.run)
     found = await look(app.store, app.clock, effect.probe, key, call, intent.proposal.key, LOOK_SECONDS)

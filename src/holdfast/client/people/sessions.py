@@ -72,7 +72,7 @@ class ConsoleSessions:
         session = _decoder.decode(row.body)
         if session.expires_at <= self._engine.clock.now():
             return None
-        from holdfast.client.people.acting import ActingHoldfast
+        from holdfast.client.people.bound_client import ActingHoldfast
 
         presented = tokens.Presented(session.token, bytes.fromhex(session.digest)) if session.token else None
         return ActingHoldfast(self._engine, Binding(self._engine, row.tenant, session.user, presented))

@@ -115,7 +115,7 @@ class SyncHoldfast(SyncParts):
 
     def acting_as(self, who: str | Caller, *, tenant: str | None = None) -> SyncHoldfast:
         """A client that acts for a user of a tenant, or for the user of a token; see ``Holdfast.acting_as``."""
-        from holdfast.client.sync.acting import ActingSync
+        from holdfast.client.sync.bound_client import ActingSync
 
         loop, engine = self._opened()
         return ActingSync(loop, engine.acting_as(who, tenant=tenant))

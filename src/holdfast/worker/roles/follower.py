@@ -129,7 +129,7 @@ class Follower(Role):
             if found and await self._is_full(row.key):
                 return False
             at = self._followed[row.key] = at._replace(read=last)
-            if (found or last - at.kept >= KEEP_EVERY) and not await self._told(deliverer, row, at, found):
+            if (found or last - at.kept >= KEEP_EVERY) and not await self._keep_deliveries(deliverer, row, at, found):
                 return False
         return False
 
@@ -159,7 +159,9 @@ class Follower(Role):
             return [each for _, each in wanted], wanted[-1][0]
         return [each for _, each in wanted], entries[-1].sequence
 
-    async def _told(self, deliverer: Deliverer, row: p.ItemRow, at: _Followed, found: Sequence[Occurrence]) -> bool:
+    async def _keep_deliveries(
+        self, deliverer: Deliverer, row: p.ItemRow, at: _Followed, found: Sequence[Occurrence]
+    ) -> bool:
         """Commit the deliveries with the place behind them, and have them sent. False where another was first."""
         now = self._clock.now()
         due = now + round(CLAIM_SECONDS * 1e6)

@@ -13,7 +13,6 @@ from holdfast.errors import InvalidDefinition
 from holdfast.expressions.shapes import fitted, shape_of
 from holdfast.journal.payload import Payload, RetryPolicy
 from holdfast.kernel.program import Scribe
-from holdfast.programs.definition.fitting import fit
 from holdfast.programs.definition.interpreter.templates import ROOTS, Templates, expressions_in
 from holdfast.programs.definition.model import (
     BlockVerb,
@@ -28,6 +27,7 @@ from holdfast.programs.definition.model import (
     TransportVerb,
     lists_of,
 )
+from holdfast.programs.definition.schema_values import fit
 from holdfast.programs.definition.walks import CONDITIONS, all_nodes, members_of_state
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
 from holdfast.server.console.search import QUALIFIERS, place_of, read_search, write_search
 from holdfast.server.console.templating import MOST_COUNTED, Paths
 from holdfast.server.console.typed import reason_of
-from holdfast.server.decoding import read_query
+from holdfast.server.decoder import read_query
 from holdfast.server.fields import Text
 from holdfast.server.run_filters import RunFilter, RunListing
 from holdfast.store.protocol import ENDED

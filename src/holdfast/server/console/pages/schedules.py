@@ -13,7 +13,7 @@ from holdfast.errors import InvalidRequest
 from holdfast.schedules.schedule import OVERLAPS
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
-from holdfast.server.console.starting import startable
+from holdfast.server.console.start_forms import startable
 from holdfast.server.console.typed import json_of, number_of, reason_of, text_of, time_of
 
 OVERLAP_WORDS = {

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidAnswer, InvalidRequest
 from holdfast.server.call import RouteCall
 from holdfast.server.console.fields import fields_of, read_answer
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
-from holdfast.server.console.starting import schema_of, startable
+from holdfast.server.console.start_forms import schema_of, startable
 from holdfast.server.console.typed import json_of, text_of
 from holdfast.server.fields import Text
 

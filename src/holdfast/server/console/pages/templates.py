@@ -10,7 +10,7 @@ from starlette.datastructures import FormData
 from holdfast.server.call import RouteCall
 from holdfast.server.console.fields import fields_of, filled_fields, read_answer
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
-from holdfast.server.console.starting import schema_of, startable
+from holdfast.server.console.start_forms import schema_of, startable
 from holdfast.server.console.typed import json_of, number_of, reason_of, text_of
 from holdfast.templates.template import TRIGGERS, EventRoute, TemplateCaps
 
