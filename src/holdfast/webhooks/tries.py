@@ -12,6 +12,8 @@ GONE: Final = 410
 """The answer by which an address says that it wants nothing more, ever."""
 LONGEST_WAIT: Final = 24 * 3600.0
 LONGEST_PROBLEM: Final = 300
+KEPT_DAYS: Final = 30
+"""How long a delivery that is over can still be seen and sent again."""
 SECOND: Final = 1_000_000
 
 
@@ -26,11 +28,11 @@ class Tried(NamedTuple):
 
 
 class Next(NamedTuple):
-    """A delivery's next version."""
+    """A delivery's next version, and when it is tried again or, where it is over, deleted."""
 
     delivery: Delivery
     status: DeliveryStatus
-    due_at: int | None
+    due_at: int
 
 
 def after_try(delivery: Delivery, tried: Tried, now: int, jitter: float) -> Next:
@@ -44,10 +46,11 @@ def after_try(delivery: Delivery, tried: Tried, now: int, jitter: float) -> Next
         last_status=tried.status,
         last_problem=tried.problem[:LONGEST_PROBLEM],
     )
+    deleted_at = now + KEPT_DAYS * 86400 * SECOND
     if not tried.problem:
-        return Next(replace(after, delivered_at=now), "delivered", None)
+        return Next(replace(after, delivered_at=now), "delivered", deleted_at)
     if tried.is_over or tries > len(RETRY_SECONDS):
-        return Next(after, "failed", None)
+        return Next(after, "failed", deleted_at)
     wait = RETRY_SECONDS[tries - 1] * (1 + jitter / 10)
     if tried.retry_after is not None:
         wait = max(wait, min(tried.retry_after, LONGEST_WAIT))

@@ -25,6 +25,8 @@ WEBHOOK: Final = "webhook"
 """The kind of the item, and the type of the trigger of what it starts."""
 ANSWERED: Final = "webhook_answer"
 """The kind of the item that remembers what came of a delivery, where nothing else does."""
+REMEMBERED_DAYS: Final = 30
+"""How long it is remembered: a repetition that comes later is a new delivery."""
 
 ACTIVE: Final = "active"
 DISABLED: Final = "disabled"

@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, receive, workflow
 from holdfast.audit import records
 from holdfast.client.people.sessions import ConsoleSessions
 from holdfast.errors import InvalidToken, NotPermitted
 from holdfast.store import protocol as p
+from holdfast.webhooks.signatures import signed_headers
+from holdfast.webhooks.webhook import ANSWERED, REMEMBERED_DAYS, SignalRun
 
 DAY = 86_400
 
@@ -95,8 +97,34 @@ async def test_sessions_and_tokens_that_are_long_over_are_deleted(holdfast_app: 
     await asyncio.sleep(30 * DAY)
     assert {each.id async for each in app.tokens.list(tenant="acme")} == {good.token.id, forever.token.id}
     assert [row.id for row in await app.store.items("token_use", 9)] == [good.token.id]
-    told = ",".join(each.details["tokens"] for each in await notes(app, "delete_tokens"))
-    assert sorted(told.split(",")) == sorted([short.token.id, lost.token.id])
+    deleted = ",".join(each.details["tokens"] for each in await notes(app, "delete_tokens"))
+    assert sorted(deleted.split(",")) == sorted([short.token.id, lost.token.id])
     with pytest.raises(InvalidToken):
         await app.acting_as(lost.text).whoami()
     assert await app.acting_as(good.text).whoami() is not None
+
+
+@workflow
+async def long_wait() -> None:
+    await receive("go", bool)
+    await receive("stop", bool)
+
+
+async def test_what_came_of_a_webhooks_delivery_is_remembered_for_a_month(holdfast_app: Holdfast) -> None:
+    """Then a repetition counts as a new delivery, and nothing is left of the old one."""
+    app = holdfast_app
+    await acme(app)
+    await app.start(long_wait, id="W-1", tenant="acme")
+    made = await app.webhooks.create("go", SignalRun("W-1", "go"), user="ann", tenant="acme", by="ann")
+
+    async def repeated() -> bool:
+        headers = signed_headers([made.secret or ""], "m-1", app.clock.now() // 1_000_000, b"true")
+        return (await app.webhooks.receive("acme", "go", headers, b"true")).repeated
+
+    assert not await repeated()
+    await asyncio.sleep((REMEMBERED_DAYS - 1) * DAY)
+    assert await repeated()
+    await asyncio.sleep(2 * DAY)
+    assert await app.store.items(ANSWERED, 9) == []
+    assert [each.details["count"] for each in await notes(app, "delete_webhook_answers")] == ["1"]
+    assert not await repeated()

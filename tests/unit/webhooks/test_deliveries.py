@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.webhooks.subscription import RETRY_SECONDS
+from holdfast.webhooks.tries import KEPT_DAYS
 from holdfast.worker.roles import deliverer as d
 from holdfast.worker.roles import follower as f
 from tests.unit.transports.server import Reply, Request, Server
 from tests.unit.webhooks.post import TENANT, is_signed, post, subscribed
 
 BAD = Reply(500, b"broken")
+DAY = 86400
 
 
 def ids(receiver: Server) -> list[str]:
@@ -43,6 +45,28 @@ def test_an_event_is_delivered_once_signed_and_seen(receiver: Server) -> None:
             await it.happen("failed", "R-2")
             await it.another().round()
             assert [request.json["data"]["run"] for request in receiver.seen] == ["R-1", "R-2"]
+
+    asyncio.run(main())
+
+
+def test_a_delivery_that_is_long_over_is_deleted_and_no_other_is(receiver: Server) -> None:
+    """It is kept for a month, neither sent nor due; then one worker deletes it, with a note."""
+
+    async def main() -> None:
+        async with post() as it:
+            await subscribed(it, receiver)
+            await it.happen("completed", "R-1")
+            await it.process.round()
+            it.clock.pass_by((KEPT_DAYS - 1) * DAY)
+            await it.happen("completed", "R-2")
+            await it.process.round()
+            assert [(each.status, each.due_at) for each in await it.deliveries()] == [("delivered", None)] * 2
+            it.clock.pass_by(2 * DAY)
+            await asyncio.gather(it.process.round(), it.another().round())
+            assert ["R-2" in each.body for each in await it.deliveries()] == [True]
+            assert len(receiver.seen) == 2
+            (note,) = [each for each in await it.acts() if each.act == "delete_deliveries"]
+            assert note.details["count"] == "1"
 
     asyncio.run(main())
 

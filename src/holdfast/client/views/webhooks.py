@@ -145,7 +145,7 @@ def delivery_info(row: ItemRow) -> DeliveryInfo:
         status=msgspec.convert(row.status, DeliveryStatus),
         attempts=found.attempts,
         made_at=moment(found.made_at),
-        due_at=moment(row.due_at),
+        due_at=moment(row.due_at) if row.status == "pending" else None,
         last_at=moment(found.last_at),
         last_status=found.last_status,
         last_problem=found.last_problem,

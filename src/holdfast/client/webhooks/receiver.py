@@ -184,7 +184,8 @@ class _Reception:
     def _beside(self, outcome: WebhookOutcome) -> tuple[p.Act, ...]:
         """What is committed with the act: that the webhook is as it was read, and what came of the delivery."""
         body = msgspec.json.encode(outcome)
-        answered = p.ItemRow(*self._key, 1, body, changed_at=self._client.clock.now())
+        now = self._client.clock.now()
+        answered = p.ItemRow(*self._key, 1, body, due_at=now + w.REMEMBERED_DAYS * 86400 * 1_000_000, changed_at=now)
         return p.ExpectItem(self._row.key, self._row.version), p.PutItem(answered)
 
     def _details(self) -> dict[str, str]:

@@ -2,14 +2,15 @@
 
 A delivery that is due is taken by one worker, which moves its due time on before it sends: where the worker dies, the
 delivery is due again, for any worker. So an event is sent at least once, each time with the same id and body. What came
-of a try is one commit. An address that fails for as long as a delivery is tried is told no more.
+of a try is one commit. An address that fails for as long as a delivery is tried is told no more. What was over
+for a month is deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -101,7 +102,9 @@ class Deliverer(Role):
     async def round(self) -> float | None:
         now = self._clock.now()
         is_left = False
-        for row in await self._store.due_items(DELIVERY, now, BATCH):
+        due = await self._store.due_items(DELIVERY, now, BATCH)
+        await self._delete([row for row in due if row.status != "pending"], now)
+        for row in (row for row in due if row.status == "pending"):
             subscription = subscription_key(row.tenant, parts_of(row.key)[0])
             if row.key in self._under_way or self.room(subscription) <= 0:
                 is_left = True
@@ -120,6 +123,15 @@ class Deliverer(Role):
         due = now + round(CLAIM_SECONDS * 1e6)
         taken = replace(row, version=row.version + 1, due_at=due, changed_at=now)
         return taken if await self._commit(row, "take_delivery", now, "", p.PutItem(taken)) else None
+
+    async def _delete(self, over: Sequence[p.ItemRow], now: int) -> None:
+        """Delete deliveries that were over long ago. Where another worker is faster, nothing happens here."""
+        for tenant in sorted({row.tenant for row in over}):
+            rows = [row for row in over if row.tenant == tenant]
+            id = f"delivery:{self._entropy.randbytes(12).hex()}"
+            noted = worker_note(tenant, "delete_deliveries", now, {"count": str(len(rows))}, id)
+            drops = tuple(p.DropItem(row.key, row.version) for row in rows)
+            await self._committer.commit(p.Operate(noted, drops))
 
     # -- one delivery --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The end of sessions and tokens: some time after they are over, their items are deleted.
+"""The end of sessions, tokens and answers to webhooks: some time after they are over, their items are deleted.
 
 The audit keeps what was done with them. What is deleted is noted there, too: one entry for all that a worker deletes of
 a tenant at once.
@@ -15,17 +15,18 @@ from holdfast.client.people.sessions import SESSION
 from holdfast.errors import EngineError
 from holdfast.people.tokens import TOKEN
 from holdfast.store import protocol as p
+from holdfast.webhooks.webhook import ANSWERED
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
 ENGINE: Final = "engine"
 """Who deletes them, in the audit."""
-_ACTS: Final = {TOKEN: "delete_tokens", SESSION: "delete_sessions"}
+_ACTS: Final = {TOKEN: "delete_tokens", SESSION: "delete_sessions", ANSWERED: "delete_webhook_answers"}
 
 
-class CredentialRetention:
-    """Deletes the sessions and tokens of one engine that are long over."""
+class ItemRetention:
+    """Deletes what is long over in one engine."""
 
     def __init__(self, engine: Holdfast) -> None:
         self._engine = engine
