@@ -173,6 +173,7 @@ _INTERNAL = {
         "changed",
         "check_open",
         "delivered",
+        "has_definitions",
         "hint",
         "program_of",
         "token",

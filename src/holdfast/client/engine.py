@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
 from holdfast.client.filters import RUNS, RunFilters, finder, run_rows
 from holdfast.client.neighbours import Neighbours
 from holdfast.client.observation import EngineObservation, Tracing
@@ -27,9 +27,6 @@ from holdfast.journal import events as e
 from holdfast.kernel.execution import Entropy
 from holdfast.kernel.program import Program
 from holdfast.programs.catalogue import Catalogue
-from holdfast.programs.definition.compiler.batch import DefinitionSource
-from holdfast.programs.definition.engine_tools import EngineTools
-from holdfast.programs.definition.kind import Definitions
 from holdfast.programs.function.decorators import STEPS, WORKFLOWS, Bound, Step, Workflow
 from holdfast.programs.function.durable_call import ChildCall
 from holdfast.programs.function.functions import Functions
@@ -44,6 +41,8 @@ from holdfast.wakeups.driver import Wakeups
 from holdfast.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
+    from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
+    from holdfast.programs.definition.compiler.batch import DefinitionSource
     from holdfast.worker.worker import PulseFactory, Worker
 
 P = ParamSpec("P")
@@ -113,10 +112,30 @@ class Holdfast(Parts):
             WORKFLOWS if workflows is None else Registry("workflow", [*workflows, reverse])
         )
         self._steps: Mapping[str, Step[..., Any]] = STEPS
-        kind = Definitions(EngineTools(self._steps))
-        self.catalogue = Catalogue([Functions(self._workflows, kind), kind])
-        self.definitions = AppDefinitions(self, kind, definitions, definitions_mode)
+        if definitions_mode not in ("strict", "warn"):
+            raise InvalidRequest(f"the mode of definitions is strict or warn, not {definitions_mode!r:.60}")
+        self._given_definitions = definitions, definitions_mode
         self.token_uses: dict[str, int] = {}
+
+    @cached_property
+    def definitions(self) -> AppDefinitions:
+        """The definitions that this engine can start runs of. Who asks for none does not load their compiler."""
+        from holdfast.client.definitions.app_definitions import AppDefinitions
+        from holdfast.programs.definition.engine_tools import EngineTools
+        from holdfast.programs.definition.kind import Definitions
+
+        return AppDefinitions(self, Definitions(EngineTools(self._steps)), *self._given_definitions)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The programs that this engine can run."""
+        kind = self.definitions.kind
+        return Catalogue([Functions(self._workflows, kind), kind])
+
+    @property
+    def has_definitions(self) -> bool:
+        """Whether this engine was given definitions, or has looked at some."""
+        return self._given_definitions[0] != () or "definitions" in vars(self)
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -134,7 +153,8 @@ class Holdfast(Parts):
         """
         if self._is_open:
             return
-        self.definitions.accept_sources()
+        if self.has_definitions:
+            self.definitions.accept_sources()
         await self._store.open(migrate=migrate)
         self._is_open = True
         self.committer.start()
@@ -327,7 +347,7 @@ class Holdfast(Parts):
     def adopt(self, other: Holdfast) -> None:
         """Serve and start what another engine serves: its functions by name, and the definitions that it was given."""
         self.catalogue = other.catalogue
-        self.definitions = AppDefinitions.sharing(self, other.definitions)
+        self.definitions = other.definitions.shared_with(self)
 
     def workflow_named(self, name: str) -> Workflow[..., Any] | None:
         """The workflow of that name, if it is known here."""

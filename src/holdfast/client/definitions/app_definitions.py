@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.client.definitions.moves import Mover
 from holdfast.client.definitions.publisher import Publisher, taken
@@ -59,8 +59,6 @@ class AppDefinitions:
         sources: Iterable[DefinitionSource] | DefinitionSource = (),
         mode: DefinitionsMode = "strict",
     ) -> None:
-        if mode not in get_args(DefinitionsMode):
-            raise InvalidRequest(f"the mode of definitions is strict or warn, not {mode!r:.60}")
         self._app = app
         self._publisher = Publisher(app)
         self._sources = (
@@ -73,11 +71,10 @@ class AppDefinitions:
         self._mover = Mover(app, kind)
         self.tools = kind.tools
 
-    @classmethod
-    def sharing(cls, app: Holdfast, other: AppDefinitions) -> AppDefinitions:
-        """Those of another engine, for this one."""
-        found = cls(app, other.kind, other._sources, other._mode)
-        found._unavailable = other._unavailable
+    def shared_with(self, app: Holdfast) -> AppDefinitions:
+        """These, for another engine."""
+        found = AppDefinitions(app, self.kind, self._sources, self._mode)
+        found._unavailable = self._unavailable
         return found
 
     def bound_to(self, app: Holdfast) -> AppDefinitions:

@@ -8,7 +8,8 @@ they were when the operation was judged. And who acts is the user, whatever the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec.structs import replace
 
@@ -25,6 +26,10 @@ from holdfast.people.names import person
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
 
+if TYPE_CHECKING:
+    from holdfast.client.definitions.app_definitions import AppDefinitions
+    from holdfast.programs.catalogue import Catalogue
+
 
 class ActingHoldfast(Holdfast):
     """An engine bound to a user. Made by ``Holdfast.acting_as``."""
@@ -36,7 +41,18 @@ class ActingHoldfast(Holdfast):
         self.waiters = ActingWaiters(engine, binding)
         self.starter = Starter(self)
         self.repairs = Repairs(self)
-        self.definitions = engine.definitions.bound_to(self)
+
+    @cached_property
+    def definitions(self) -> AppDefinitions:
+        return self._engine.definitions.bound_to(self)
+
+    @property
+    def catalogue(self) -> Catalogue:  # it is that of the engine, whatever the engine adopts
+        return self._engine.catalogue
+
+    @property
+    def has_definitions(self) -> bool:
+        return self._engine.has_definitions
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("_engine", "_app"):

@@ -13,8 +13,7 @@ from holdfast.client.operators import check_reason, operator_note
 from holdfast.client.people.permission import operation
 from holdfast.client.runs.explanation import explain
 from holdfast.client.runs.pauses import by_request
-from holdfast.client.runs.progress import RunDetails, RunProgress, details_of, progress_of
-from holdfast.client.runs.standing import definition_at, instance_of
+from holdfast.client.runs.progress import RunDetails, RunProgress, details_of, progress_of, state_of
 from holdfast.client.views.instances import InstanceInfo
 from holdfast.client.views.journal import JournalEntry, journal_entry
 from holdfast.client.views.mask import mask_of, masked_entries
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.evidence import Evidence
+    from holdfast.client.views.instances import InstanceInfo
     from holdfast.client.views.overview import RunOverview
     from holdfast.client.views.signals import WaitingSignal
     from holdfast.client.views.timeline import Item
@@ -161,7 +161,7 @@ class RunHandle(Generic[R]):
     @operation("runs.see")
     async def state(self) -> dict[str, Any]:
         """The business state of a run of a definition, whether a worker has it or not. Raises InvalidRequest."""
-        return (await definition_at(self._app, await self._row())).state
+        return await state_of(self._app, await self._row())
 
     @operation("runs.see")
     async def overview(self) -> RunOverview:
@@ -178,8 +178,9 @@ class RunHandle(Generic[R]):
 
     @operation("runs.see")
     async def instance(self) -> InstanceInfo:
-        """Where a run of a definition stands: its business state, and apart from that the engine's: its waits, with
-        the way to each node, tokens, tasks, timers and children. Raises InvalidRequest for other runs."""
+        """Where a run of a definition stands: its business state, and the engine's. Raises InvalidRequest."""
+        from holdfast.client.runs.standing import instance_of
+
         return await instance_of(self._app, await self._row())
 
     @operation("runs.signal")

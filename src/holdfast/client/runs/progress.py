@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.client.runs.explanation import explain
-from holdfast.client.runs.standing import definition_at
 from holdfast.client.views.runs import RunInfo, run_info, run_record
 from holdfast.client.views.tasks import TaskInfo, task_info, task_record
 from holdfast.client.views.values import payload_value, plain
@@ -82,10 +81,17 @@ async def progress_of(app: Holdfast, row: p.Run) -> RunProgress:
     return RunProgress(
         run=run_info(row),
         at_rest=is_at_rest(row, app.clock.now()),
-        state=(await definition_at(app, row)).state if row.program_kind == DEFINITION else None,
+        state=await state_of(app, row) if row.program_kind == DEFINITION else None,
         tasks=await _open_tasks(app, row),
         result=await _result(app, row),
     )
+
+
+async def state_of(app: Holdfast, row: p.Run) -> dict[str, Any]:
+    """The business state of a definition's run. Who asks for none does not load the interpreter."""
+    from holdfast.client.runs.standing import definition_at
+
+    return (await definition_at(app, row)).state
 
 
 def progress_record(progress: RunProgress) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.client.views.instances import InstanceInfo, instance_info
+from holdfast.client.runs.instance import instance_info
+from holdfast.client.views.instances import InstanceInfo
 from holdfast.errors import InvalidRequest, RunNotFound
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
