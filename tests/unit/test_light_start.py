@@ -67,7 +67,9 @@ def test_listing_and_showing_load_nothing_heavy(tmp_path: Path) -> None:
 
 PARTS = """
 import sys
-print(*sorted(name for name in sys.modules if name.startswith(("holdfast.worker.", "holdfast.audit"))), file=sys.stderr)
+definitions = tuple(f"holdfast.programs.definition.{part}" for part in ("compiler", "interpreter", "migration"))
+parts = ("holdfast.worker.", "holdfast.audit", *definitions)
+print(*sorted(name for name in sys.modules if name.startswith(parts)), file=sys.stderr)
 """
 FILL = """
 from holdfast import SyncHoldfast
@@ -77,17 +79,19 @@ with SyncHoldfast("sqlite:///holdfast.db", worker=False) as app:
 
 
 def _parts_loaded(code: str, directory: Path) -> list[str]:
-    """The modules of the worker and of the audit that the code loads."""
+    """The modules of the worker, of the audit, and of what compiles and runs definitions that the code loads."""
     done = _python(f"{code}\n{PARTS}", directory=directory)
     assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()[-1].split()
 
 
 def test_whoever_only_looks_at_runs_loads_no_worker_and_no_audit(tmp_path: Path) -> None:
-    """Neither the client nor ``list``, ``show`` and ``journal``; a worker's options are a small module."""
+    """Neither the client nor ``list``, ``show`` and ``journal``; a worker's options are a small module. Nor do they load
+    what definitions need; the synchronous client and who starts something by its name do."""
     options = ["holdfast.worker.options"]
-    assert _parts_loaded("from holdfast import Holdfast, SyncHoldfast, RunHandle, WorkerOptions", tmp_path) == options
-    assert _parts_loaded(FILL, tmp_path) == options
+    assert _parts_loaded("from holdfast import Holdfast, RunHandle, WorkerOptions", tmp_path) == options
+    filled = _parts_loaded(FILL, tmp_path)
+    assert [part for part in filled if not part.startswith("holdfast.programs.")] == options
     for command in (("list",), ("list", "--json"), ("show", "one"), ("journal", "one"), ("explain", "one")):
         assert _parts_loaded(_command(*command), tmp_path) == options, command
 
