@@ -22,7 +22,7 @@ TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident claims serve browser screenshots test lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -58,6 +58,9 @@ imports: $(STAMP) ## Layers, by import-linter
 
 units: $(STAMP) ## All tests. Many of them wait for processes, so there are more jobs than cores
 	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
+
+test-long: lint types imports browser ## The same, with all that random tests can try (an hour)
+	HOLDFAST_LONG_TESTS=1 $(MAKE) units
 
 browser: $(STAMP) ## Fetch a Chromium for the tests of the console, where there is none (needs Node.js)
 	@$(BIN)/python -m tests.browser

@@ -33,8 +33,9 @@ from tests.laws.test_checkpoint_laws import Constant
 from tests.simulation.chronicle import Watched
 from tests.simulation.workload import QUEUE
 from tests.strands import Script, Strands, script, strands
+from tests.volume import volume
 
-SEEDS: Final = range(40)
+SEEDS: Final = range(volume(12, 40))
 OPTIONS: Final = WorkerOptions(checkpoint_events=3, warm_limit=0, queues={QUEUE: 2}, grace_seconds=0.0)
 KEY: Final = p.Key("default", "one")
 

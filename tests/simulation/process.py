@@ -174,6 +174,7 @@ class Process:
         )
         self.is_deployed = simulation.governed and source.random() < simulation.deployed
         if self.is_deployed:
+            assert self.app.definitions is not None  # made now: they go on with the code that every process has
             self.app._steps = {**STEPS, **DEPLOYED}
         self._context = contextvars.copy_context()
         self._context.run(world.set, Body(simulation, self))

@@ -86,8 +86,8 @@ def _parts_loaded(code: str, directory: Path) -> list[str]:
 
 
 def test_whoever_only_looks_at_runs_loads_no_worker_and_no_audit(tmp_path: Path) -> None:
-    """Neither the client nor ``list``, ``show`` and ``journal``; a worker's options are a small module. Nor do they load
-    what definitions need; the synchronous client and who starts something by its name do."""
+    """Neither the client nor ``list``, ``show`` and ``journal``; a worker's options are a small module. Nor do they
+    load what definitions need; the synchronous client and who starts something by its name do."""
     options = ["holdfast.worker.options"]
     assert _parts_loaded("from holdfast import Holdfast, RunHandle, WorkerOptions", tmp_path) == options
     filled = _parts_loaded(FILL, tmp_path)

@@ -14,10 +14,11 @@ from tests.laws.definitions.grow import RICH, case
 from tests.laws.definitions.judge import judge, judge_whole
 from tests.laws.definitions.moves import MovingWorld
 from tests.laws.definitions.reference import VERBS
+from tests.volume import volume
 
-SEEDS: Final = 200
+SEEDS: Final = volume(100, 200)
 CHUNK: Final = 25
-WHOLE_SEEDS: Final = 25
+WHOLE_SEEDS: Final = volume(10, 25)
 ENDS: Final = (0, 1, 3, 5)
 """Seeds that end in every way there is."""
 KNOWN: Final = {

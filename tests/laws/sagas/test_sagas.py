@@ -18,13 +18,14 @@ import pytest
 from tests.laws.sagas import tree as t
 from tests.laws.sagas.grow import program
 from tests.laws.sagas.runner import check, digests, play
+from tests.volume import volume
 
-SEEDS: Final = 1000
+SEEDS: Final = volume(300, 1000)
 CHUNK: Final = 50
-WHOLE_SEEDS: Final = 200
+WHOLE_SEEDS: Final = volume(60, 200)
 WHOLE_CHUNK: Final = 20
 REACHING: Final = range(400)
-REPEATED: Final = range(60)
+REPEATED: Final = range(volume(20, 60))
 
 REACHED: Final = (
     "completed",

@@ -14,6 +14,7 @@ from holdfast.programs.definition.decompiler.python_text import python_of
 from holdfast.programs.definition.decompiler.yaml_text import yaml_of
 from tests.definitions import CLAIMS
 from tests.laws.definitions.grow import case
+from tests.volume import volume
 
 MORE = """\
 holdfast: definition/1
@@ -68,7 +69,7 @@ def test_yaml_and_python_give_the_same_definition_back() -> None:
     check(compile_text(MORE))
 
 
-@pytest.mark.parametrize("first", range(0, 120, 40))
+@pytest.mark.parametrize("first", range(0, volume(40, 200), 40))
 def test_random_definitions_come_back_with_their_digest(first: int) -> None:
     """Those of the laws, with every verb."""
     for seed in range(first, first + 40):
@@ -101,7 +102,7 @@ VALUES = st.recursive(
 @given(VALUES)
 @example({"": [""], "a\nb": "x\n", "c": " y ", "d": "\x85\u2028\ufeff\t", "e": 1e16, "f": -0.0, "g": "==", "h": "0x1F"})
 @example({"\x85": None, "\u2028": "\r\n", "\ufeff": "\u2029"})
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=volume(50, 150), deadline=None)
 def test_any_value_comes_back_as_it_was(value: Any) -> None:
     """Texts that YAML would read as something else, all of Unicode, numbers of any size."""
     check(compile_document({"holdfast": "definition/1", "name": "t", "version": 1, "steps": [{"a": {"end": value}}]}))
