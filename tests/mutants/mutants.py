@@ -318,8 +318,8 @@ MUTANTS: Final = (
     Mutant(
         "parent-never-notified",
         "src/holdfast/worker",
-        "if ending is not None and renewal is None and held.parent is not None:",
-        "if ending is not None and renewal is not None and held.parent is not None:",
+        "if carried_on is not None and held.parent is not None:",
+        "if renewal is not None and carried_on is not None and held.parent is not None:",
         (SIMULATOR,),
     ),
     Mutant(

@@ -32,7 +32,7 @@ PROVED: Final = (
 )
 NOT_PROVED: Final = (
     "That the signing key is the operator's: compare it with the public key that you were given.",
-    "Values: they are shown by type, size and hash alone, unless the bundle was made with them.",
+    "Values: they are told by type, size and hash alone, unless the bundle was made with them.",
     "That the outside world did what a receipt says: a receipt is what the operator's program saw.",
     "That the audit has no entries of this run beside these, or that its clock was right: this is the operator's word.",
 )

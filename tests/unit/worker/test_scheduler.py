@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,38 @@ def test_each_tick_is_started_once_by_many_schedulers(ground: Ground) -> None:
             assert set(words_of(acts)) == {"schedule_workflow", "trigger_scheduled", "pause_schedule"}
 
     ground.play(main)
+
+
+def test_a_change_between_the_look_and_the_commit_loses_no_tick_and_is_not_undone(virtual: Ground) -> None:
+    """Two moves are due, a missed tick and a start. The change takes the version of the first: the second, which would
+    fit by its number, is not made."""
+
+    async def main(ground: Ground) -> None:
+        commit, is_armed = ground.store.commit, False
+
+        async def changed_first(batch: Sequence[p.Change]) -> list[p.Answer]:
+            nonlocal is_armed
+            if is_armed and any(isinstance(each, p.Operate) for each in batch):
+                is_armed = False
+                await app.schedules.change("s", overlap="allow", by="ann")
+            return await commit(batch)
+
+        async with ground.engine(quick_report, options=WorkerOptions(schedules=False)) as app:
+            await app.schedules.create("s", quick_report, every=100, catch_up="none", overlap="skip")
+            await asyncio.sleep(205)
+            ground.store.commit, is_armed = changed_first, True  # type: ignore[method-assign]
+            async with ground.engine(quick_report):
+                await asyncio.sleep(10)
+            assert not is_armed
+            assert words_of(await acts_of(ground.store, "s")) == [
+                "schedule_workflow",
+                "change_schedule",
+                "miss_scheduled",
+                "trigger_scheduled",
+            ]
+            assert (await app.schedules.show("s")).overlap == "allow"
+
+    virtual.play(main)
 
 
 @pytest.mark.parametrize(

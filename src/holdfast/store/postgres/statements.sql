@@ -470,10 +470,11 @@ FROM due WHERE runs.tenant = due.tenant AND runs.id = due.id;
 
 -- name: claim
 -- There is always a first row, because it has the time of the next timer; it has no run where nothing was ready.
+-- The text is added so that only the index of ready runs fits: that of workflows has all runs that ever were.
 WITH ready AS (
     SELECT tenant, id, ready_at FROM runs
     WHERE ready_at IS NOT NULL AND owner IS NULL AND pause IS NULL AND ended_at IS NULL AND (
-          program_kind = 'function' AND workflow = ANY ($2::text[]) OR program_kind = ANY ($5::text[])
+          program_kind = 'function' AND workflow || '' = ANY ($2::text[]) OR program_kind = ANY ($5::text[])
       )
     ORDER BY priority DESC, ready_at, tenant, id
     LIMIT $3

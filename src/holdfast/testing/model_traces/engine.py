@@ -112,10 +112,12 @@ class PatientStore:
         return claimed
 
     async def due_items(self, kind: str, now: int, limit: int) -> list[p.ItemRow]:
+        if kind != KIND:
+            return await self._inner.due_items(kind, now, limit)
         self.full_looks = self.waits
         found = await self._inner.due_items(kind, now, MANY)
         self.looks += 1
-        return [row for row in found if kind != KIND or row.key in self.let][:limit]
+        return [row for row in found if row.key in self.let][:limit]
 
     async def next_due_item(self, kind: str) -> int | None:
         return None if kind == KIND else await self._inner.next_due_item(kind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.errors import HoldfastError
@@ -181,15 +181,29 @@ class Scheduler(Role):
         judgements = await self._launcher.judge(schedules) if schedules else {}
         under_way = await self._under_way(schedules)
         sent: list[_Sent] = []
+        following: dict[p.ItemKey, list[_Planned]] = {}
         try:
             for number, (key, row) in enumerate(zip(keys, rows, strict=True)):
                 if (schedule := schedules.get(key)) is not None:
                     moves = await self._moves(key, row, schedule, judgements[key], under_way.get(key, False), now)
-                    sent += map(self._submitted, moves)
+                    sent += map(self._submitted, moves[:1])
+                    following[key] = moves[1:]
                 if number % YIELD_EVERY == 0:
                     await asyncio.sleep(0)  # the store commits the first ones, and others have their turn
         finally:
-            made = await self._answered(sent)
+            moved = await self._answered(sent)
+        return len(moved) + await self._follow_up(moved, following)
+
+    async def _follow_up(self, moved: Collection[p.ItemKey], following: Mapping[p.ItemKey, list[_Planned]]) -> int:
+        """Commit the further moves of schedules, each when the one before it was made; gives how many were.
+
+        A person's change takes the version of a move that is refused. The next move would then fit by its number, and
+        undo the change, and what became of a tick would be lost.
+        """
+        made, number = 0, 0
+        while sent := [self._submitted(following[key][number]) for key in moved if len(following[key]) > number]:
+            moved = await self._answered(sent)
+            made, number = made + len(moved), number + 1
         return made
 
     async def _under_way(self, schedules: Mapping[p.ItemKey, Schedule]) -> dict[p.ItemKey, bool]:
@@ -206,7 +220,7 @@ class Scheduler(Role):
     async def _moves(
         self, key: p.ItemKey, row: p.ItemRow, schedule: Schedule, judgement: Judgement, under_way: bool, now: int
     ) -> list[_Planned]:
-        """The next moves of one schedule, each for the version that the one before it makes."""
+        """The next moves of one schedule, each for the version that the one before it makes, if that is made."""
         planned: list[_Planned] = []
         offset = offset_of(row.tenant, row.id, schedule)
         while len(planned) < CHAIN:
@@ -254,18 +268,16 @@ class Scheduler(Role):
         self._committer.submit(planned.change, into(answer), CALLER_PATIENCE_SECONDS)
         return _Sent(planned.key, planned.move, answer)
 
-    async def _answered(self, sent: Sequence[_Sent]) -> int:
-        """Wait for the commits; gives how many moves were made. The others are planned anew in a later round."""
+    async def _answered(self, sent: Sequence[_Sent]) -> list[p.ItemKey]:
+        """Wait for the commits; gives the schedules that have moved. The others are planned anew in a later round."""
         results = await asyncio.gather(*(each.answer for each in sent), return_exceptions=True)
-        made = 0
-        for each, answer in zip(sent, results, strict=True):
-            made += self._took(each, answer)
-        if made:
+        moved = [each.key for each, answer in zip(sent, results, strict=True) if self._took(each, answer)]
+        if moved:
             self._started()
         for answer in results:
             if isinstance(answer, BaseException):
                 raise answer
-        return made
+        return moved
 
     def _took(self, sent: _Sent, answer: p.Answer | BaseException) -> bool:
         """Take note of the store's answer; whether the move was made."""
