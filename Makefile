@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.holdfast-installed
 SEED   ?= 1
 STEPS  ?= 3
 COUNT  ?= 1
-JOBS   ?= 3
+JOBS   ?= 2
 STORE  ?= memory://
 RUNS   ?= 1000000
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
@@ -56,7 +56,7 @@ types: $(STAMP) ## Types, by mypy
 imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
-units: $(STAMP) ## All tests. Many of them wait for processes, so there are more jobs than cores
+units: $(STAMP) ## All tests
 	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
 
 test-long: lint types imports browser ## The same, with all that random tests can try (an hour)
