@@ -212,6 +212,7 @@ CALLS: dict[str, Call] = {
     "AppTemplates.list": lambda app, it: app.templates.list(tenant=it.tenant),
     "AppTemplates.page": lambda app, it: app.templates.page(tenant=it.tenant),
     "AppTemplates.instances": lambda app, it: app.templates.instances(it.template, tenant=it.tenant),
+    "AppTemplates.instances_page": lambda app, it: app.templates.instances_page(it.template, tenant=it.tenant),
     "AppTemplates.instance": lambda app, it: app.templates.instance(it.instance, tenant=it.tenant),
     "AppTemplates.start": lambda app, it: app.templates.start(it.template, id=f"new {it.instance}", tenant=it.tenant),
     "AppTemplates.create": lambda app, it: app.templates.create(f"new {it.template}", leaf, tenant=it.tenant),

@@ -262,6 +262,27 @@ def test_a_users_page_lists_exactly_what_they_may_do() -> None:
     asyncio.run(main())
 
 
+def test_the_page_of_a_template_leads_to_all_its_instances() -> None:
+    """Thirty at a time, newest first."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            await app.templates.create("wait", waiting, tenant="acme", by="root")
+            await app.templates.activate("wait", tenant="acme", by="root")
+            for number in range(31):
+                await app.templates.start("wait", id=f"w-{number}", tenant="acme", by="root")
+            first = await page(clients["bob"], "/templates/wait")
+            following = re.search(r'href="([^"]*after=[^"]*)" rel="next"', first)
+            assert following is not None
+            rest = await page(clients["bob"], following[1].replace("&amp;", "&"))
+            shown = [re.findall(r'href="/runs/(w-\d+)"', text) for text in (first, rest)]
+            assert [len(each) for each in shown] == [30, 1]
+            assert {*shown[0], *shown[1]} == {f"w-{number}" for number in range(31)}
+            assert "First page" in rest
+
+    asyncio.run(main())
+
+
 def test_the_audit_begins_with_what_is_newest() -> None:
     """However much there is: the last act is on the first page, and the cursor leads to older ones."""
 
