@@ -68,6 +68,7 @@ def pages_of(office: Office) -> dict[str, str]:
         "/workers": "worker is running",
         "/people": "What each level may do",
         "/people/you": "Effective permissions",
+        "/me/tokens": "no token stands for you",
         "/tenants": "Workspaces of default",
     }
 

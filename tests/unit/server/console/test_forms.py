@@ -344,6 +344,9 @@ async def people(desk: Desk) -> None:
     await desk.press(f"/tokens/{token.id}/revoke")
     (token,) = [each async for each in desk.app.tokens.list(tenant="acme", user="cleo")]
     assert token.revoked
+    mine = (await desk.app.tokens.mint("ann", tenant="acme", purpose="an old laptop")).token
+    await desk.press(f"/me/tokens/{mine.id}/revoke")
+    assert [each.id async for each in desk.app.tokens.list(tenant="acme", user="ann") if each.revoked] == [mine.id]
 
 
 async def tenants(desk: Desk) -> None:

@@ -262,6 +262,32 @@ def test_a_users_page_lists_exactly_what_they_may_do() -> None:
     asyncio.run(main())
 
 
+def test_everybody_sees_and_ends_their_own_tokens() -> None:
+    """From the link beside their name, whatever their level; nobody's else are there, and the operator has none."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            other = (await app.tokens.mint("bob", scope=["runs.see"], purpose="a lost phone", tenant="acme")).token
+            anns = [each.id async for each in app.tokens.list(tenant="acme", user="ann")]
+            text = await page(clients["bob"], "/me/tokens")
+            assert 'href="/me/tokens" aria-current="page"' in text
+            assert "2 of your 2 tokens are good" in text
+            assert "a lost phone" in text
+            assert "only runs.see · may do 2 things" in text
+            assert "in use here" in text
+            assert not any(id in text for id in anns)
+            here = {"Sec-Fetch-Site": "same-origin"}
+            refused = await clients["bob"].post(f"/me/tokens/{anns[0]}/revoke", data={"reason": "x"}, headers=here)
+            assert (refused.status_code, "you have no token" in refused.text) == (404, True)
+            ended = await clients["bob"].post(f"/me/tokens/{other.id}/revoke", data={"reason": "x"}, headers=here)
+            assert (ended.status_code, ended.headers["location"]) == (303, "/me/tokens")
+            assert "1 of your 2 tokens are good" in await page(clients["bob"], "/me/tokens")
+            assert 'href="/me/tokens"' not in await page(clients["operator"], "/runs")
+            assert "no token stands for you" in await page(clients["operator"], "/me/tokens")
+
+    asyncio.run(main())
+
+
 def test_the_page_of_a_template_leads_to_all_its_instances() -> None:
     """Thirty at a time, newest first."""
 

@@ -8,6 +8,7 @@ from holdfast.server.console.page import ConsoleForm, ConsolePage
 from holdfast.server.console.pages import (
     audit,
     definitions,
+    my_tokens,
     people,
     receipts,
     run,
@@ -56,6 +57,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *schedules.PAGES,
     *workers.PAGES,
     *people.PAGES,
+    *my_tokens.PAGES,
     *tenants.PAGES,
 )
 FORMS: Final[tuple[ConsoleForm, ...]] = (
@@ -69,5 +71,6 @@ FORMS: Final[tuple[ConsoleForm, ...]] = (
     *templates.FORMS,
     *schedules.FORMS,
     *people.FORMS,
+    *my_tokens.FORMS,
     *tenants.FORMS,
 )
