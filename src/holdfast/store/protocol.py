@@ -122,6 +122,7 @@ from holdfast.store.rows import (
     story_id,
 )
 from holdfast.store.values import (
+    CANCEL,
     ENDED,
     FUNCTION,
     PAUSED,
@@ -144,6 +145,7 @@ from holdfast.store.values import (
 
 __all__ = [
     "ASKS",
+    "CANCEL",
     "CAP",
     "CAP_SET",
     "CAP_UNSET",

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Holdfast, SyncHoldfast
-from holdfast.errors import InvalidRequest, TemplateNotFound
+from holdfast.errors import InvalidRequest, RunCancelled, TemplateNotFound
 from holdfast.store.memory import MemoryStore
 from holdfast.templates.template import TemplateCaps
 from tests.unit.templates import ground
@@ -45,6 +45,30 @@ def test_instances_are_read_in_pages(url: str) -> None:
             with pytest.raises(TemplateNotFound):
                 await app.templates.instances_page("other")
             ground.release("x")
+
+    asyncio.run(main())
+
+
+def test_an_instance_that_is_cancelled_in_the_queue_is_found_as_cancelled(url: str) -> None:
+    """From the request on, although it still waits for its place; and by no other state."""
+
+    async def main() -> None:
+        async with Holdfast(url) as app:
+            await ground.offered(app, "line", {"x": []}, caps=TemplateCaps(max_concurrency=1))
+            ground.hold("x")
+            runs = [await app.templates.start("line", id=f"run {number}", by="admin") for number in range(3)]
+            await ground.begun["x"].wait()
+            await runs[1].cancel("not needed", by="admin")
+            found = {
+                state: [each.id async for each in app.templates.instances("line", state=state)]
+                for state in ("queued", "running", "cancelled")
+            }
+            assert found == {"queued": ["run 2"], "running": ["run 0"], "cancelled": ["run 1"]}
+            ground.release("x")
+            for run in (runs[0], runs[2]):
+                await run.result(30)
+            with pytest.raises(RunCancelled):
+                await runs[1].result(30)
 
     asyncio.run(main())
 

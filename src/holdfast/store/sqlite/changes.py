@@ -337,6 +337,8 @@ def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer
             cursor.execute(SQL["unnote_delivery"], (*key, message.id))
         return p.Unknown() if cursor.execute(SQL["exists"], key).fetchone() is None else p.Gone()
     cursor.execute(SQL["add_message"], (*key, found[0], message.kind, message.body, message.at))
+    if message.kind == p.CANCEL:
+        cursor.execute(SQL["mark_cancelling"], key)
     return p.Delivered(found[0])
 
 

@@ -84,6 +84,10 @@ SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(read
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
 RETURNING arrived;
 
+-- name: mark_cancelling
+-- A run that is asked to cancel is shown so from then on. By itself: what is always set with an arrival is no index's.
+UPDATE runs SET cancelling = 1 WHERE tenant = ? AND id = ? AND NOT cancelling;
+
 -- name: note_delivery
 INSERT INTO deliveries (tenant, run, message, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
