@@ -20,6 +20,7 @@ from holdfast.client.items import (
 )
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.permission import operation
+from holdfast.client.people.tenants import check_workspace
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.templates.drafts import read_draft
 from holdfast.client.templates.instance_starter import InstanceStarter, template_details
@@ -301,11 +302,12 @@ class AppTemplates:
 
         ``input`` is laid over the template's own, member by member. Over a cap the instance is queued. Raises
         TemplateNotFound, TemplateConflict where the template is not active, InvalidArguments where the input does not
-        fit, and RunConflict where the id belongs to another run.
+        fit, WorkspaceNotFound as ``app.start``, and RunConflict where the id belongs to another run.
         """
         tenant = self._app.tenant_of(tenant)
         run = check_id(id, "the id") if id is not None else self._app.token()
         actor = self._app.person_of(by)
+        await check_workspace(self._app, tenant, check_text(workspace, "the workspace"))
         while True:
             row = await self._row(template, tenant)
             try:
