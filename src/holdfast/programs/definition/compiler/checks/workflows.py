@@ -116,7 +116,10 @@ def _resolver(
 def _complain_of_workflow(node: m.Node, word: str, reference: str, workflows: Workflows, faults: FaultList) -> None:
     place, name = (*faults.places[node.name], word), parse_reference(reference)[0]
     newest = workflows.definition(name)
-    if newest is None:
+    if newest is None and name in workflows.definition_names():
+        remedy = "use a `repeat`, or make one definition of the two"
+        faults.add(place, f"{name} runs this definition, too, and neither can be accepted first: {remedy}", node.name)
+    elif newest is None:
         known = {*workflows.function_names(), *workflows.definition_names()}
         faults.unknown(place, "workflow", reference, known, node.name)
     else:
