@@ -235,6 +235,40 @@ def test_what_would_be_passed_over_or_fail_whenever_it_runs_is_one_fault(node: s
     assert words in fault.message
 
 
+TASK = "tasks: {q: {title: T, form: {type: object}, due: DUE}}\nsteps:\n- a: {task: q}\n"
+BUREAU = "connectors: {b: {base: 'https://b.example', operations: {r: {get: '/r/{id}'}}}}\nsteps:\n- a: {http: CALL}\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        (TASK.replace("DUE", "{escalate: {groups: [leads]}}"), "it is never overdue: say by when"),
+        (TASK.replace("DUE", "{in: 2h, escalate: {groups: [leads]}, expire: 1h}"), "it is over before it is overdue"),
+        (TASK.replace("DUE", "{remind: [30m, 1h], expire: 1h}"), "it is over before this: let it expire later"),
+        (BUREAU.replace("CALL", "{call: b.r}"), "the path '/r/{id}' wants `id`: give it in `with`"),
+        (BUREAU.replace("CALL", "{call: b.r, with: {ids: 1}}"), "the path '/r/{id}' wants `id`"),
+        ("steps:\n- a: {wait: 'x#y', key: =start.k}\n", "a signal with a key has no '#' in its name: 'x#y'"),
+        ("steps:\n- a: {send: {to: r, signal: 'x#y', key: k}}\n", "a signal with a key has no '#' in its name"),
+    ],
+)
+def test_what_would_never_happen_or_always_fail_is_one_fault(rest: str, words: str) -> None:
+    (fault,) = faults_of("holdfast: definition/1\nname: t\nversion: 1\n" + rest)
+    assert words in fault.message
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        TASK.replace("DUE", '{in: "=start.time", escalate: {groups: [leads]}, expire: 1h}'),
+        TASK.replace("DUE", "{remind: [2h]}"),
+        BUREAU.replace("CALL", "{call: b.r, with: {id: =start.id}}"),
+        BUREAU.replace("CALL", "{call: b.r, with: =start}"),
+    ],
+)
+def test_what_is_known_only_when_it_runs_is_not_refused(rest: str) -> None:
+    compile_text("holdfast: definition/1\nname: t\nversion: 1\n" + rest, Installed(), Known())
+
+
 class Chain(Known):
     """Definitions that run each other."""
 

@@ -7,7 +7,7 @@ from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.spans import read_moment
 from holdfast.programs.definition.walks import all_nodes
-from holdfast.runs.signals import RESERVED
+from holdfast.runs.signals import KEY_MARK, RESERVED
 from holdfast.tasks.forms import check_form
 
 _TIMELESS = (m.WaitVerb, m.SleepVerb, m.SetVerb, m.SendVerb)
@@ -134,6 +134,10 @@ def _check_node(node: m.Node, faults: FaultList) -> None:
             _check_repeat(node, verb, faults)
         case m.WaitVerb(signal=signal) | m.SendVerb(signal=signal) if signal.startswith(RESERVED):
             faults.at_node(node.name, f"names of signals that begin with {RESERVED!r} are the engine's own")
+        case m.WaitVerb(signal=signal, key=key) | m.SendVerb(signal=signal, key=key) if (
+            KEY_MARK in signal and key is not None
+        ):
+            faults.at_node(node.name, f"a signal with a key has no {KEY_MARK!r} in its name: {signal!r}")
         case m.SleepVerb(span=None, at=None):
             faults.at_node(node.name, "it says neither how long nor until when: `sleep: 2h` or `sleep: {until: =…}`")
         case m.SleepVerb(at=at):
