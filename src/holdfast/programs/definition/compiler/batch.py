@@ -135,9 +135,9 @@ def compile_batch(
     """Compile definitions, each after those that it runs. ``accept`` makes one known to the next; it may raise
     DuplicateName."""
     batch = Batch([], [])
-    for draft, known in one_by_one(drafts, workflows):
+    for draft, before in one_by_one(drafts, workflows):
         try:
-            accepted = compile_document(draft.document, tools, known, draft.marks)
+            accepted = compile_document(draft.document, tools, before, draft.marks)
             accept(accepted)
         except (InvalidDefinition, DuplicateName) as error:
             version = draft.document.get("version") if isinstance(draft.document, Mapping) else None
