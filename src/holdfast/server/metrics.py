@@ -22,10 +22,12 @@ from holdfast.server.protection.proxies import strangers
 from holdfast.server.public import PublicRoute
 from holdfast.server.streams.watcher import StreamWatcher
 from holdfast.store import protocol as p
+from holdfast.webhooks.subscription import DELIVERY
 
 MOST_READ: Final = 1000
 FRESH_SECONDS: Final = 5.0
 
+_UNDELIVERED: Final = ("pending", "failed")
 _RUN_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 3600, 86400, 604800)
 _STEP_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800)
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -72,6 +74,12 @@ class Metrics:
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
+        self._tries = Counter(
+            "holdfast_delivery_attempts", "Tries of subscriptions' deliveries here.", ["outcome"], registry=registry
+        )
+        self._deliveries = Gauge(
+            "holdfast_deliveries_present", "Deliveries that wait or failed, up to 1000.", ["status"], registry=registry
+        )
         self._runs = Gauge("holdfast_runs_present", "Runs in the store.", ["status"], registry=registry)
         self._parked = Gauge("holdfast_runs_parked", "Parked runs, up to 1000.", registry=registry)
         self._tasks = Gauge("holdfast_tasks_open", "Open tasks, up to 1000.", ["kind"], registry=registry)
@@ -99,6 +107,9 @@ class Metrics:
 
     def step_ended(self, step: str, outcome: str, seconds: float) -> None:
         self._step_seconds.labels(step, outcome).observe(seconds)
+
+    def delivery_tried(self, outcome: str) -> None:
+        self._tries.labels(outcome).inc()
 
     def committed(self, changes: int) -> None:
         self._batch.observe(changes)
@@ -146,6 +157,8 @@ class Metrics:
         self._tasks.clear()
         for task in await store.tasks(p.TaskQuery(None, "requested"), MOST_READ):
             self._tasks.labels(task.kind).inc()
+        for status in _UNDELIVERED:
+            self._deliveries.labels(status).set(len(await store.items(DELIVERY, MOST_READ, status=status)))
         oldest = [entry.at for entry in await store.unsealed(1)]
         self._unsealed.set(max(0, now - oldest[0]) / 1e6 if oldest else 0)
         due = await store.oldest_due()

@@ -18,6 +18,7 @@ from holdfast.server.console.pages import (
     tasks,
     templates,
     tenants,
+    webhooks,
     workers,
 )
 
@@ -39,6 +40,7 @@ NAVIGATION: Final = (
     NavigationEntry("Definitions", "definitions", "d", "definitions.see"),
     NavigationEntry("Templates", "templates", "m", "templates.see"),
     NavigationEntry("Schedules", "schedules", "s", "schedules.see"),
+    NavigationEntry("Webhooks", "webhooks", "h", "webhooks.see"),
     NavigationEntry("Workers", "workers", "w", "workers.see"),
     NavigationEntry("People", "people", "p", "users.see"),
     NavigationEntry("Tenants", "tenants", "n", "tenants.see"),
@@ -54,6 +56,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *definitions.PAGES,
     *templates.PAGES,
     *schedules.PAGES,
+    *webhooks.PAGES,
     *workers.PAGES,
     *people.PAGES,
     *tenants.PAGES,
@@ -68,6 +71,7 @@ FORMS: Final[tuple[ConsoleForm, ...]] = (
     *definitions.FORMS,
     *templates.FORMS,
     *schedules.FORMS,
+    *webhooks.FORMS,
     *people.FORMS,
     *tenants.FORMS,
 )
