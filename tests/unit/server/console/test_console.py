@@ -49,6 +49,7 @@ def of(page_path: str, things: Things) -> str:
         "tenant": things.tenant,
         "workspace": things.workspace,
         "webhook": things.webhook,
+        "account": things.account,
         "subscription": things.subscription,
     }
     query = "?version=1" if page_path == "/definitions/{name}/diagram" else ""

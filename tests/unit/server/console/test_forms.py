@@ -23,9 +23,11 @@ from holdfast import (
     step_info,
     workflow,
 )
+from holdfast.client.items import Change, change_item
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.views.tasks import TaskInfo
 from holdfast.gate.policy.policy import parse
+from holdfast.people.identities import LINKED, Identity, identity_key, write_identity
 from holdfast.programs.function.actions import action
 from holdfast.server import Server, ServerSettings
 from holdfast.server.authentication import Operator
@@ -379,6 +381,22 @@ async def people(desk: Desk) -> None:
     assert text is not None
     (token,) = [each async for each in desk.app.tokens.list(tenant="acme", user="cleo")]
     assert (token.purpose, token.scope) == ("a robot", ("runs.see", "tasks"))
+    await desk.press("/slack/channel", channel="C0123")
+    assert (await desk.app.slack.show(tenant="acme")).channel == "C0123"
+    await desk.press("/slack/accounts", account="U0CLEO", user="cleo")
+    for path in ("/people", "/people/cleo"):
+        assert 'action="/slack/accounts/U0CLEO/unmap"' in (await desk.ann.get(path, headers=HERE)).text
+    await desk.press("/slack/accounts/U0CLEO/unmap")
+    assert (await desk.app.slack.show(tenant="acme")).accounts == []
+    await desk.press("/slack/accounts/U0CLEO/unmap", expect=404)
+    key, body = identity_key("acme", "cleo"), write_identity(Identity("https://id.example", "0815"))
+    await change_item(desk.app, key, "link_identity", lambda _: Change(body, LINKED), by="root")
+    page = (await desk.ann.get("/people/cleo", headers=HERE)).text
+    assert "0815" in page
+    assert 'action="/people/cleo/unlink"' in page
+    await desk.press("/people/cleo/unlink")
+    assert await users.identity("cleo", tenant="acme") is None
+    assert "0815" not in (await desk.ann.get("/people/cleo", headers=HERE)).text
     await desk.press(f"/tokens/{token.id}/revoke")
     (token,) = [each async for each in desk.app.tokens.list(tenant="acme", user="cleo")]
     assert token.revoked

@@ -166,7 +166,7 @@ def _names(typed: FormData, name: str) -> list[str]:
     return text_of(typed, name).replace(",", " ").split()
 
 
-def _overlap(typed: FormData) -> dict[str, float]:
+def _overlap(typed: FormData) -> dict[str, Any]:
     """The old secret ends now where that is asked for; else it counts for a day."""
     return {"overlap_seconds": 0.0} if typed.get("now") is not None else {}
 
