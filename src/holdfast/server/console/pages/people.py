@@ -19,7 +19,7 @@ LEVELS: Final = {
     2: "answer tasks",
     3: "assign tasks, see the audit",
     4: "start and steer runs",
-    5: "write templates and definitions",
+    5: "write templates, definitions and webhooks",
     6: "keep users and tokens",
 }
 

@@ -81,12 +81,17 @@ def _does(typed: FormData) -> WebhookAct:
     raise InvalidRequest("choose what it does: start a template, emit an event or signal a run.")
 
 
+async def _myself(call: RouteCall[Any, None]) -> str | None:
+    """The name of an operator; everybody else is known to the client."""
+    return call.by if await call.client.whoami() is None else None
+
+
 async def create_webhook(call: RouteCall[Any, None], typed: FormData) -> ShownInstead:
     scheme: Any = text_of(typed, "scheme") or "standard"
     made = await call.client.webhooks.create(
         text_of(typed, "id"),
         _does(typed),
-        user=text_of(typed, "user") or None,
+        user=text_of(typed, "user") or await _myself(call),
         scheme=scheme,
         header=text_of(typed, "header"),
         filter=text_of(typed, "filter"),
