@@ -178,6 +178,33 @@ def test_a_stream_ends_with_the_server_and_with_the_right_to_look() -> None:
     asyncio.run(main())
 
 
+def test_one_caller_cannot_have_all_streams() -> None:
+    """Somebody else's stream begins; and so does another of the first caller's, when one of theirs has ended."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=WORKFLOWS) as app:
+            tokens = [await token_of(app, tenant, "ann", 4) for tenant in ("acme", "bolt")]
+            server = Server(app, settings=ServerSettings(stream_limit_each=1))
+            async with (
+                served(app, server=server) as address,
+                person(address, tokens[0]) as greedy,
+                person(address, tokens[1]) as other,
+            ):
+                async with greedy.stream("GET", "/v1/events/runs") as first:
+                    await anext(events(first))
+                    async with greedy.stream("GET", "/v1/events/inbox") as second:
+                        (refused,) = [each async for each in events(second)]
+                        assert refused.data["code"] == "too_many_requests"
+                    async with other.stream("GET", "/v1/events/runs") as third:
+                        assert (await anext(events(third))).kind == "runs"
+                while server.watcher.open_streams:
+                    await asyncio.sleep(0.01)
+                async with greedy.stream("GET", "/v1/events/runs") as again:
+                    assert (await anext(events(again))).kind == "runs"
+
+    asyncio.run(main())
+
+
 def test_too_many_streams_are_refused() -> None:
     async def main() -> None:
         async with Holdfast("memory://", workflows=WORKFLOWS) as app:
