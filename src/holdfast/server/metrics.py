@@ -47,6 +47,18 @@ class Metrics:
         self._read_at = -FRESH_SECONDS
         self._ended: dict[tuple[str, str, int], Histogram] = {}
         self.registry = registry = CollectorRegistry(auto_describe=True)
+        self._make_counted(registry)
+        self._make_read(registry)
+        self.route = PublicRoute(
+            method="GET",
+            path="/metrics",
+            words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
+            handler=self._answer,
+        )
+        if app.observation.observer is None:
+            app.observation.observer = self
+
+    def _make_counted(self, registry: CollectorRegistry) -> None:
         self._runs_total = Counter(
             "holdfast_runs", "Runs that ended in this process.", ["workflow", "outcome"], registry=registry
         )
@@ -77,6 +89,8 @@ class Metrics:
         self._tries = Counter(
             "holdfast_delivery_attempts", "Tries of subscriptions' deliveries here.", ["outcome"], registry=registry
         )
+
+    def _make_read(self, registry: CollectorRegistry) -> None:
         self._deliveries = Gauge(
             "holdfast_deliveries_present", "Deliveries that wait or failed, up to 1000.", ["status"], registry=registry
         )
@@ -90,14 +104,6 @@ class Metrics:
             "holdfast_oldest_due_seconds", "How long the oldest ready run waits for a worker.", registry=registry
         )
         self._streams = Gauge("holdfast_streams_open", "Open streams of events.", registry=registry)
-        self.route = PublicRoute(
-            method="GET",
-            path="/metrics",
-            words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
-            handler=self._answer,
-        )
-        if app.observation.observer is None:
-            app.observation.observer = self
 
     # -- counted as it happens
 
