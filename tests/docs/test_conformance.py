@@ -19,6 +19,7 @@ REQUIRED = [
     "D-33a",
     *(f"D-{number}" for number in (*range(34, 50), *range(51, 58))),
     *(f"T-{number:02d}" for number in range(1, 42)),
+    *(f"W-{number:02d}" for number in range(1, 9)),
     "M-36",
     "M-71",
     "X-03",

@@ -253,6 +253,7 @@ CALLS: dict[str, Call] = {
     "Users.set_groups": lambda app, it: app.users.set_groups(it.user, ["desk"], tenant=it.tenant),
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
+    "Users.identity": lambda app, it: app.users.identity(it.user, tenant=it.tenant),
     "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "SlackAccounts.show": lambda app, it: app.slack.show(tenant=it.tenant),
     "SlackAccounts.use": lambda app, it: app.slack.use("C0123", tenant=it.tenant),

@@ -147,6 +147,9 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
         return p.Limited() if is_capped else p.Retired()
     _add_segment(cursor, change.key, 0, segment)
     _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
+    tenant, run = change.key
+    for attribute in change.attributes.items():
+        cursor.execute(SQL["add_attribute"], (tenant, *attribute, segment.at, run))
     return p.Started(1, tuple(apply(cursor, each) for each in change.attached))
 
 

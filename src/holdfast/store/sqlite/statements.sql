@@ -360,6 +360,16 @@ ORDER BY ended_at LIMIT ?;
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
 
+-- name: add_attribute
+INSERT OR IGNORE INTO run_attributes (of_tenant, name, content, made_at, run) VALUES (?, ?, ?, ?, ?);
+
+-- name: prune_attributes
+DELETE FROM run_attributes WHERE (of_tenant, name, content, made_at, run) IN (
+    SELECT runs.tenant, each.key, each.value, runs.created_at, runs.id
+    FROM runs, json_each(CASE WHEN json_valid(runs.attributes) THEN runs.attributes ELSE '{}' END) AS each
+    WHERE runs.tenant = ? AND runs.id = ? AND runs.attributes <> '{}'
+);
+
 -- name: prune_write_counts
 DELETE FROM write_counts WHERE tenant = ? AND run = ?;
 

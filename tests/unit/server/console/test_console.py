@@ -48,6 +48,9 @@ def of(page_path: str, things: Things) -> str:
         "schedule": things.schedule,
         "tenant": things.tenant,
         "workspace": things.workspace,
+        "webhook": things.webhook,
+        "account": things.account,
+        "subscription": things.subscription,
     }
     query = "?version=1" if page_path == "/definitions/{name}/diagram" else ""
     return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path) + query

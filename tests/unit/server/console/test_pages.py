@@ -326,3 +326,46 @@ def test_the_audit_begins_with_what_is_newest() -> None:
             assert "not sealed into the chain yet" in first
 
     asyncio.run(main())
+
+
+def test_no_number_of_other_peoples_tasks_hides_mine() -> None:
+    """The inbox looks through all that are open; the number beside it, which is on every page, through some."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            await app.store.commit([p.PutTask(open_task(f"t-{number:05}", number, "eve")) for number in range(2600)])
+            await app.store.commit([p.PutTask(open_task("mine", 5000, "bob"))])
+            assert 'href="/tasks/mine"' in await page(clients["bob"], "/tasks")
+            assert [each.id for each in (await app.tasks.inbox(by="bob", tenant="acme")).items] == ["mine"]
+            some = await app.tasks.inbox(by="bob", tenant="acme", most_read=1000)
+            assert (list(some.items), some.next is None) == ([], False)
+            rest = await app.tasks.inbox(by="bob", tenant="acme", after=some.next)
+            assert ([each.id for each in rest.items], rest.next) == (["mine"], None)
+            assert "for you" not in await page(clients["bob"], "/runs")
+
+    asyncio.run(main())
+
+
+def open_task(id: str, at: int, candidate: str) -> p.TaskRow:
+    return p.TaskRow(
+        tenant="acme",
+        id=id,
+        run="r",
+        generation=0,
+        root=b"r" * 32,
+        position=at,
+        kind="outcome",
+        status="requested",
+        version=1,
+        proposal=b"p" * 32,
+        summary="pay",
+        details=b"{}",
+        tier="med",
+        two_person=False,
+        candidates=(candidate,),
+        starter="zoe",
+        policy="",
+        rule="",
+        created_at=at,
+        expires_at=None,
+    )

@@ -19,6 +19,7 @@ from holdfast.server.console.pages import (
     tasks,
     templates,
     tenants,
+    webhooks,
     workers,
 )
 
@@ -40,6 +41,7 @@ NAVIGATION: Final = (
     NavigationEntry("Definitions", "definitions", "d", "definitions.see"),
     NavigationEntry("Templates", "templates", "m", "templates.see"),
     NavigationEntry("Schedules", "schedules", "s", "schedules.see"),
+    NavigationEntry("Webhooks", "webhooks", "h", "webhooks.see"),
     NavigationEntry("Workers", "workers", "w", "workers.see"),
     NavigationEntry("People", "people", "p", "users.see"),
     NavigationEntry("Tenants", "tenants", "n", "tenants.see"),
@@ -55,6 +57,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *definitions.PAGES,
     *templates.PAGES,
     *schedules.PAGES,
+    *webhooks.PAGES,
     *workers.PAGES,
     *people.PAGES,
     *my_tokens.PAGES,
@@ -70,6 +73,7 @@ FORMS: Final[tuple[ConsoleForm, ...]] = (
     *definitions.FORMS,
     *templates.FORMS,
     *schedules.FORMS,
+    *webhooks.FORMS,
     *people.FORMS,
     *my_tokens.FORMS,
     *tenants.FORMS,
