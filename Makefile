@@ -22,7 +22,7 @@ TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-# Tests start hundreds of processes. Without compiled modules each of them would compile the whole package.
+# Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run incident claims serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
