@@ -264,7 +264,8 @@ class Ledger:
             invocation.completed = True
             invocation.result = event.result
         self.resolved.add(event.promise_id)
-        self.unseen = True
+        if type(self.status) is not Running:  # a running program has recorded it itself
+            self.unseen = True
 
     def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)

@@ -19,6 +19,7 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
+from holdfast.store.cells import PutCells
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.values import (
     FUNCTION,
@@ -217,7 +218,7 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
 
 Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
-Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | Gating
+Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | Gating
 Change = (
     Start
     | Advance
@@ -229,6 +230,7 @@ Change = (
     | Beat
     | KeepCode
     | SetReference
+    | PutCells
     | Tally
     | Gating
     | Operate
@@ -378,5 +380,7 @@ def known_answer(change: Attachable) -> Answer | None:
             return Repeated()
         case Note():
             return Noted()
+        case PutCells():
+            return Kept()
         case _:
             return None

@@ -25,6 +25,7 @@ from typing import Protocol
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
+from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, PutCells
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -164,6 +165,11 @@ __all__ = [
     "CancelTask",
     "Cap",
     "Capped",
+    "CellChange",
+    "CellCursor",
+    "CellPort",
+    "CellQuery",
+    "CellRow",
     "ChainEnd",
     "Change",
     "CheckpointRow",
@@ -215,6 +221,7 @@ __all__ = [
     "Progress",
     "Projection",
     "Publish",
+    "PutCells",
     "PutItem",
     "PutTask",
     "Query",
@@ -269,7 +276,7 @@ __all__ = [
 ]
 
 
-class Store(LeasePort, ReadPort, AuditPort, GatePort, ItemPort, Protocol):
+class Store(LeasePort, ReadPort, AuditPort, GatePort, ItemPort, CellPort, Protocol):
     """A store of runs."""
 
     async def open(self, *, migrate: bool = True) -> None:

@@ -15,7 +15,7 @@ from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.program import Continued
-from holdfast.kernel.requests import Abandon, Invoke, Request, Stop
+from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint
@@ -145,6 +145,8 @@ class _SortedRequests:
                 self.invoke.append(request)
         elif place is _GATE:
             self._pass(request)
+        elif type(request) is Carry:
+            self.errands.extend(kind.carry(self._held, request, self._now))
         elif type(request) is Invoke:
             self.errands.append(kind.plan(self._held, request, self._now, self._pins))
         elif (errand := _ending(kind, self._held, request, self._now)) is not None:
@@ -181,7 +183,7 @@ def _ending(kind: Kind, held: Held, request: Request, now: int) -> Errand | None
             return kind.give_up(held, request, now)
         case Stop():
             return kind.stop(held, request, now)
-        case Invoke():
+        case Invoke() | Carry():
             return None
 
 

@@ -11,6 +11,7 @@ from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.memory import gate_changes, operations
 from holdfast.store.memory.admission import has_caps
+from holdfast.store.memory.cells import put_cells
 from holdfast.store.memory.tables import Holder, Tables
 
 
@@ -44,6 +45,8 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             tables.code.setdefault((tenant, code.digest), code)
             return p.Kept()
+        case p.PutCells():
+            return put_cells(tables, change)
         case p.Tally():
             return operations.tally(tables, change)
         case p.SetReference():

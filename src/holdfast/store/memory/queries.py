@@ -10,13 +10,13 @@ from typing import Final
 
 from holdfast.store import protocol as p
 from holdfast.store.counts import cut
-from holdfast.store.memory.governance import MemoryGovernance
+from holdfast.store.memory.cells import MemoryCells
 from holdfast.store.memory.tables import Offer, Tables
 
 SCHEMA: Final = 1
 
 
-class MemoryQueries(MemoryGovernance):
+class MemoryQueries(MemoryCells):
     """The operations of the memory store that read."""
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:

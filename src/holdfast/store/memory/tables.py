@@ -17,6 +17,7 @@ from holdfast.store.protocol import (
     EVIDENCE,
     AuditEntry,
     Block,
+    CellRow,
     ChainEnd,
     CheckpointRow,
     Code,
@@ -69,6 +70,7 @@ class Tables:
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
+    cells: dict[Key, dict[bytes, CellRow]] = field(default_factory=dict)
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             yield "runs", *change.key
             for each in change.attached:
                 yield from rows_of(each)
-        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference():
+        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference() | p.PutCells():
             yield "runs", *change.key
         case p.Enqueue(work=work):
             yield "runs", *work.key
@@ -151,7 +151,7 @@ def is_plain(change: p.Change) -> bool:
             return not change.attached and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
-        case p.Operate() | p.SetReference() | p.Tally():
+        case p.Operate() | p.SetReference() | p.Tally() | p.PutCells():
             return False
         case _:
             return True

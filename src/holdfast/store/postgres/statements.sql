@@ -824,3 +824,36 @@ SELECT given.tenant, given.id, true AS there
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, version)
 LEFT JOIN tasks ON tasks.tenant = given.tenant AND tasks.id = given.id
 WHERE tasks.version IS NULL OR tasks.version < given.version;
+
+-- name: put_cells
+INSERT INTO cells (tenant, lane, key, machine, record, status, wake_at, active_at, version)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[]
+)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET
+    record = excluded.record, status = excluded.status, wake_at = excluded.wake_at, active_at = excluded.active_at,
+    version = excluded.version;
+
+-- name: drop_cells
+DELETE FROM cells USING unnest($1::text[], $2::text[], $3::bytea[]) AS gone (tenant, lane, key)
+WHERE (cells.tenant, cells.lane, cells.key) = (gone.tenant, gone.lane, gone.key);
+
+-- name: cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND lane = $2 AND key = ANY ($3::bytea[]);
+
+-- name: due_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND lane = $2 AND wake_at <= $3 ORDER BY wake_at, key LIMIT $4;
+
+-- name: next_wake
+SELECT min(wake_at) FROM cells WHERE tenant = $1 AND lane = $2 AND wake_at > $3;
+
+-- name: find_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND machine = $2 AND ($3::text IS NULL OR status = $3) AND ($4::bigint IS NULL OR active_at >= $4)
+    AND (lane, key) > ($5, $6::bytea)
+ORDER BY lane, key LIMIT $7;
+
+-- name: count_cells
+SELECT status, count(*) FROM cells WHERE tenant = $1 AND machine = $2 GROUP BY status;

@@ -22,7 +22,7 @@ from holdfast.store.postgres import handovers, rows
 from holdfast.store.postgres.admission import claim_within, limits_in
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.governance import PostgresGovernance
+from holdfast.store.postgres.cells import PostgresCells
 from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.run_list import run_list
@@ -30,7 +30,7 @@ from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
 
 
-class PostgresStore(PostgresGovernance):
+class PostgresStore(PostgresCells):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:

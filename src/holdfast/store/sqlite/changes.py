@@ -11,6 +11,7 @@ import msgspec
 from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.sqlite import gate_changes, operations
+from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
 
@@ -65,6 +66,8 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             keep_code(cursor, tenant, code)
             return p.Kept()
+        case p.PutCells():
+            return put_cells(cursor, change)
         case p.Tally():
             return operations.tally(cursor, change)
         case p.SetReference():

@@ -481,3 +481,33 @@ FROM work WHERE NOT done AND (?1 IS NULL OR tenant = ?1) GROUP BY queue ORDER BY
 
 -- name: count_rest
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs);
+
+-- name: put_cell
+INSERT INTO cells (tenant, lane, key, machine, record, status, wake_at, active_at, version)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET
+    record = excluded.record, status = excluded.status, wake_at = excluded.wake_at, active_at = excluded.active_at,
+    version = excluded.version;
+
+-- name: drop_cell
+DELETE FROM cells WHERE tenant = ? AND lane = ? AND key = ?;
+
+-- name: cell
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ? AND lane = ? AND key = ?;
+
+-- name: due_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ?1 AND lane = ?2 AND wake_at <= ?3 ORDER BY wake_at, key LIMIT ?4;
+
+-- name: next_wake
+SELECT min(wake_at) FROM cells WHERE tenant = ?1 AND lane = ?2 AND wake_at > ?3;
+
+-- name: find_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ?1 AND machine = ?2 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR active_at >= ?4)
+    AND (lane, key) > (?5, ?6)
+ORDER BY lane, key LIMIT ?7;
+
+-- name: count_cells
+SELECT status, count(*) FROM cells WHERE tenant = ?1 AND machine = ?2 GROUP BY status;

@@ -1,0 +1,308 @@
+"""One turn of a lane in memory: events for cells in, changed cells and what they ask for out.
+
+Ready cells take turns, one event each, in the order in which they became ready; the events of one cell are handled in
+the order in which they came. A handler that fails parks its cell: the event, and what comes after it, is held for it
+until a person lets it go on. The lane is never stopped by it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import cbor2
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.cells.cell import TERMINAL, CellRecord, CellTimer
+from holdfast.errors import HoldfastError
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Envelope, Release, read_envelope
+from holdfast.programs.machine.handle import Surroundings
+from holdfast.programs.machine.machine import Effect, Machine, Transition
+from holdfast.programs.machine.occurrences import Rejected, Settled
+
+_RECEIPT: Final = "receipt"
+
+HELD_LIMIT: Final = 1000
+"""So many events are held for a parked cell. Later ones are dead letters."""
+
+Route = Callable[[str, Any], list[tuple[str, int, bytes]]]
+"""Where a domain event goes: machine, lane and key, in the manifest's order."""
+
+
+class Receipted(msgspec.Struct, frozen=True, gc=False):
+    """An effect of a cell has ended."""
+
+    promise: PromiseId
+    outcome: Outcome
+
+
+class Due(msgspec.Struct, frozen=True, gc=False):
+    """A cell's timer has come."""
+
+    timer: CellTimer
+
+
+Occurrence = Envelope | Release | Receipted | Due
+
+
+class Call(msgspec.Struct, gc=False):
+    """An effect to be invoked, and for which cell."""
+
+    key: bytes
+    effect: Effect
+
+
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
+    """An event that no cell can handle: what it was, for whom, and why."""
+
+    schema: str
+    value: bytes
+    key: bytes
+    reason: str
+    id: str | None = None
+
+
+class CellTurn:
+    """Handles what has occurred. ``cells`` are the present records by key; None for a cell that does not exist."""
+
+    def __init__(
+        self,
+        machine: Machine[Any],
+        cells: Mapping[bytes, CellRecord | None],
+        where: Surroundings,
+        route: Route,
+        cause: str,
+        recorded: Mapping[int, str] | None = None,
+    ) -> None:
+        self.changed: dict[bytes, CellRecord | None] = {}
+        self.calls: list[Call] = []
+        self.emitted: list[tuple[str, int, bytes]] = []  # machine, lane, envelope
+        self.dead: list[DeadLetter] = []
+        self.failures: list[tuple[int, str]] = []  # the numbers of events within the turn, and why they parked
+        self.annotations: list[tuple[bytes, Any]] = []
+        self._machine = machine
+        self._cells = cells
+        self._where = where
+        self._route = route
+        self._cause = cause
+        self._recorded = recorded  # the failures that a journal has; None where they are decided here
+        self._handled = 0
+
+    def handle(self, occurrences: list[tuple[bytes, Occurrence]]) -> None:
+        """Handle all of them, each cell in turn."""
+        mailboxes: dict[bytes, deque[Occurrence]] = {}
+        for key, each in occurrences:
+            mailboxes.setdefault(key, deque()).append(each)
+        ready = deque(mailboxes)
+        while ready:
+            key = ready.popleft()
+            mailbox = mailboxes[key]
+            self._one(key, mailbox.popleft(), mailbox)
+            if mailbox:
+                ready.append(key)
+
+    def record(self, key: bytes) -> CellRecord | None:
+        """The cell as it is now."""
+        return self.changed[key] if key in self.changed else self._cells.get(key)
+
+    def _one(self, key: bytes, occurrence: Occurrence, mailbox: deque[Occurrence]) -> None:
+        record = self.record(key) or CellRecord(key=key, machine_hash=bytes.fromhex(self._where.machine_hash))
+        if isinstance(occurrence, Release):
+            self._release(record, occurrence, mailbox)
+        elif record.status == "parked":
+            self._hold(record, occurrence)
+        elif record.status in TERMINAL:
+            self._refuse(record, occurrence)
+        else:
+            self._advance(record, occurrence)
+
+    # -- a cell that goes on -------------------------------------------------------------------------------------------
+
+    def _advance(self, record: CellRecord, occurrence: Occurrence) -> None:
+        self._handled += 1
+        if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
+            self._park(record, occurrence, reason)
+            return
+        try:
+            event = self._event(record, occurrence)
+            if event is not None:
+                self._take(record, occurrence, self._stepped(record, event))
+        except UnreadableReceipt as error:
+            ended = self._without(record, occurrence)
+            self._changed(replace(ended, status="failed", reason=str(error), intents=(), timers=()))
+        except Exception as error:  # an author's handler may raise anything
+            self._park(record, occurrence, f"{type(error).__name__}: {error}")
+
+    def _stepped(self, record: CellRecord, event: Any) -> Transition[Any]:
+        machine, mark = self._machine, self._handled.to_bytes(4)
+        state = None if record.state is None else machine.read_state(record.state, record.machine_version)
+        return machine.step(
+            state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark
+        )
+
+    def _key(self, key: bytes) -> Any:
+        schema = self._machine.key_schema
+        return None if schema is None else schema.decode(key)
+
+    def _event(self, record: CellRecord, occurrence: Occurrence) -> Any:
+        """The occurrence as the handler gets it; None where it hears nothing of it."""
+        match occurrence:
+            case Envelope(schema=schema, value=value):
+                return self._machine.events[schema].decode(value)
+            case Due(timer=timer):
+                return self._machine.events[timer.schema].decode(timer.value)
+            case Receipted():
+                return self._receipt(record, occurrence)
+        raise TypeError(occurrence)
+
+    def _receipt(self, record: CellRecord, occurrence: Receipted) -> Settled | Rejected | None:
+        position = occurrence.promise.path[-1]
+        intent = next((each for each in record.intents if each.position == position), None)
+        if intent is None:
+            return None
+        effect = self._machine.effects.get(intent.effect)
+        place = {"effect": intent.effect, "intent": str(occurrence.promise), "sequence": intent.sequence}
+        outcome: Ok[Any] | Err
+        if isinstance(occurrence.outcome, Err):
+            outcome = occurrence.outcome
+        else:
+            try:
+                if effect is None:
+                    raise LookupError("the machine no longer declares it")
+                outcome = Ok(effect.read_result(occurrence.outcome.value))
+            except (HoldfastError, LookupError) as error:
+                if self._machine.accepts(Rejected):
+                    return Rejected(reason=str(error), **place)
+                raise UnreadableReceipt(f"what came of {intent.effect} cannot be read: {error}") from error
+        if not self._machine.accepts(Settled):
+            self._changed(self._without(record, occurrence))
+            return None
+        return Settled(
+            outcome=outcome,
+            machine=self._machine.name,
+            key=self._key(record.key),
+            issuer=intent.issuer,
+            **place,
+        )
+
+    def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
+        """The cell, with what has occurred no longer open."""
+        sequence = record.last_sequence + 1
+        if isinstance(occurrence, Receipted):
+            position = occurrence.promise.path[-1]
+            left = tuple(each for each in record.intents if each.position != position)
+            return replace(record, intents=left, last_sequence=sequence)
+        if isinstance(occurrence, Due):
+            left_timers = tuple(each for each in record.timers if each != occurrence.timer)
+            return replace(record, timers=left_timers, last_sequence=sequence)
+        return replace(record, last_sequence=sequence)
+
+    def _take(self, record: CellRecord, occurrence: Occurrence, made: Transition[Any]) -> None:
+        """Keep what a handler gave. Nothing is kept where a part of it cannot be written."""
+        machine, base = self._machine, self._without(record, occurrence)
+        state = None if made.state is None else machine.state.encode(made.state)
+        emitted = [self._letters(event, occurrence) for event in made.events]
+        timers = [
+            CellTimer(timer.wake_at, base.last_sequence, schema.name, schema.encode(timer.event))
+            for timer in made.timers
+            for schema in (machine.by_type[type(timer.event)],)
+        ]
+        size = len(state or b"") + sum(len(letter[2]) for letters in emitted for letter in letters)
+        if size > machine.limits.output_bytes:
+            raise ValueError(f"it gives {size:,} bytes, and the limit is {machine.limits.output_bytes:,}")
+        for letters in emitted:
+            self.emitted.extend(letters)
+        self.calls.extend(Call(record.key, effect) for effect in made.effects)
+        if made.annotation is not None:
+            self.annotations.append((record.key, made.annotation))
+        if state is None and made.status == "running":
+            self.changed[record.key] = None
+            return
+        self._changed(
+            replace(
+                base,
+                state=record.state if state is None else state,
+                status=made.status,
+                reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
+                timers=() if made.status in TERMINAL else tuple(sorted({*base.timers, *timers})),
+                asked=record.asked + len(made.effects),
+                machine_version=machine.version,
+                machine_hash=bytes.fromhex(self._where.machine_hash),
+            )
+        )
+
+    def _letters(self, event: Any, occurrence: Occurrence) -> list[tuple[str, int, bytes]]:
+        """An emitted event as what is delivered to lanes."""
+        schema = self._machine.by_type[type(event)]
+        value = schema.encode(event)
+        hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
+        targets = self._route(schema.name, event)
+        if not targets or hops > HOPS_LIMIT:
+            why = "nobody hears it" if not targets else f"{HOPS_LIMIT:,} emits led to it, one to the other"
+            self.dead.append(DeadLetter(schema.name, value, b"", why))
+            return []
+        return [
+            (machine, lane, Envelope(key, schema.name, value, hops, None, self._cause).write())
+            for machine, lane, key in targets
+        ]
+
+    def _changed(self, record: CellRecord) -> None:
+        self.changed[record.key] = replace(record, last_active=self._where.now)
+
+    # -- a cell that does not ------------------------------------------------------------------------------------------
+
+    def _park(self, record: CellRecord, occurrence: Occurrence, reason: str) -> None:
+        self.failures.append((self._handled, reason))
+        self._hold(replace(record, status="parked", reason=reason), occurrence)
+
+    def _hold(self, record: CellRecord, occurrence: Occurrence) -> None:
+        if isinstance(occurrence, Due):
+            self._changed(record)  # its timer stays, and comes again when the cell goes on
+            return
+        if len(record.held) >= HELD_LIMIT:
+            self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
+            return
+        self._changed(replace(record, held=(*record.held, _written(occurrence))))
+
+    def _refuse(self, record: CellRecord, occurrence: Occurrence, why: str = "") -> None:
+        """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
+        if isinstance(occurrence, Envelope):
+            reason = why or f"its cell is {record.status}"
+            self.dead.append(DeadLetter(occurrence.schema, occurrence.value, record.key, reason, occurrence.id))
+        else:
+            self._changed(self._without(record, occurrence))
+
+    def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
+        if record.status != "parked":
+            return
+        held = record.held[1:] if release.drop else record.held
+        self._changed(replace(record, status="running", reason="", held=()))
+        mailbox.extendleft(reversed([_read(each) for each in held]))
+
+
+def _written(occurrence: Envelope | Receipted) -> bytes:
+    """What is held for a parked cell, as its record keeps it."""
+    if isinstance(occurrence, Envelope):
+        return occurrence.write()
+    promise, outcome = occurrence.promise, occurrence.outcome
+    if isinstance(outcome, Ok):
+        return canonical([_RECEIPT, promise.root, promise.path[-1], [outcome.value.data, outcome.value.codec], None])
+    return canonical([_RECEIPT, promise.root, promise.path[-1], None, outcome.failure.fields()])
+
+
+def _read(held: bytes) -> Occurrence:
+    tag, *fields = cbor2.loads(held)
+    if tag != _RECEIPT:
+        return read_envelope(held)
+    root, position, value, failure = fields
+    outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
+    return Receipted(PromiseId(root, (position,)), outcome)
+
+
+class UnreadableReceipt(Exception):
+    """What came of an effect is not of its declared type, and the machine accepts no ``Rejected``."""

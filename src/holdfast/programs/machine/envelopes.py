@@ -1,0 +1,64 @@
+"""What a lane hears: an event for one of its cells, or what a person wants done about a cell.
+
+An envelope is canonical CBOR, and strict: what does not encode to itself is refused. The key comes first after the tag,
+so that whoever brings a turn its cells finds it without reading the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cbor2
+import msgspec
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal.cbor import canonical
+from holdfast.runs.signals import RESERVED
+
+EVENT: Final = f"{RESERVED}event"
+"""The signal by which a lane gets everything from outside its own run."""
+
+HOPS_LIMIT: Final = 1000
+"""After so many emits that led to one another an event is a dead letter: machines talk in a circle."""
+
+_DOMAIN: Final = "event"
+_RELEASE: Final = "release"
+_DROP: Final = "drop"
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """A domain event for one cell. ``hops`` counts the emits that led to it, ``cause`` names what emitted it."""
+
+    key: bytes
+    schema: str
+    value: bytes
+    hops: int = 0
+    id: str | None = None
+    cause: str = ""
+    actor: str | None = None
+
+    def write(self) -> bytes:
+        return canonical([_DOMAIN, self.key, self.schema, self.value, self.hops, self.id, self.cause, self.actor])
+
+
+class Release(msgspec.Struct, frozen=True, gc=False):
+    """A parked cell goes on: what was held for it is handled. With ``drop`` the event that parked it is not."""
+
+    key: bytes
+    drop: bool = False
+
+    def write(self) -> bytes:
+        return canonical([_DROP if self.drop else _RELEASE, self.key])
+
+
+def read_envelope(data: bytes) -> Envelope | Release:
+    """What was heard. Raises StoreCorrupt."""
+    try:
+        tag, *fields = cbor2.loads(data)
+        if tag == _DOMAIN:
+            return Envelope(*fields)
+        if tag in (_RELEASE, _DROP):
+            return Release(*fields, drop=tag == _DROP)
+        raise ValueError(f"unknown tag {tag!r:.40}")
+    except (cbor2.CBORError, ValueError, TypeError) as error:
+        raise StoreCorrupt(f"a message to a lane cannot be read ({error}): a newer Holdfast wrote it, or it is damaged.") from error

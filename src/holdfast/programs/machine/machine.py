@@ -1,0 +1,317 @@
+"""``@machine``: a pure function of state and event, with its declaration read off its annotations."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import cbor2
+import msgspec
+
+from holdfast.errors import InvalidFunction
+from holdfast.journal.cbor import canonical
+from holdfast.programs.function.decorators import Step, Workflow, source_digest
+from holdfast.programs.function.registry import Registry
+from holdfast.programs.machine.handle import Cell, Limits, Surroundings
+from holdfast.programs.machine.occurrences import ENGINE_EVENTS
+from holdfast.programs.machine.schemas import Schema, schema_of
+
+S = TypeVar("S")
+
+LANES: Final = 64
+"""How many lanes a keyed machine has, unless it says otherwise: so many runs share its keys."""
+
+Effectable = Step[..., Any] | Workflow[..., Any]
+"""What a machine can ask for: an action, a step, or a child run."""
+
+Migration = Callable[[Any, int], Any]
+"""Brings the plain data of an older state, and its version, up to the present type."""
+
+
+class Effect(msgspec.Struct, frozen=True, gc=False):
+    """A call of an effect that an event led to."""
+
+    effect: Effectable
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    sequence: int = 0
+    issuer: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of what is called."""
+        return self.effect.name
+
+
+class Timer(msgspec.Struct, frozen=True, gc=False):
+    """An event that a cell sends to itself for later."""
+
+    wake_at: int
+    event: Any
+
+
+class Transition(msgspec.Struct, Generic[S], frozen=True, gc=False):
+    """What one event made of a cell: its new state, and what it asks for. ``status`` is ``running`` until it ends."""
+
+    state: S | None
+    events: tuple[Any, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    status: str = "running"
+    reason: str = ""
+    annotation: Any = None
+
+
+class Machine(Generic[S]):
+    """A keyed, deterministic machine. Calling ``step`` tries one event without an engine."""
+
+    def __init__(
+        self,
+        function: Callable[..., S | None],
+        *,
+        name: str | None,
+        key: str | Mapping[type, str] | None,
+        effects: Sequence[Effectable],
+        emits: Sequence[type],
+        namespace: str,
+        version: int,
+        lanes: int,
+        limits: Limits,
+        migrate: Migration | None,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        self.module, self.qualname = function.__module__, function.__qualname__
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__wrapped__ = function
+        self.namespace = namespace
+        self.version = version
+        self.limits = limits
+        self.migrate = migrate
+        self.effects = {each.name: each for each in effects}
+        self.lanes = lanes if key is not None else 1
+        state, events = _annotations(function, self.name)
+        self.state: Schema = schema_of(state, namespace)
+        self.engine_events = tuple(each for each in events if each in ENGINE_EVENTS)
+        self.events = {
+            schema.name: schema
+            for schema in (schema_of(each, namespace) for each in events if each not in ENGINE_EVENTS)
+        }
+        self.emits = {schema.name: schema for schema in (schema_of(each, namespace) for each in emits)}
+        self.by_type = {schema.type: schema for schema in (*self.emits.values(), *self.events.values())}
+        self.key_fields = _key_fields(key, self.events, self.name)
+        self.key_schema = _key_schema(self.key_fields, self.events, self.name)
+        self._check()
+        self.hash = hashlib.sha256(canonical(self.declared())).hexdigest()
+
+    @property
+    def is_keyed(self) -> bool:
+        return bool(self.key_fields)
+
+    def declared(self) -> dict[str, Any]:
+        """Its declaration as plain data: what its hash is over."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "state": self.state.name,
+            "events": sorted(self.events),
+            "engine_events": sorted(each.__name__ for each in self.engine_events),
+            "emits": sorted(self.emits),
+            "effects": sorted(self.effects),
+            "key": dict(sorted(self.key_fields.items())),
+            "key_schema": None if self.key_schema is None else self.key_schema.name,
+            "lanes": self.lanes,
+            "limits": [self.limits.effects, self.limits.events, self.limits.output_bytes],
+            "implementation": f"{self.module}:{self.qualname}",
+            "source": source_digest(self.function),
+        }
+
+    def accepts(self, kind: type) -> bool:
+        """Whether events of the engine of this type are delivered to it."""
+        return kind in self.engine_events
+
+    def step(
+        self,
+        state: S | None,
+        event: Any,
+        *,
+        key: Any = None,
+        where: Surroundings = Surroundings(),  # noqa: B008  # immutable
+        first: int = 0,
+        mark: bytes = b"",
+    ) -> Transition[S]:
+        """Handle one event, without an engine: what becomes of the state, and what is asked for.
+
+        Raises InvalidFunction where the handler asks for what the machine does not declare, or gives another type.
+        """
+        if key is None and self.is_keyed and type(event) in self.by_type:
+            key = self.key_of(event)
+        cell = Cell(key, where, self.limits, first, "keyed" if self.is_keyed else "unkeyed", mark)
+        given = self.function(state, event, cell)
+        asked, events, timers, ending, annotation = cell.close()
+        status, reason = ending or ("running", "")
+        return Transition(
+            given,
+            tuple(self._known(each, self.emits, "emits") for each in events),
+            tuple([self._allowed(each.effect, each.args, each.kwargs, each.sequence, each.issuer) for each in asked]),
+            tuple(Timer(wake_at, self._known(each, self.events, "hears")) for wake_at, each in timers),
+            status,
+            reason,
+            annotation,
+        )
+
+    def read_state(self, data: bytes, version: int) -> S:
+        """A kept state, brought up to this version. Raises InvalidFunction where nothing can do that."""
+        if version == self.version:
+            return self.state.decode(data)
+        if self.migrate is None:
+            raise InvalidFunction(
+                f"the state is of version {version} and machine {self.name} of version {self.version}: give it migrate=."
+            )
+        migrated: S = self.migrate(cbor2.loads(data), version)
+        return migrated
+
+    def key_of(self, event: Any) -> Any:
+        """The key in an event. Raises InvalidFunction where it has none."""
+        value = event
+        for part in self.key_fields[self.by_type[type(event)].name].split("."):
+            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+        if value is None:
+            raise InvalidFunction(f"an event for machine {self.name} has no key: {event!r:.100}")
+        return value
+
+    def _allowed(
+        self, effect: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sequence: int, issuer: str | None
+    ) -> Effect:
+        name = getattr(effect, "name", None)
+        if name is None or self.effects.get(name) is not effect:
+            asked = name or getattr(effect, "__name__", repr(effect))
+            declared = ", ".join(sorted(self.effects)) or "none"
+            raise InvalidFunction(
+                f"machine {self.name} asks for {asked}, which it does not declare (it declares {declared}): add it to "
+                "effects=[…]."
+            )
+        return Effect(effect, args, kwargs, sequence, issuer)
+
+    def _known(self, event: Any, among: Mapping[str, Schema], verb: str) -> Any:
+        schema = self.by_type.get(type(event))
+        if schema is None or schema.name not in among:
+            known = ", ".join(sorted(among)) or "nothing"
+            raise InvalidFunction(f"machine {self.name} {verb} {known}, not {type(event).__name__}: declare it.")
+        return event
+
+    def _check(self) -> None:
+        problem = None
+        for each in self.effects.values():
+            if not isinstance(each, Step | Workflow):
+                problem = f"effects= are actions, steps and workflows, not {each!r:.60}"
+        if not 1 <= self.lanes <= 4096:
+            problem = "lanes= is between 1 and 4,096"
+        elif self.version < 1:
+            problem = "version= is 1 or more"
+        elif not self.events and not self.engine_events:
+            problem = "it hears no event: annotate its second argument with the events"
+        if problem is not None:
+            raise InvalidFunction(f"machine {self.name}: {problem}")
+
+    def __repr__(self) -> str:
+        return f"<machine {self.name}>"
+
+
+MACHINES: Registry[Machine[Any]] = Registry("machine")
+
+
+def machine(
+    *,
+    key: str | Mapping[type, str] | None = None,
+    effects: Sequence[Effectable] = (),
+    emits: Sequence[type] = (),
+    name: str | None = None,
+    namespace: str = "app",
+    version: int = 1,
+    lanes: int = LANES,
+    limits: Limits = Limits(),  # noqa: B008  # immutable
+    migrate: Migration | None = None,
+) -> Callable[[Callable[[Any, Any, Cell], S | None]], Machine[S]]:
+    """Make a function ``(state, event, cell) → state`` a machine.
+
+    ``key`` is the field of its events that names the cell (``"order_id"``, ``"order.id"``), or one for each type of
+    event; without one, the machine has a single cell. ``effects`` are the actions, steps and workflows that it may ask
+    for, ``emits`` the types of domain events that it may emit. ``version`` is that of its state: ``migrate`` gets the
+    plain data and the version of an older state and gives the present state. Raises InvalidFunction.
+    """
+
+    def decorate(function: Callable[[Any, Any, Cell], S | None]) -> Machine[S]:
+        made = Machine(
+            function,
+            name=name,
+            key=key,
+            effects=effects,
+            emits=emits,
+            namespace=namespace,
+            version=version,
+            lanes=lanes,
+            limits=limits,
+            migrate=migrate,
+        )
+        MACHINES.add(made)
+        return made
+
+    return decorate
+
+
+def _annotations(function: Callable[..., Any], name: str) -> tuple[Any, tuple[type, ...]]:
+    """The state's type without None, and the types of the events."""
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) != 3 or inspect.iscoroutinefunction(function):
+        raise InvalidFunction(f"machine {name}: write a plain function of (state, event, cell)")
+    try:
+        hints = get_type_hints(function)
+    except Exception as error:
+        raise InvalidFunction(
+            f"the annotations of machine {name!r} cannot be resolved ({error}): define or import every name they use "
+            "at module level, outside TYPE_CHECKING."
+        ) from error
+    state = [each for each in _arms(hints.get(parameters[0])) if each is not type(None)]
+    if len(state) != 1:
+        raise InvalidFunction(f"machine {name}: annotate its state with one type and None, such as Order | None")
+    return state[0], tuple(_arms(hints.get(parameters[1])))
+
+
+def _arms(annotation: Any) -> tuple[Any, ...]:
+    if annotation is None:
+        return ()
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _key_fields(key: str | Mapping[type, str] | None, events: Mapping[str, Schema], name: str) -> dict[str, str]:
+    if key is None:
+        return {}
+    if isinstance(key, str):
+        return dict.fromkeys(events, key)
+    fields = {each.name: key[each.type] for each in events.values() if each.type in key}
+    if missing := sorted(set(events) - set(fields)):
+        raise InvalidFunction(f"machine {name}: key= says nothing of {', '.join(missing)}")
+    return fields
+
+
+def _key_schema(fields: Mapping[str, str], events: Mapping[str, Schema], name: str) -> Schema | None:
+    """The one type that the key has in all events."""
+    found = {}
+    for event, path in fields.items():
+        kind = events[event].type
+        for part in path.split("."):
+            hints = get_type_hints(kind)
+            if part not in hints:
+                raise InvalidFunction(f"machine {name}: its key {path!r} is no field of {event}")
+            kind = hints[part]
+        found[kind] = event
+    if len(found) > 1:
+        raise InvalidFunction(f"machine {name}: its key has different types in {', '.join(sorted(found.values()))}")
+    return schema_of(next(iter(found))) if found else None
+
+

@@ -1,0 +1,67 @@
+"""The note of a turn: what it made of which cells, as the lane's journal records it.
+
+It has the key and the record's hash of every changed cell, to whom each effect of the turn belongs, and a hash of what
+was emitted. A replay that runs the handlers compares it. A worker that takes a lane over reads it instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import cbor2
+import msgspec
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import Payload
+
+
+class CellNote(msgspec.Struct, frozen=True, gc=False):
+    """One changed cell: its key, and the hash of its record; None where it was deleted."""
+
+    key: bytes
+    record_hash: bytes | None
+
+
+class IntentNote(msgspec.Struct, frozen=True, gc=False):
+    """One effect of the turn, in the order of the calls: whose it is."""
+
+    key: bytes
+    effect: str
+    sequence: int
+
+
+class TurnNote(msgspec.Struct, frozen=True, gc=False):
+    """What a turn did. ``failures`` are the events that parked their cells, by number within the turn, with the reason:
+    a replay takes them from here and does not decide again."""
+
+    cells: tuple[CellNote, ...]
+    intents: tuple[IntentNote, ...]
+    emitted: bytes | None = None
+    failures: tuple[tuple[int, str], ...] = ()
+
+    def write(self) -> Payload:
+        """The note as the journal has it."""
+        cells = [[each.key, each.record_hash] for each in self.cells]
+        intents = [[each.key, each.effect, each.sequence] for each in self.intents]
+        return Payload(canonical([cells, intents, self.emitted, [list(each) for each in self.failures]]))
+
+
+def read_note(payload: Payload) -> TurnNote:
+    """The note in a journal. Raises StoreCorrupt."""
+    try:
+        cells, intents, emitted, failures = cbor2.loads(payload.data)
+        return TurnNote(
+            tuple(CellNote(*each) for each in cells),
+            tuple(IntentNote(*each) for each in intents),
+            emitted,
+            tuple((number, reason) for number, reason in failures),
+        )
+    except (cbor2.CBORError, ValueError, TypeError) as error:
+        raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error
+
+
+def emitted_hash(emitted: Sequence[tuple[str, int, bytes]]) -> bytes | None:
+    """The hash of what a turn emits: machine, lane and envelope of each; None where it emits nothing."""
+    return hashlib.sha256(canonical([list(each) for each in emitted])).digest() if emitted else None

@@ -1,0 +1,51 @@
+"""Cells of machines: written in the commit of their lane's turn, read before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.store import protocol as p
+from holdfast.store.postgres.governance import PostgresGovernance
+from holdfast.store.postgres.writer import Writer
+
+
+async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Answer]:
+    """Write the cells of many turns: in the order of their keys, so that no two batches lock them crosswise."""
+    kept, deleted = [], []
+    for change in changes:
+        for each in change.cells:
+            place = (*change.key, each.key)
+            if each.record is None:
+                deleted.append(place)
+            else:
+                kept.append(
+                    (*place, change.machine, each.record, each.status, each.wake_at, each.active_at, change.version)
+                )
+    if kept:
+        await writer.fetch_columns("put_cells", sorted(kept), width=9)
+    if deleted:
+        await writer.fetch_columns("drop_cells", sorted(deleted), width=3)
+    return [p.Kept() for _ in changes]
+
+
+class PostgresCells(PostgresGovernance):
+    """The operations of the PostgreSQL store that read cells."""
+
+    async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
+        return [p.CellRow(*row) for row in await self._read("cells", *lane, list(keys))]
+
+    async def due_cells(self, lane: p.Key, now: int, limit: int) -> list[p.CellRow]:
+        return [p.CellRow(*row) for row in await self._read("due_cells", *lane, now, limit)]
+
+    async def next_wake(self, lane: p.Key, after: int) -> int | None:
+        (row,) = await self._read("next_wake", *lane, after)
+        found: int | None = row[0]
+        return found
+
+    async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
+        lane, key = after or ("", b"")
+        values = (query.tenant, query.machine, query.status, query.active_since, lane, key, limit)
+        return [p.CellRow(*row) for row in await self._read("find_cells", *values)]
+
+    async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._read("count_cells", tenant, machine)}

@@ -1,0 +1,16 @@
+-- The cells of machines: one row for each key, as it stands at the head of its lane's journal.
+
+CREATE TABLE cells (
+    tenant    TEXT    NOT NULL,
+    lane      TEXT    NOT NULL,
+    key       BLOB    NOT NULL,
+    machine   TEXT    NOT NULL,
+    record    BLOB    NOT NULL,
+    status    TEXT    NOT NULL,
+    wake_at   INTEGER,
+    active_at INTEGER NOT NULL,
+    version   INTEGER NOT NULL,
+    PRIMARY KEY (tenant, lane, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cells_due ON cells (tenant, lane, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX cells_held_up ON cells (tenant, machine, status, lane, key) WHERE status IN ('parked', 'failed');
