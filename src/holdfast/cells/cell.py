@@ -35,11 +35,12 @@ DIGEST_BYTES: Final = 32
 
 class CellIntent(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
     """An effect that a cell asked for and that is not settled: the position of its promise in the lane's journal, its
-    name, and the sequence at which it was asked for."""
+    name, its number among those that the cell asked for, and what the cell gave with it."""
 
     position: int
     effect: str
     sequence: int
+    issuer: str | None = None
 
 
 class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
@@ -53,7 +54,8 @@ class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=Tr
 
 class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """A cell. ``state`` is canonical CBOR, or None before its first transition. Intents are in the order of their
-    positions, timers in that of their times. Times are microseconds since 1970, UTC."""
+    positions, timers in that of their times. Times are microseconds since 1970, UTC. ``asked`` counts the effects that it
+    ever asked for; ``held`` is what came for it while it was parked."""
 
     key: bytes
     state: bytes | None = None
@@ -65,6 +67,8 @@ class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like
     last_active: int = 0
     machine_version: int = 1
     machine_hash: bytes = b""
+    asked: int = 0
+    held: tuple[bytes, ...] = ()
 
     @property
     def state_hash(self) -> bytes | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
     from holdfast.client.governance.tasks import Tasks
+    from holdfast.client.machines.app_machines import AppMachines
     from holdfast.client.people.slack import SlackAccounts
     from holdfast.client.people.tenants import Tenants, Workspaces
     from holdfast.client.people.tokens import Tokens
@@ -165,6 +166,13 @@ class Parts(Actor):
     def is_open(self) -> bool:
         """Whether the engine can be used."""
         return self._whole()._is_open
+
+    @property
+    def machines(self) -> AppMachines:
+        """Events for machines, and their cells."""
+        from holdfast.client.machines.app_machines import AppMachines
+
+        return AppMachines(self._whole())
 
     @operation("events.emit")
     async def emit(

@@ -167,6 +167,10 @@ class Execution:
         if timer is not None:
             self._open.postpone(timer, None if still else waited)
 
+    def undelivered(self) -> list[PromiseId]:
+        """The promises that are settled and that the program gets when the run resumes."""
+        return [promise for promise, _ in self._settled]
+
     def next_due(self) -> int | None:
         """When the run next needs a turn without any arrival: its earliest timer or retry."""
         return self._open.next_due()

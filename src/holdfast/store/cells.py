@@ -38,6 +38,18 @@ class CellChange(msgspec.Struct, frozen=True, gc=False):
     active_at: int = 0
 
 
+class DeadLetter(msgspec.Struct, frozen=True, gc=False):
+    """An event that no cell could handle: what it was, for which cell, and why."""
+
+    machine: str
+    schema: str
+    value: bytes
+    key: bytes
+    reason: str
+    at: int
+    id: str | None = None
+
+
 class PutCells(msgspec.Struct, frozen=True, gc=False):
     """Write the cells of a lane that a turn has changed, each once. Answered ``Kept``. It is attached to that turn."""
 
@@ -45,6 +57,7 @@ class PutCells(msgspec.Struct, frozen=True, gc=False):
     machine: str
     version: int
     cells: tuple[CellChange, ...]
+    dead: tuple[DeadLetter, ...] = ()
 
 
 class CellQuery(msgspec.Struct, frozen=True, gc=False):
@@ -61,6 +74,46 @@ class CellCursor(NamedTuple):
 
     lane: str
     key: bytes
+
+
+class DeadRow(NamedTuple):
+    """A dead letter, and its place: the lane that buried it, the version of its journal, and its number there."""
+
+    tenant: str
+    lane: str
+    version: int
+    number: int
+    machine: str
+    schema: str
+    value: bytes
+    key: bytes
+    reason: str
+    at: int
+    id: str | None
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its place in a list."""
+        return self.lane, self.version, self.number
+
+
+def buried(change: PutCells) -> list[DeadRow]:
+    """The dead letters of a turn, as rows."""
+    return [
+        DeadRow(
+            *change.key,
+            change.version,
+            number,
+            each.machine,
+            each.schema,
+            each.value,
+            each.key,
+            each.reason,
+            each.at,
+            each.id,
+        )
+        for number, each in enumerate(change.dead)
+    ]
 
 
 class CellPort(Protocol):
@@ -80,6 +133,10 @@ class CellPort(Protocol):
 
     async def find_cells(self, query: CellQuery, limit: int, after: CellCursor | None = None) -> list[CellRow]:
         """A page of cells by lane and key, beginning after ``after``."""
+        ...
+
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[DeadRow]:
+        """A page of a tenant's dead letters by lane, version and number, beginning after ``after``."""
         ...
 
     async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:

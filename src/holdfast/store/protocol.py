@@ -25,7 +25,7 @@ from typing import Protocol
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
-from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, PutCells
+from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, DeadLetter, DeadRow, PutCells
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -180,6 +180,8 @@ __all__ = [
     "Code",
     "CodeMisfit",
     "Cursor",
+    "DeadLetter",
+    "DeadRow",
     "Declined",
     "DefinitionRow",
     "Deliver",

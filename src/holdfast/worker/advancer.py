@@ -18,6 +18,7 @@ from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
+from holdfast.worker.cell_supplier import CellSupplier
 from holdfast.worker.executions import Executions
 from holdfast.worker.faults import Faults
 from holdfast.worker.gate.answers import Recorded
@@ -91,6 +92,9 @@ class Advancer:
         )
         self._faults = Faults(self._parker, self._handovers, self._rebuilder, self._runs.relinquish, self._background)
         self._inboxes = Inboxes(store, self._schedule, self._faults.engine_failed, self._background)
+        self._cells = CellSupplier(
+            store, executions.clock, self._schedule, self._faults.engine_failed, self._background
+        )
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
         )
@@ -206,6 +210,8 @@ class Advancer:
             return
         if held.gate is not None and self._governor.reads_answers(held, held.gate):
             return  # the next turn comes with them
+        if held.is_lane and self._cells.must_read(held):
+            return
         arrivals, held.arrivals = held.arrivals, []
         held.silence()
         try:

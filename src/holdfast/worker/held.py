@@ -14,9 +14,13 @@ from holdfast.kernel.arrivals import Arrival, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
+from holdfast.runs.lanes import MACHINE
 from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performer import Performance
+
+EVENTS_AT_ONCE: Final = 500
+"""So many messages are taken into one turn of a lane."""
 
 _NO_STEPS: Final[Mapping[PromiseId, Performable]] = {}
 
@@ -53,6 +57,7 @@ class Held:
         "id",
         "inherited",
         "inline",
+        "is_lane",
         "key",
         "lineage",
         "names",
@@ -74,6 +79,7 @@ class Held:
         self.row = run
         self.key: Key = run.key
         self.workflow = run.workflow
+        self.is_lane = run.program_kind == MACHINE
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch
@@ -175,6 +181,8 @@ class Held:
         ``recorded`` is what the audit records of the run's tasks, where it was read for these messages.
         """
         for position, message in inbox:
+            if self.is_lane and len(self.arrivals) >= EVENTS_AT_ONCE:
+                return  # the rest comes when these are handled
             if position > self.through:
                 arrival = messages.read(message, self.id)
                 if isinstance(arrival, messages.CallChanged):

@@ -8,7 +8,7 @@ until a person lets it go on. The lane is never stopped by it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import cbor2
@@ -20,19 +20,19 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.envelopes import HOPS_LIMIT, Envelope, Release, read_envelope
 from holdfast.programs.machine.handle import Surroundings
 from holdfast.programs.machine.machine import Effect, Machine, Transition
 from holdfast.programs.machine.occurrences import Rejected, Settled
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.lanes import LaneMessage
+from holdfast.store.protocol import DeadLetter
 
 _RECEIPT: Final = "receipt"
 
 HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
-
-Route = Callable[[str, Any], list[tuple[str, int, bytes]]]
-"""Where a domain event goes: machine, lane and key, in the manifest's order."""
-
 
 class Receipted(msgspec.Struct, frozen=True, gc=False):
     """An effect of a cell has ended."""
@@ -51,20 +51,11 @@ Occurrence = Envelope | Release | Receipted | Due
 
 
 class Call(msgspec.Struct, gc=False):
-    """An effect to be invoked, and for which cell."""
+    """An effect to be invoked, with its written arguments, and for which cell."""
 
     key: bytes
     effect: Effect
-
-
-class DeadLetter(msgspec.Struct, frozen=True, gc=False):
-    """An event that no cell can handle: what it was, for whom, and why."""
-
-    schema: str
-    value: bytes
-    key: bytes
-    reason: str
-    id: str | None = None
+    payload: Payload
 
 
 class CellTurn:
@@ -75,20 +66,22 @@ class CellTurn:
         machine: Machine[Any],
         cells: Mapping[bytes, CellRecord | None],
         where: Surroundings,
-        route: Route,
+        board: Switchboard,
         cause: str,
+        secrets: set[str | bytes | int | float],
         recorded: Mapping[int, str] | None = None,
     ) -> None:
         self.changed: dict[bytes, CellRecord | None] = {}
         self.calls: list[Call] = []
-        self.emitted: list[tuple[str, int, bytes]] = []  # machine, lane, envelope
+        self.emitted: list[LaneMessage] = []
+        self.secrets = secrets
         self.dead: list[DeadLetter] = []
         self.failures: list[tuple[int, str]] = []  # the numbers of events within the turn, and why they parked
         self.annotations: list[tuple[bytes, Any]] = []
         self._machine = machine
         self._cells = cells
         self._where = where
-        self._route = route
+        self._board = board
         self._cause = cause
         self._recorded = recorded  # the failures that a journal has; None where they are decided here
         self._handled = 0
@@ -212,12 +205,14 @@ class CellTurn:
             for timer in made.timers
             for schema in (machine.by_type[type(timer.event)],)
         ]
-        size = len(state or b"") + sum(len(letter[2]) for letters in emitted for letter in letters)
+        calls = [Call(record.key, each, self._written_call(each)) for each in made.effects]
+        size = len(state or b"") + sum(len(letter.envelope) for letters in emitted for letter in letters)
+        size += sum(len(call.payload.data) for call in calls)
         if size > machine.limits.output_bytes:
             raise ValueError(f"it gives {size:,} bytes, and the limit is {machine.limits.output_bytes:,}")
         for letters in emitted:
             self.emitted.extend(letters)
-        self.calls.extend(Call(record.key, effect) for effect in made.effects)
+        self.calls.extend(calls)
         if made.annotation is not None:
             self.annotations.append((record.key, made.annotation))
         if state is None and made.status == "running":
@@ -236,20 +231,29 @@ class CellTurn:
             )
         )
 
-    def _letters(self, event: Any, occurrence: Occurrence) -> list[tuple[str, int, bytes]]:
+    def _written_call(self, call: Effect) -> Payload:
+        effect = call.effect
+        if isinstance(effect, Step):
+            return effect.write_call(call.args, call.kwargs, self)
+        return effect.signature.write(call.args, call.kwargs)
+
+    def _letters(self, event: Any, occurrence: Occurrence) -> list[LaneMessage]:
         """An emitted event as what is delivered to lanes."""
         schema = self._machine.by_type[type(event)]
         value = schema.encode(event)
         hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
-        targets = self._route(schema.name, event)
+        targets = self._board.targets(schema.name, event)
         if not targets or hops > HOPS_LIMIT:
             why = "nobody hears it" if not targets else f"{HOPS_LIMIT:,} emits led to it, one to the other"
-            self.dead.append(DeadLetter(schema.name, value, b"", why))
+            self._bury(schema.name, value, b"", why)
             return []
         return [
-            (machine, lane, Envelope(key, schema.name, value, hops, None, self._cause).write())
+            LaneMessage(machine, lane, Envelope(key, schema.name, value, hops, None, self._cause).write())
             for machine, lane, key in targets
         ]
+
+    def _bury(self, schema: str, value: bytes, key: bytes, reason: str, id: str | None = None) -> None:
+        self.dead.append(DeadLetter(self._machine.name, schema, value, key, reason, self._where.now, id))
 
     def _changed(self, record: CellRecord) -> None:
         self.changed[record.key] = replace(record, last_active=self._where.now)
@@ -273,7 +277,7 @@ class CellTurn:
         """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
         if isinstance(occurrence, Envelope):
             reason = why or f"its cell is {record.status}"
-            self.dead.append(DeadLetter(occurrence.schema, occurrence.value, record.key, reason, occurrence.id))
+            self._bury(occurrence.schema, occurrence.value, record.key, reason, occurrence.id)
         else:
             self._changed(self._without(record, occurrence))
 

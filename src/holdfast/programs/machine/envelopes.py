@@ -13,10 +13,6 @@ import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
-from holdfast.runs.signals import RESERVED
-
-EVENT: Final = f"{RESERVED}event"
-"""The signal by which a lane gets everything from outside its own run."""
 
 HOPS_LIMIT: Final = 1000
 """After so many emits that led to one another an event is a dead letter: machines talk in a circle."""

@@ -11,6 +11,7 @@ receives, time and seed, effects, the note, the alarm.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -22,40 +23,22 @@ from holdfast.cells.cell import CellIntent, CellRecord, encode_cell
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import ONCE, Ok, Outcome, Payload, RetryPolicy
+from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import Call, CellTurn, DeadLetter, Due, Occurrence, Receipted, Route
-from holdfast.programs.machine.envelopes import EVENT, read_envelope
+from holdfast.programs.machine.cell_turn import Call, CellTurn, Due, Occurrence, Receipted
+from holdfast.programs.machine.envelopes import read_envelope
 from holdfast.programs.machine.handle import Surroundings
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
-
-CELLS: Final = "cells"
-"""The kind of the call that notes what a turn made of its cells."""
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.kinds.cells import CELLS, Freight
+from holdfast.runs.lanes import LANE_EVENT
+from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
 _OPEN: Final = Waiting((), e.Open())
-
-
-class ChangedCell(msgspec.Struct, frozen=True, gc=False):
-    """A cell as the commit writes it; without a record it is deleted."""
-
-    key: bytes
-    record: bytes | None
-    status: str = ""
-    wake_at: int | None = None
-    active_at: int = 0
-
-
-class Freight(msgspec.Struct, frozen=True, gc=False):
-    """What the commit of a lane's turn carries along."""
-
-    machine: str
-    cells: tuple[ChangedCell, ...]
-    emitted: tuple[tuple[str, int, bytes], ...] = ()
-    dead: tuple[DeadLetter, ...] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True, gc=False):
@@ -63,9 +46,6 @@ class Wanted(msgspec.Struct, frozen=True, gc=False):
 
     keys: tuple[bytes, ...]
     due_by: int | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.keys) or self.due_by is not None
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
@@ -77,16 +57,15 @@ class _Intent(msgspec.Struct, frozen=True, gc=False):
 class LaneProgram:
     """One lane of one machine."""
 
-    def __init__(self, machine: Machine[Any], route: Route, manifest: str, cached: int) -> None:
+    def __init__(self, machine: Machine[Any], board: Switchboard, cached: int) -> None:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
         self.machine = machine
-        self._route = route
-        self._manifest = manifest
+        self._board = board
         self._cached = cached
         self._cells: OrderedDict[bytes, CellRecord | None] = OrderedDict()  # as the store has them
-        self._due: list[CellRecord] = []
+        self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
         self._intents: dict[PromiseId, _Intent] = {}
         self._receive: PromiseId | None = None
@@ -112,7 +91,7 @@ class LaneProgram:
             self._receive = None
             self._hear(outcome.value)
         elif promise_id == self._alarm:
-            self._alarm = self._alarm_at = None
+            self._alarm = None
             self._rang = True
         elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
             self._arrived.append((intent.key, Receipted(promise_id, outcome)))
@@ -170,20 +149,24 @@ class LaneProgram:
 
     # -- what the worker brings ----------------------------------------------------------------------------------------
 
-    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> Wanted:
-        """The cells that a turn with these arrivals needs and that are not here."""
+    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> Wanted | None:
+        """See ``cell_supplier.Supplied``."""
         keys = {read_envelope(payload.data).key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
-        is_due = self._alarm_at is not None and self._alarm_at <= now
-        return Wanted(tuple(key for key in keys if key not in self._cells), now if is_due else None)
+        is_due = self._alarm_at is not None and self._alarm_at <= now and self._due is None
+        missing = tuple(sorted(key for key in keys if key not in self._cells))
+        return Wanted(missing, now if is_due else None) if missing or is_due else None
 
-    def bring(self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord], next_wake: int | None) -> None:
-        """The cells that were wanted, those whose timers have come, and when the next timer of the others comes."""
+    def bring(
+        self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
+    ) -> None:
+        """See ``cell_supplier.Supplied``."""
         self._cells.update(cells)
-        for each in due:
-            self._cells.setdefault(each.key, each)
-        self._due = [record for each in due if (record := self._cells[each.key]) is not None]
-        self._next_wake = next_wake
+        if due is not None:
+            for each in due:
+                self._cells.setdefault(each.key, each)
+            self._due = [record for each in due if (record := self._cells[each.key]) is not None]
+            self._next_wake = next_wake
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -193,7 +176,7 @@ class LaneProgram:
 
     def _receive_all(self, scribe: Scribe) -> None:
         while self._receive is None:
-            promise, payload = scribe.receive(EVENT)
+            promise, payload = scribe.receive(LANE_EVENT)
             if payload is None:
                 self._receive = promise
             else:
@@ -204,18 +187,22 @@ class LaneProgram:
         arrived, self._arrived = self._arrived, []
         if self._rang:
             arrived.extend(
-                (record.key, Due(timer)) for record in self._due for timer in record.timers if timer.wake_at <= now
+                (record.key, Due(timer))
+                for record in self._due or ()
+                for timer in record.timers
+                if timer.wake_at <= now
             )
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
-        where = Surroundings(now, seed, scribe.version, self._manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._route, str(scribe.run))
+        where = Surroundings(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
+        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets)
         turn.handle(arrived)
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
-        self._rang, self._due = False, []
+        if self._rang:
+            self._rang, self._due = False, None
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -229,35 +216,35 @@ class LaneProgram:
             if record is not None:
                 opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
                 turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
-        cells = [_changed(key, record) for key, record in turn.changed.items()]
+        cells = [_encoded(key, record) for key, record in turn.changed.items()]
         note = TurnNote(
             tuple(CellNote(each.key, each.record_hash) for each in cells),
             tuple(intents),
             emitted_hash(turn.emitted),
             tuple(turn.failures),
         )
+        changes = tuple(each.change for each in cells)
         freight = Freight(
-            self.machine.name, tuple(each.cell for each in cells), tuple(turn.emitted), tuple(turn.dead)
+            self.machine.name, changes, tuple(turn.emitted), self._board.unborn(turn.emitted), tuple(turn.dead)
         )
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._remember(turn.changed)
 
     def _invoke(self, scribe: Scribe, call: Call) -> PromiseId:
         effect = call.effect.effect
-        args, kwargs = call.effect.args, call.effect.kwargs
         if isinstance(effect, Step):
-            payload = effect.write_call(args, kwargs, self)
-            return scribe.invoke(effect.kind, effect.name, payload, effect.retry, effect.queue)
-        return scribe.invoke(effect.kind, effect.name, effect.signature.write(args, kwargs), ONCE)
+            return scribe.invoke(effect.kind, effect.name, call.payload, effect.retry, effect.queue)
+        return scribe.invoke(effect.kind, effect.name, call.payload, ONCE)
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Set the alarm to the earliest timer of all cells. One that comes too early finds nothing, and is set anew."""
         wakes = [record.wake_at for record in turn.changed.values() if record is not None and record.status != "parked"]
-        known = [self._next_wake if self._rang else self._alarm_at, *wakes]
-        earliest = min((each for each in known if each is not None), default=None)
-        if earliest is None or (self._alarm_at is not None and self._alarm_at <= earliest):
-            return
-        self._set_alarm(scribe, max(0, earliest - now), earliest)
+        others = self._next_wake if self._rang and self._due is not None else self._alarm_at
+        earliest = min((each for each in (others, *wakes) if each is not None), default=None)
+        if earliest is None:
+            self._alarm_at = None
+        elif self._alarm is None or self._alarm_at is None or earliest < self._alarm_at:
+            self._set_alarm(scribe, max(0, earliest - now), earliest)
 
     def _set_alarm(self, scribe: Scribe, duration: int, at: int) -> None:
         if self._alarm is not None:
@@ -276,7 +263,7 @@ class LaneProgram:
     def _repeat(self, scribe: Scribe) -> Yielded:
         """Issue the commands that the journal has for this turn."""
         while self._receive is None:
-            promise, payload = scribe.receive(EVENT)
+            promise, payload = scribe.receive(LANE_EVENT)
             if payload is None:
                 self._receive = promise
         self._arrived.clear()
@@ -313,8 +300,14 @@ class LaneProgram:
 class _Encoded(msgspec.Struct, gc=False):
     key: bytes
     record_hash: bytes | None
-    cell: ChangedCell
+    change: CellChange
 
 
-def _changed(key: bytes, record: CellRecord | None) -> _Encoded:
-    ...
+def _encoded(key: bytes, record: CellRecord | None) -> _Encoded:
+    """A cell as the turn leaves it: as the note and as the row have it."""
+    if record is None:
+        return _Encoded(key, None, CellChange(key, None))
+    data = encode_cell(record)
+    wake_at = None if record.status == "parked" else record.wake_at
+    change = CellChange(key, data, record.status, wake_at, record.last_active)
+    return _Encoded(key, hashlib.sha256(data).digest(), change)

@@ -17,7 +17,7 @@ from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.handle import Cell, Limits, Surroundings
 from holdfast.programs.machine.occurrences import ENGINE_EVENTS
-from holdfast.programs.machine.schemas import Schema, schema_of
+from holdfast.programs.machine.schemas import ValueSchema
 
 S = TypeVar("S")
 
@@ -76,7 +76,6 @@ class Machine(Generic[S]):
         key: str | Mapping[type, str] | None,
         effects: Sequence[Effectable],
         emits: Sequence[type],
-        namespace: str,
         version: int,
         lanes: int,
         limits: Limits,
@@ -88,21 +87,20 @@ class Machine(Generic[S]):
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__wrapped__ = function
-        self.namespace = namespace
         self.version = version
         self.limits = limits
         self.migrate = migrate
         self.effects = {each.name: each for each in effects}
         self.lanes = lanes if key is not None else 1
         state, events = _annotations(function, self.name)
-        self.state: Schema = schema_of(state, namespace)
+        self.state = ValueSchema(state)
         self.engine_events = tuple(each for each in events if each in ENGINE_EVENTS)
         self.events = {
             schema.name: schema
-            for schema in (schema_of(each, namespace) for each in events if each not in ENGINE_EVENTS)
+            for schema in (ValueSchema(each) for each in events if each not in ENGINE_EVENTS)
         }
-        self.emits = {schema.name: schema for schema in (schema_of(each, namespace) for each in emits)}
-        self.by_type = {schema.type: schema for schema in (*self.emits.values(), *self.events.values())}
+        self.emits = {schema.name: schema for schema in (ValueSchema(each) for each in emits)}
+        self.by_type = {schema.kind: schema for schema in (*self.emits.values(), *self.events.values())}
         self.key_fields = _key_fields(key, self.events, self.name)
         self.key_schema = _key_schema(self.key_fields, self.events, self.name)
         self._check()
@@ -197,7 +195,7 @@ class Machine(Generic[S]):
             )
         return Effect(effect, args, kwargs, sequence, issuer)
 
-    def _known(self, event: Any, among: Mapping[str, Schema], verb: str) -> Any:
+    def _known(self, event: Any, among: Mapping[str, ValueSchema], verb: str) -> Any:
         schema = self.by_type.get(type(event))
         if schema is None or schema.name not in among:
             known = ", ".join(sorted(among)) or "nothing"
@@ -231,7 +229,6 @@ def machine(
     effects: Sequence[Effectable] = (),
     emits: Sequence[type] = (),
     name: str | None = None,
-    namespace: str = "app",
     version: int = 1,
     lanes: int = LANES,
     limits: Limits = Limits(),  # noqa: B008  # immutable
@@ -252,7 +249,6 @@ def machine(
             key=key,
             effects=effects,
             emits=emits,
-            namespace=namespace,
             version=version,
             lanes=lanes,
             limits=limits,
@@ -288,22 +284,22 @@ def _arms(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
-def _key_fields(key: str | Mapping[type, str] | None, events: Mapping[str, Schema], name: str) -> dict[str, str]:
+def _key_fields(key: str | Mapping[type, str] | None, events: Mapping[str, ValueSchema], name: str) -> dict[str, str]:
     if key is None:
         return {}
     if isinstance(key, str):
         return dict.fromkeys(events, key)
-    fields = {each.name: key[each.type] for each in events.values() if each.type in key}
+    fields = {each.name: key[each.kind] for each in events.values() if each.kind in key}
     if missing := sorted(set(events) - set(fields)):
         raise InvalidFunction(f"machine {name}: key= says nothing of {', '.join(missing)}")
     return fields
 
 
-def _key_schema(fields: Mapping[str, str], events: Mapping[str, Schema], name: str) -> Schema | None:
+def _key_schema(fields: Mapping[str, str], events: Mapping[str, ValueSchema], name: str) -> ValueSchema | None:
     """The one type that the key has in all events."""
     found = {}
     for event, path in fields.items():
-        kind = events[event].type
+        kind = events[event].kind
         for part in path.split("."):
             hints = get_type_hints(kind)
             if part not in hints:
@@ -312,6 +308,6 @@ def _key_schema(fields: Mapping[str, str], events: Mapping[str, Schema], name: s
         found[kind] = event
     if len(found) > 1:
         raise InvalidFunction(f"machine {name}: its key has different types in {', '.join(sorted(found.values()))}")
-    return schema_of(next(iter(found))) if found else None
+    return ValueSchema(next(iter(found))) if found else None
 
 

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Payload
+from holdfast.runs.lanes import LaneMessage
 
 
 class CellNote(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +63,8 @@ def read_note(payload: Payload) -> TurnNote:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error
 
 
-def emitted_hash(emitted: Sequence[tuple[str, int, bytes]]) -> bytes | None:
+def emitted_hash(emitted: Sequence[LaneMessage]) -> bytes | None:
     """The hash of what a turn emits: machine, lane and envelope of each; None where it emits nothing."""
-    return hashlib.sha256(canonical([list(each) for each in emitted])).digest() if emitted else None
+    if not emitted:
+        return None
+    return hashlib.sha256(canonical([[each.machine, each.lane, each.envelope] for each in emitted])).digest()

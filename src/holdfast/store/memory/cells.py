@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.store import protocol as p
+from holdfast.store.cells import buried
 from holdfast.store.memory.governance import MemoryGovernance
 from holdfast.store.memory.tables import Tables
 
@@ -20,6 +21,8 @@ def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
         else:
             values = (each.record, each.status, each.wake_at, each.active_at)
             lane[each.key] = p.CellRow(*change.key, each.key, change.machine, *values, change.version)
+    for row in buried(change):
+        tables.dead_letters[(row.tenant, *row.place)] = row
     return p.Kept()
 
 
@@ -55,6 +58,13 @@ class MemoryCells(MemoryGovernance):
                 and (after is None or (row.lane, row.key) > after)
             ]
         return heapq.nsmallest(limit, found, key=lambda row: (row.lane, row.key))
+
+    async def dead_letters(
+        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
+    ) -> list[p.DeadRow]:
+        with self._transaction() as tables:
+            found = [row for row in tables.dead_letters.values() if row.tenant == tenant]
+        return heapq.nsmallest(limit, (row for row in found if after is None or row.place > after))
 
     async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
         with self._transaction() as tables:

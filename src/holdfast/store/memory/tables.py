@@ -21,6 +21,7 @@ from holdfast.store.protocol import (
     ChainEnd,
     CheckpointRow,
     Code,
+    DeadRow,
     Declined,
     DefinitionRow,
     File,
@@ -71,6 +72,7 @@ class Tables:
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
     cells: dict[Key, dict[bytes, CellRow]] = field(default_factory=dict)
+    dead_letters: dict[tuple[str, str, int, int], DeadRow] = field(default_factory=dict)
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)

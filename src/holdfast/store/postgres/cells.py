@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.store import protocol as p
+from holdfast.store.cells import buried
 from holdfast.store.postgres.governance import PostgresGovernance
 from holdfast.store.postgres.writer import Writer
 
@@ -25,6 +26,9 @@ async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Ans
         await writer.fetch_columns("put_cells", sorted(kept), width=9)
     if deleted:
         await writer.fetch_columns("drop_cells", sorted(deleted), width=3)
+    dead = [row for change in changes for row in buried(change)]
+    if dead:
+        await writer.fetch_columns("bury", sorted(dead), width=11)
     return [p.Kept() for _ in changes]
 
 
@@ -38,7 +42,7 @@ class PostgresCells(PostgresGovernance):
         return [p.CellRow(*row) for row in await self._read("due_cells", *lane, now, limit)]
 
     async def next_wake(self, lane: p.Key, after: int) -> int | None:
-        (row,) = await self._read("next_wake", *lane, after)
+        (row,) = await self._read("next_cell_wake", *lane, after)
         found: int | None = row[0]
         return found
 
@@ -46,6 +50,12 @@ class PostgresCells(PostgresGovernance):
         lane, key = after or ("", b"")
         values = (query.tenant, query.machine, query.status, query.active_since, lane, key, limit)
         return [p.CellRow(*row) for row in await self._read("find_cells", *values)]
+
+    async def dead_letters(
+        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
+    ) -> list[p.DeadRow]:
+        found = await self._read("dead_letters", tenant, *(after or ("", 0, 0)), limit)
+        return [p.DeadRow(*row) for row in found]
 
     async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
         return {row[0]: row[1] for row in await self._read("count_cells", tenant, machine)}

@@ -7,7 +7,7 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'artefacts', 'audit', 'blob_uses', 'blobs', 'blocks', 'cells', 'chain_ends', 'checkpoints', 'code', 'declined',
+        'artefacts', 'audit', 'blob_uses', 'blobs', 'blocks', 'cells', 'chain_ends', 'checkpoints', 'code', 'dead_letters', 'declined',
         'definitions', 'deliveries', 'inbox', 'items', 'progress', 'receipts', 'runs', 'segments', 'tasks', 'work',
         'write_counts'
     ] LOOP

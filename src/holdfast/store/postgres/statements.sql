@@ -846,7 +846,7 @@ WHERE tenant = $1 AND lane = $2 AND key = ANY ($3::bytea[]);
 SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
 WHERE tenant = $1 AND lane = $2 AND wake_at <= $3 ORDER BY wake_at, key LIMIT $4;
 
--- name: next_wake
+-- name: next_cell_wake
 SELECT min(wake_at) FROM cells WHERE tenant = $1 AND lane = $2 AND wake_at > $3;
 
 -- name: find_cells
@@ -857,3 +857,15 @@ ORDER BY lane, key LIMIT $7;
 
 -- name: count_cells
 SELECT status, count(*) FROM cells WHERE tenant = $1 AND machine = $2 GROUP BY status;
+
+-- name: bury
+INSERT INTO dead_letters (tenant, lane, version, number, machine, schema, value, key, reason, at, id)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::bytea[], $9::text[],
+    $10::bigint[], $11::text[]
+)
+ON CONFLICT DO NOTHING;
+
+-- name: dead_letters
+SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
+WHERE tenant = $1 AND (lane, version, number) > ($2, $3::bigint, $4::bigint) ORDER BY lane, version, number LIMIT $5;

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from holdfast.store import protocol as p
+from holdfast.store.cells import buried
 from holdfast.store.sqlite.governance import SqliteGovernance
 from holdfast.store.sqlite.sql import SQL
 
@@ -23,6 +24,8 @@ def put_cells(cursor: sqlite3.Cursor, change: p.PutCells) -> p.Answer:
     deleted = [(*lane, each.key) for each in change.cells if each.record is None]
     if deleted:
         cursor.executemany(SQL["drop_cell"], deleted)
+    if change.dead:
+        cursor.executemany(SQL["bury"], buried(change))
     return p.Kept()
 
 
@@ -36,13 +39,18 @@ class SqliteCells(SqliteGovernance):
         return [p.CellRow(*row) for row in self._read(SQL["due_cells"], (*lane, now, limit))]
 
     async def next_wake(self, lane: p.Key, after: int) -> int | None:
-        found: int | None = self._read(SQL["next_wake"], (*lane, after))[0][0]
+        found: int | None = self._read(SQL["next_cell_wake"], (*lane, after))[0][0]
         return found
 
     async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
         lane, key = after or ("", b"")
         values = (query.tenant, query.machine, query.status, query.active_since, lane, key, limit)
         return [p.CellRow(*row) for row in self._read(SQL["find_cells"], values)]
+
+    async def dead_letters(
+        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
+    ) -> list[p.DeadRow]:
+        return [p.DeadRow(*row) for row in self._read(SQL["dead_letters"], (tenant, *(after or ("", 0, 0)), limit))]
 
     async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
         return dict(self._read(SQL["count_cells"], (tenant, machine)))

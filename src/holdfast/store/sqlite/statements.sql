@@ -500,7 +500,7 @@ WHERE tenant = ? AND lane = ? AND key = ?;
 SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
 WHERE tenant = ?1 AND lane = ?2 AND wake_at <= ?3 ORDER BY wake_at, key LIMIT ?4;
 
--- name: next_wake
+-- name: next_cell_wake
 SELECT min(wake_at) FROM cells WHERE tenant = ?1 AND lane = ?2 AND wake_at > ?3;
 
 -- name: find_cells
@@ -511,3 +511,11 @@ ORDER BY lane, key LIMIT ?7;
 
 -- name: count_cells
 SELECT status, count(*) FROM cells WHERE tenant = ?1 AND machine = ?2 GROUP BY status;
+
+-- name: bury
+INSERT INTO dead_letters (tenant, lane, version, number, machine, schema, value, key, reason, at, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: dead_letters
+SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
+WHERE tenant = ?1 AND (lane, version, number) > (?2, ?3, ?4) ORDER BY lane, version, number LIMIT ?5;

@@ -15,3 +15,19 @@ CREATE TABLE cells (
 ) WITH (fillfactor = 70);
 CREATE INDEX cells_due ON cells (tenant, lane, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX cells_held_up ON cells (tenant, machine, status, lane, key) WHERE status IN ('parked', 'failed');
+
+-- Events that no cell could handle. A person may send one again.
+CREATE TABLE dead_letters (
+    tenant  text NOT NULL,
+    lane    text NOT NULL,
+    version bigint NOT NULL,
+    number  bigint NOT NULL,
+    machine text NOT NULL,
+    schema  text NOT NULL,
+    value   bytea NOT NULL,
+    key     bytea NOT NULL,
+    reason  text NOT NULL,
+    at      bigint NOT NULL,
+    id      text,
+    PRIMARY KEY (tenant, lane, version, number)
+);

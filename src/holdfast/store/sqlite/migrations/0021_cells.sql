@@ -14,3 +14,19 @@ CREATE TABLE cells (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX cells_due ON cells (tenant, lane, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX cells_held_up ON cells (tenant, machine, status, lane, key) WHERE status IN ('parked', 'failed');
+
+-- Events that no cell could handle. A person may send one again.
+CREATE TABLE dead_letters (
+    tenant  TEXT NOT NULL,
+    lane    TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    machine TEXT NOT NULL,
+    schema  TEXT NOT NULL,
+    value   BLOB NOT NULL,
+    key     BLOB NOT NULL,
+    reason  TEXT NOT NULL,
+    at      INTEGER NOT NULL,
+    id      TEXT,
+    PRIMARY KEY (tenant, lane, version, number)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,44 @@
+"""Machines in the catalogue: a lane's run is found by its machine's name, at any hash. What it runs, the manifest says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from holdfast.errors import WorkflowUnknown
+from holdfast.kernel.program import Program
+from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.machine import MACHINES, Machine
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.birth import Pin
+from holdfast.runs.lanes import LANE_DIGEST, MACHINE
+from holdfast.store.protocol import Code
+
+CACHED_CELLS: Final = 4096
+"""How many cells of a machine are kept in memory by a worker, over all its lanes."""
+
+
+class Machines:
+    """The kind of programs that machines are. Machines that are imported later are found, too."""
+
+    kind = MACHINE
+
+    def __init__(self, machines: Mapping[str, Machine[Any]] = MACHINES, cached_cells: int = CACHED_CELLS) -> None:
+        self.machines = machines
+        self.board = Switchboard(machines)
+        self._cached_cells = cached_cells
+        self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
+
+    def names(self) -> Collection[str]:
+        return self.machines
+
+    def pin(self, name: str) -> Pin | None:
+        return None  # a lane is started by events, and by nobody's name
+
+    def program(self, name: str, digest: str, code: Code | None) -> Program:
+        machine = self.machines.get(name)
+        if machine is None:
+            raise WorkflowUnknown(f"the app has no machine {name!r}: its cells wait until a worker has it.")
+        if digest != LANE_DIGEST:
+            raise WorkflowUnknown(f"a lane of {name!r} runs by {digest!r}, which a newer Holdfast wrote: upgrade.")
+        return LaneProgram(machine, self.board, max(16, self._cached_cells // machine.lanes))
