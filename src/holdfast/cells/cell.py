@@ -54,8 +54,8 @@ class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=Tr
 
 class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True, forbid_unknown_fields=True):
     """A cell. ``state`` is canonical CBOR, or None before its first transition. Intents are in the order of their
-    positions, timers in that of their times. Times are microseconds since 1970, UTC. ``asked`` counts the effects that it
-    ever asked for; ``held`` is what came for it while it was parked."""
+    positions, timers in that of their times. Times are microseconds since 1970, UTC. ``asked`` counts the effects
+    that it ever asked for; ``held`` is what came for it while it was parked."""
 
     key: bytes
     state: bytes | None = None

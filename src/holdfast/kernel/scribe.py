@@ -12,7 +12,6 @@ from holdfast.kernel.outstanding import Outstanding, Pending
 from holdfast.kernel.pen import Halt, Pen
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
 
-
 _NOTED: Final = Ok(NOTHING)
 
 

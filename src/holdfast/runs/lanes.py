@@ -1,7 +1,7 @@
 """Lanes: the runs that carry the cells of a machine. Their ids, how they begin, and which of them has a key.
 
-A lane begins with the first event for it. Whoever brings one starts the lane in the same commit, where it cannot be sure
-that it exists: starting a lane that exists changes nothing.
+A lane begins with the first event for it. Whoever brings one starts the lane first, where it cannot be sure that it
+exists: starting a lane that exists changes nothing.
 """
 
 from __future__ import annotations

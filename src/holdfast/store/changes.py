@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.store.cells import PutCells
 from holdfast.store.governance import (
     CancelTask,
     Capped,
@@ -19,7 +20,6 @@ from holdfast.store.governance import (
     Taken,
     Tasked,
 )
-from holdfast.store.cells import PutCells
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.values import (
     FUNCTION,

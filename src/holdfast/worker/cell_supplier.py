@@ -1,4 +1,4 @@
-"""The cell supplier: it brings a lane the cells that its next turn needs. A program does no I/O, so they come before it."""
+"""The cell supplier: it brings a lane the cells that its next turn needs. A program does no I/O, so they come first."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ class Supplied(Program, Protocol):
         """The cells that a turn with these arrivals needs and that are not here; None where all are."""
         ...
 
-    def bring(
-        self, cells: dict[bytes, CellRecord | None], due: list[CellRecord] | None, next_wake: int | None
-    ) -> None:
+    def bring(self, cells: dict[bytes, CellRecord | None], due: list[CellRecord] | None, next_wake: int | None) -> None:
         """The cells that were wanted, those whose timers have come, and when the next timer of the others comes."""
         ...
 
@@ -49,7 +47,7 @@ def _is_supplied(program: Program) -> TypeGuard[Supplied]:
 
 
 class CellSupplier:
-    """``schedule`` gives a run its turn, ``fail`` parks one whose cells cannot be read, ``background`` lets work run."""
+    """``schedule`` gives a run its turn, ``fail`` parks it where cells cannot be read, ``background`` lets work run."""
 
     def __init__(
         self,

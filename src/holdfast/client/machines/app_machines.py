@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -60,10 +59,10 @@ class AppMachines:
         chosen = _checked(id) if id is not None else uuid.uuid4().hex
         owner, actor = app.tenant_of(tenant), app.person_of(by)
         value = board.encode(schema, event)
-        letters = [
-            LaneMessage(name, lane, Envelope(key, schema, value, 0, chosen, "", actor).write(), f"event:{chosen}:{name}")
-            for name, lane, key in board.targets(schema, event)
-        ]
+        letters = []
+        for name, lane, key in board.targets(schema, event):
+            envelope = Envelope(key, schema, value, 0, chosen, "", actor)
+            letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
         places, repeated = [], False
         for letter in letters:
             answer = await self._deliver(owner, letter)

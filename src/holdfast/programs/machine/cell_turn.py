@@ -15,7 +15,7 @@ import cbor2
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellRecord, CellTimer
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer
 from holdfast.errors import HoldfastError
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
@@ -33,6 +33,7 @@ _RECEIPT: Final = "receipt"
 
 HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
+
 
 class Receipted(msgspec.Struct, frozen=True, gc=False):
     """An effect of a cell has ended."""
@@ -116,7 +117,7 @@ class CellTurn:
 
     # -- a cell that goes on -------------------------------------------------------------------------------------------
 
-    def _advance(self, record: CellRecord, occurrence: Occurrence) -> None:
+    def _advance(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> None:
         self._handled += 1
         if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
             self._park(record, occurrence, reason)
@@ -134,15 +135,13 @@ class CellTurn:
     def _stepped(self, record: CellRecord, event: Any) -> Transition[Any]:
         machine, mark = self._machine, self._handled.to_bytes(4)
         state = None if record.state is None else machine.read_state(record.state, record.machine_version)
-        return machine.step(
-            state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark
-        )
+        return machine.step(state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark)
 
     def _key(self, key: bytes) -> Any:
         schema = self._machine.key_schema
         return None if schema is None else schema.decode(key)
 
-    def _event(self, record: CellRecord, occurrence: Occurrence) -> Any:
+    def _event(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> Any:
         """The occurrence as the handler gets it; None where it hears nothing of it."""
         match occurrence:
             case Envelope(schema=schema, value=value):
@@ -151,37 +150,43 @@ class CellTurn:
                 return self._machine.events[timer.schema].decode(timer.value)
             case Receipted():
                 return self._receipt(record, occurrence)
-        raise TypeError(occurrence)
 
     def _receipt(self, record: CellRecord, occurrence: Receipted) -> Settled | Rejected | None:
         position = occurrence.promise.path[-1]
         intent = next((each for each in record.intents if each.position == position), None)
         if intent is None:
             return None
-        effect = self._machine.effects.get(intent.effect)
-        place = {"effect": intent.effect, "intent": str(occurrence.promise), "sequence": intent.sequence}
-        outcome: Ok[Any] | Err
-        if isinstance(occurrence.outcome, Err):
-            outcome = occurrence.outcome
-        else:
-            try:
-                if effect is None:
-                    raise LookupError("the machine no longer declares it")
-                outcome = Ok(effect.read_result(occurrence.outcome.value))
-            except (HoldfastError, LookupError) as error:
-                if self._machine.accepts(Rejected):
-                    return Rejected(reason=str(error), **place)
-                raise UnreadableReceipt(f"what came of {intent.effect} cannot be read: {error}") from error
+        outcome = self._outcome(intent, occurrence)
+        if isinstance(outcome, str):
+            if self._machine.accepts(Rejected):
+                return Rejected(
+                    reason=outcome, effect=intent.effect, intent=str(occurrence.promise), sequence=intent.sequence
+                )
+            raise UnreadableReceipt(f"what came of {intent.effect} cannot be read: {outcome}")
         if not self._machine.accepts(Settled):
             self._changed(self._without(record, occurrence))
             return None
         return Settled(
             outcome=outcome,
+            effect=intent.effect,
+            intent=str(occurrence.promise),
+            sequence=intent.sequence,
             machine=self._machine.name,
             key=self._key(record.key),
             issuer=intent.issuer,
-            **place,
         )
+
+    def _outcome(self, intent: CellIntent, occurrence: Receipted) -> Ok[Any] | Err | str:
+        """What came of an effect, as its declared type; why it cannot be read as that."""
+        if isinstance(occurrence.outcome, Err):
+            return occurrence.outcome
+        effect = self._machine.effects.get(intent.effect)
+        if effect is None:
+            return "the machine no longer declares it"
+        try:
+            return Ok(effect.read_result(occurrence.outcome.value))
+        except HoldfastError as error:
+            return str(error)
 
     def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
         """The cell, with what has occurred no longer open."""
@@ -199,19 +204,22 @@ class CellTurn:
         """Keep what a handler gave. Nothing is kept where a part of it cannot be written."""
         machine, base = self._machine, self._without(record, occurrence)
         state = None if made.state is None else machine.state.encode(made.state)
-        emitted = [self._letters(event, occurrence) for event in made.events]
+        emitted: list[LaneMessage] = []
+        dead: list[DeadLetter] = []
+        for event in made.events:
+            self._address(event, occurrence, emitted, dead)
         timers = [
             CellTimer(timer.wake_at, base.last_sequence, schema.name, schema.encode(timer.event))
             for timer in made.timers
             for schema in (machine.by_type[type(timer.event)],)
         ]
         calls = [Call(record.key, each, self._written_call(each)) for each in made.effects]
-        size = len(state or b"") + sum(len(letter.envelope) for letters in emitted for letter in letters)
+        size = len(state or b"") + sum(len(letter.envelope) for letter in emitted)
         size += sum(len(call.payload.data) for call in calls)
         if size > machine.limits.output_bytes:
             raise ValueError(f"it gives {size:,} bytes, and the limit is {machine.limits.output_bytes:,}")
-        for letters in emitted:
-            self.emitted.extend(letters)
+        self.emitted.extend(emitted)
+        self.dead.extend(dead)
         self.calls.extend(calls)
         if made.annotation is not None:
             self.annotations.append((record.key, made.annotation))
@@ -237,34 +245,30 @@ class CellTurn:
             return effect.write_call(call.args, call.kwargs, self)
         return effect.signature.write(call.args, call.kwargs)
 
-    def _letters(self, event: Any, occurrence: Occurrence) -> list[LaneMessage]:
-        """An emitted event as what is delivered to lanes."""
+    def _address(self, event: Any, occurrence: Occurrence, emitted: list[LaneMessage], dead: list[DeadLetter]) -> None:
+        """Address an emitted event to the lanes of whoever hears it; a dead letter where nobody does."""
         schema = self._machine.by_type[type(event)]
         value = schema.encode(event)
         hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
         targets = self._board.targets(schema.name, event)
         if not targets or hops > HOPS_LIMIT:
             why = "nobody hears it" if not targets else f"{HOPS_LIMIT:,} emits led to it, one to the other"
-            self._bury(schema.name, value, b"", why)
-            return []
-        return [
-            LaneMessage(machine, lane, Envelope(key, schema.name, value, hops, None, self._cause).write())
-            for machine, lane, key in targets
-        ]
-
-    def _bury(self, schema: str, value: bytes, key: bytes, reason: str, id: str | None = None) -> None:
-        self.dead.append(DeadLetter(self._machine.name, schema, value, key, reason, self._where.now, id))
+            dead.append(DeadLetter(self._machine.name, schema.name, value, b"", why, self._where.now))
+            return
+        for machine, lane, key in targets:
+            envelope = Envelope(key, schema.name, value, hops, None, self._cause)
+            emitted.append(LaneMessage(machine, lane, envelope.write()))
 
     def _changed(self, record: CellRecord) -> None:
         self.changed[record.key] = replace(record, last_active=self._where.now)
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
-    def _park(self, record: CellRecord, occurrence: Occurrence, reason: str) -> None:
+    def _park(self, record: CellRecord, occurrence: Envelope | Receipted | Due, reason: str) -> None:
         self.failures.append((self._handled, reason))
         self._hold(replace(record, status="parked", reason=reason), occurrence)
 
-    def _hold(self, record: CellRecord, occurrence: Occurrence) -> None:
+    def _hold(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> None:
         if isinstance(occurrence, Due):
             self._changed(record)  # its timer stays, and comes again when the cell goes on
             return
@@ -273,11 +277,13 @@ class CellTurn:
             return
         self._changed(replace(record, held=(*record.held, _written(occurrence))))
 
-    def _refuse(self, record: CellRecord, occurrence: Occurrence, why: str = "") -> None:
+    def _refuse(self, record: CellRecord, occurrence: Envelope | Receipted | Due, why: str = "") -> None:
         """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
         if isinstance(occurrence, Envelope):
             reason = why or f"its cell is {record.status}"
-            self._bury(occurrence.schema, occurrence.value, record.key, reason, occurrence.id)
+            name, now = self._machine.name, self._where.now
+            letter = DeadLetter(name, occurrence.schema, occurrence.value, record.key, reason, now, occurrence.id)
+            self.dead.append(letter)
         else:
             self._changed(self._without(record, occurrence))
 

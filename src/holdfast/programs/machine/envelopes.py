@@ -54,7 +54,10 @@ def read_envelope(data: bytes) -> Envelope | Release:
         if tag == _DOMAIN:
             return Envelope(*fields)
         if tag in (_RELEASE, _DROP):
-            return Release(*fields, drop=tag == _DROP)
+            (key,) = fields
+            return Release(key, tag == _DROP)
         raise ValueError(f"unknown tag {tag!r:.40}")
     except (cbor2.CBORError, ValueError, TypeError) as error:
-        raise StoreCorrupt(f"a message to a lane cannot be read ({error}): a newer Holdfast wrote it, or it is damaged.") from error
+        raise StoreCorrupt(
+            f"a message to a lane cannot be read ({error}): a newer Holdfast wrote it, or it is damaged."
+        ) from error

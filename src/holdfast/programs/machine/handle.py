@@ -55,11 +55,11 @@ class Cell:
 
     __slots__ = (
         "_annotation",
+        "_asked",
         "_closed",
         "_ending",
         "_entropy",
         "_events",
-        "_asked",
         "_limits",
         "_next",
         "_timers",
@@ -115,7 +115,7 @@ class Cell:
     def random(self) -> _random.Random:
         """Recorded randomness: the same in every replay, another for every event."""
         digest = hashlib.sha256(self._where.seed + self._entropy).digest()
-        return _random.Random(digest)  # noqa: S311  # reproducible on purpose
+        return _random.Random(digest)  # reproducible on purpose
 
     def uuid(self) -> _uuid.UUID:
         """A UUID made of recorded randomness; another one at every call."""
@@ -149,9 +149,7 @@ class Cell:
         self._check_events()
         self._events.append(event)
 
-    def send(
-        self, event: Any, *, after: datetime.timedelta | None = None, at: datetime.datetime | None = None
-    ) -> None:
+    def send(self, event: Any, *, after: datetime.timedelta | None = None, at: datetime.datetime | None = None) -> None:
         """Send an event to this very cell, at that time."""
         self._check_open()
         self._check_events()

@@ -1,4 +1,4 @@
-"""Machines in the catalogue: a lane's run is found by its machine's name, at any hash. What it runs, the manifest says."""
+"""Machines in the catalogue: the program of a lane's run is found by its machine's name."""
 
 from __future__ import annotations
 

@@ -96,8 +96,7 @@ class Machine(Generic[S]):
         self.state = ValueSchema(state)
         self.engine_events = tuple(each for each in events if each in ENGINE_EVENTS)
         self.events = {
-            schema.name: schema
-            for schema in (ValueSchema(each) for each in events if each not in ENGINE_EVENTS)
+            schema.name: schema for schema in (ValueSchema(each) for each in events if each not in ENGINE_EVENTS)
         }
         self.emits = {schema.name: schema for schema in (ValueSchema(each) for each in emits)}
         self.by_type = {schema.kind: schema for schema in (*self.emits.values(), *self.events.values())}
@@ -165,10 +164,12 @@ class Machine(Generic[S]):
     def read_state(self, data: bytes, version: int) -> S:
         """A kept state, brought up to this version. Raises InvalidFunction where nothing can do that."""
         if version == self.version:
-            return self.state.decode(data)
+            state: S = self.state.decode(data)
+            return state
         if self.migrate is None:
             raise InvalidFunction(
-                f"the state is of version {version} and machine {self.name} of version {self.version}: give it migrate=."
+                f"the state is of version {version}, and machine {self.name} of version {self.version}: give it "
+                "migrate=."
             )
         migrated: S = self.migrate(cbor2.loads(data), version)
         return migrated
@@ -185,15 +186,15 @@ class Machine(Generic[S]):
     def _allowed(
         self, effect: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sequence: int, issuer: str | None
     ) -> Effect:
-        name = getattr(effect, "name", None)
-        if name is None or self.effects.get(name) is not effect:
-            asked = name or getattr(effect, "__name__", repr(effect))
+        known = self.effects.get(getattr(effect, "name", ""))
+        if known is None or known is not effect:
+            asked = getattr(effect, "name", getattr(effect, "__name__", repr(effect)))
             declared = ", ".join(sorted(self.effects)) or "none"
             raise InvalidFunction(
                 f"machine {self.name} asks for {asked}, which it does not declare (it declares {declared}): add it to "
                 "effects=[…]."
             )
-        return Effect(effect, args, kwargs, sequence, issuer)
+        return Effect(known, args, kwargs, sequence, issuer)
 
     def _known(self, event: Any, among: Mapping[str, ValueSchema], verb: str) -> Any:
         schema = self.by_type.get(type(event))
@@ -204,7 +205,8 @@ class Machine(Generic[S]):
 
     def _check(self) -> None:
         problem = None
-        for each in self.effects.values():
+        given: list[object] = [*self.effects.values()]
+        for each in given:
             if not isinstance(each, Step | Workflow):
                 problem = f"effects= are actions, steps and workflows, not {each!r:.60}"
         if not 1 <= self.lanes <= 4096:
@@ -309,5 +311,3 @@ def _key_schema(fields: Mapping[str, str], events: Mapping[str, ValueSchema], na
     if len(found) > 1:
         raise InvalidFunction(f"machine {name}: its key has different types in {', '.join(sorted(found.values()))}")
     return ValueSchema(next(iter(found))) if found else None
-
-

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import enum
 import re
 import typing
 import uuid
@@ -26,7 +25,9 @@ NAMESPACE: Final = "app"
 SYSTEM: Final = "sys"
 """The namespace of scalars, and of what the engine itself delivers."""
 
-_NAME: Final = re.compile(r"(?P<space>[A-Za-z][\w.-]*)/(?P<name>[A-Za-z][\w.-]*)@(?P<version>[1-9][0-9]{0,8})", re.ASCII)
+_NAME: Final = re.compile(
+    r"(?P<space>[A-Za-z][\w.-]*)/(?P<name>[A-Za-z][\w.-]*)@(?P<version>[1-9][0-9]{0,8})", re.ASCII
+)
 _ATTRIBUTE: Final = "__schema__"
 _AS_IS: Final = (bytes,)
 

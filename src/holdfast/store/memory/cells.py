@@ -19,8 +19,16 @@ def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
         if each.record is None:
             lane.pop(each.key, None)
         else:
-            values = (each.record, each.status, each.wake_at, each.active_at)
-            lane[each.key] = p.CellRow(*change.key, each.key, change.machine, *values, change.version)
+            lane[each.key] = p.CellRow(
+                *change.key,
+                each.key,
+                change.machine,
+                each.record,
+                each.status,
+                each.wake_at,
+                each.active_at,
+                change.version,
+            )
     for row in buried(change):
         tables.dead_letters[(row.tenant, *row.place)] = row
     return p.Kept()
@@ -59,9 +67,7 @@ class MemoryCells(MemoryGovernance):
             ]
         return heapq.nsmallest(limit, found, key=lambda row: (row.lane, row.key))
 
-    async def dead_letters(
-        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
-    ) -> list[p.DeadRow]:
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[p.DeadRow]:
         with self._transaction() as tables:
             found = [row for row in tables.dead_letters.values() if row.tenant == tenant]
         return heapq.nsmallest(limit, (row for row in found if after is None or row.place > after))

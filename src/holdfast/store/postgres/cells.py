@@ -51,9 +51,7 @@ class PostgresCells(PostgresGovernance):
         values = (query.tenant, query.machine, query.status, query.active_since, lane, key, limit)
         return [p.CellRow(*row) for row in await self._read("find_cells", *values)]
 
-    async def dead_letters(
-        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
-    ) -> list[p.DeadRow]:
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[p.DeadRow]:
         found = await self._read("dead_letters", tenant, *(after or ("", 0, 0)), limit)
         return [p.DeadRow(*row) for row in found]
 

@@ -20,9 +20,9 @@ from holdfast.store.concerns import concerns_others
 from holdfast.store.counts import are_whole, cut
 from holdfast.store.postgres import handovers, rows
 from holdfast.store.postgres.admission import claim_within, limits_in
+from holdfast.store.postgres.cells import PostgresCells
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.cells import PostgresCells
 from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.run_list import run_list

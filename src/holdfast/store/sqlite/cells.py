@@ -47,9 +47,7 @@ class SqliteCells(SqliteGovernance):
         values = (query.tenant, query.machine, query.status, query.active_since, lane, key, limit)
         return [p.CellRow(*row) for row in self._read(SQL["find_cells"], values)]
 
-    async def dead_letters(
-        self, tenant: str, limit: int, after: tuple[str, int, int] | None = None
-    ) -> list[p.DeadRow]:
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[p.DeadRow]:
         return [p.DeadRow(*row) for row in self._read(SQL["dead_letters"], (tenant, *(after or ("", 0, 0)), limit))]
 
     async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from holdfast.gate.call import Call, is_unaccounted
 from holdfast.journal.attribution import decided_by
-from holdfast.journal.payload import Err, Ok
+from holdfast.journal.payload import Err, Ok, Payload
 from holdfast.kernel.arrivals import Settled
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
@@ -45,7 +45,7 @@ class Settler:
         self._spans = spans
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def settle(self, held: Held, call: Call, outcome: Ok | Err) -> None:
+    def settle(self, held: Held, call: Call, outcome: Ok[Payload] | Err) -> None:
         """The call is over: its run learns the outcome."""
         if held.dropped:
             return
@@ -110,7 +110,7 @@ class Settler:
         """Something about the run has changed: it gets a turn."""
         self._floor.give_turn(held)
 
-    def bring(self, held: Held, request: Invoke, outcome: Ok | Err) -> None:
+    def bring(self, held: Held, request: Invoke, outcome: Ok[Payload] | Err) -> None:
         """Give a run the outcome of a call that has no more to do here."""
         if not held.dropped:
             self._floor.arrive(held, Settled(request.promise_id, outcome, request.attempt, self._clock.now()))
