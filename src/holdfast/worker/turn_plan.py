@@ -21,6 +21,7 @@ from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint
 from holdfast.runs.kinds.kind import Errand, Kind, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
+from holdfast.runs.lanes import LANE_DIGEST
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
     FUNCTION,
@@ -352,6 +353,8 @@ def _described(held: Held, wait: Wait) -> Wait:
 def code_of(held: Held, pins: Pins) -> str:
     """Which code a run goes on with: a function's as it is here, else the one that the run pinned."""
     row = held.row
+    if held.is_lane:
+        return LANE_DIGEST
     return pins(held.workflow).digest if row.program_kind == FUNCTION else (row.code_digest or b"").hex()
 
 

@@ -38,7 +38,7 @@ from holdfast.runs.lanes import LANE_EVENT
 from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
-_OPEN: Final = Waiting((), e.Open())
+OPEN: Final = Waiting((), e.Open())
 
 
 class Wanted(msgspec.Struct, frozen=True, gc=False):
@@ -111,7 +111,8 @@ class LaneProgram:
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
-        return _OPEN
+        self._rang, self._due = False, None  # what was brought for this turn is old in the next
+        return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
         held = (self._receive, self._alarm)
@@ -153,7 +154,7 @@ class LaneProgram:
         """See ``cell_supplier.Supplied``."""
         keys = {read_envelope(payload.data).key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
-        is_due = self._alarm_at is not None and self._alarm_at <= now and self._due is None
+        is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
         return Wanted(missing, now if is_due else None) if missing or is_due else None
 
@@ -197,12 +198,14 @@ class LaneProgram:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
         where = Surroundings(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets)
+        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
         turn.handle(arrived)
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
-        if self._rang:
-            self._rang, self._due = False, None
+
+    def _recorded(self) -> Mapping[int, str] | None:
+        """The failures that the journal has for this turn; None where they are decided here."""
+        return None
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -222,6 +225,7 @@ class LaneProgram:
             tuple(intents),
             emitted_hash(turn.emitted),
             tuple(turn.failures),
+            tuple(record.key for record in self._due or ()) if self._rang else (),
         )
         changes = tuple(each.change for each in cells)
         freight = Freight(
@@ -267,7 +271,8 @@ class LaneProgram:
             if payload is None:
                 self._receive = promise
         self._arrived.clear()
-        self._rang = False
+        if self._rang:
+            self._rang, self._alarm_at = False, None
         opened: list[PromiseId] = []
         while not isinstance(event := scribe.upcoming(), e.ExecutionAwaiting):
             match event:
@@ -289,8 +294,8 @@ class LaneProgram:
                 case None:
                     raise EngineError("the journal of a lane ends in the middle of a turn: restore it from a backup.")
                 case _:
-                    return _OPEN  # the kernel compares, and says what does not fit
-        return _OPEN
+                    return OPEN  # the kernel compares, and says what does not fit
+        return OPEN
 
     def _queue(self, name: str) -> str | None:
         effect = self.machine.effects.get(name)
