@@ -6,6 +6,7 @@ The tree is split by who must act::
     ├── AuthorError              the code of a workflow or step must change
     │   ├── InvalidFunction          a decorator was given something it cannot use
     │   ├── InvalidDefinition        a definition cannot be accepted, or a run of it cannot go on
+    │   ├── InvalidManifest          a manifest of machines cannot be accepted
     │   ├── DuplicateName            two workflows or two steps share one name
     │   ├── Unencodable              a value cannot be written as data
     │   ├── Undecodable              data does not fit the annotated type
@@ -36,6 +37,7 @@ The tree is split by who must act::
     ├── CallerError              the call, or its arguments, must change
     │   ├── InvalidRequest           an argument is out of range or malformed
     │   │   ├── InvalidArguments         a workflow cannot be called with these arguments
+    │   │   ├── SchemaMismatch           a value of a machine does not fit its schema
     │   │   ├── InvalidAnswer            an answer does not fit its form
     │   │   └── MalformedRequest         an HTTP request is not what its route takes
     │   ├── RunNotFound              no run of that id in that tenant
@@ -106,6 +108,7 @@ from holdfast.errors.author import (
     DuplicateName,
     InvalidDefinition,
     InvalidFunction,
+    InvalidManifest,
     Nondeterminism,
     NotAwaited,
     NotInWorkflow,
@@ -136,6 +139,7 @@ from holdfast.errors.caller import (
     RunRetired,
     ScheduleConflict,
     ScheduleNotFound,
+    SchemaMismatch,
     SubscriptionNotFound,
     TaskClosed,
     TaskForbidden,
@@ -232,6 +236,7 @@ __all__ = [
     "InvalidArguments",
     "InvalidDefinition",
     "InvalidFunction",
+    "InvalidManifest",
     "InvalidPolicy",
     "InvalidRequest",
     "InvalidSettings",
@@ -269,6 +274,7 @@ __all__ = [
     "RunRetired",
     "ScheduleConflict",
     "ScheduleNotFound",
+    "SchemaMismatch",
     "SchemaTooNew",
     "SecretMissing",
     "ServerReadOnly",

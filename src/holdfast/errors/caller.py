@@ -26,6 +26,18 @@ class InvalidArguments(InvalidRequest, TypeError):
     code = "invalid_arguments"
 
 
+class SchemaMismatch(InvalidRequest):
+    """A value of a machine (an event, a key, a state, what an effect takes or gives) does not fit its schema: mend the
+    ``field`` that the message names."""
+
+    code = "schema_mismatch"
+    http_status = 422
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class InvalidAnswer(InvalidRequest):
     """An answer does not fit the form of its task, which stays open: mend what ``problems`` names and answer again.
 
