@@ -16,7 +16,7 @@ import re
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -46,6 +46,9 @@ SCALARS: Final[Mapping[type, str]] = {
     datetime.timedelta: "sys/Duration@1",
     decimal.Decimal: "sys/Decimal@1",
 }
+
+_UNCHANGED: Final = frozenset({str, int, bool, bytes})
+"""The types that are written and read as they are."""
 
 _Kind = TypeVar("_Kind")
 
@@ -141,13 +144,19 @@ class ValueSchema:
     def decode(self, data: bytes) -> Any:
         """The value of these bytes. Raises SchemaMismatch for any that ``encode`` would not write."""
         try:
-            plain = cbor.read(data)
+            if self.kind in _UNCHANGED:
+                plain = cbor.read(data)
+                return plain if type(plain) is self.kind else self._converted(plain)
+            plain = cbor.parse(data)
+            value = self._converted(plain)
+            again = _plain(value)
+            if cbor.canonical(again) != data:
+                cbor.read(data)
+                raise self._difference(plain, again)
         except cbor.NotCanonical as error:
             raise self._misfit(f"the bytes cannot be read: {error}", "", "send canonical CBOR") from error
-        value = self._converted(plain)
-        again = _plain(value)
-        if cbor.canonical(again) != data:
-            raise self._difference(plain, again)
+        except TypeError as error:  # a value of no data where the type allows anything
+            raise self._misfit(str(error), "", "send canonical CBOR") from error
         return value
 
     def accept(self, plain: object) -> Any:
@@ -221,23 +230,29 @@ def _plain(value: object) -> Any:
 def _complete(value: Any) -> None:
     """Give dataclasses the defaults that they were read without. The library leaves those on the class, and then writes
     such a value without them: one value would have two forms."""
-    kind = type(value)
+    kind: type = type(value)
     if kind in (list, tuple, set, frozenset):
         for item in value:
             _complete(item)
     elif kind is dict:
         for item in value.values():
             _complete(item)
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            _complete(getattr(value, name))
-    elif dataclasses.is_dataclass(value):
+    elif kind not in SCALARS:
         own = getattr(value, "__dict__", None)
-        for each in dataclasses.fields(value):
-            found = getattr(value, each.name)
-            if own is not None and each.name not in own:
-                object.__setattr__(value, each.name, found)
+        for name in _field_names(kind):
+            found = getattr(value, name)
+            if own is not None and name not in own and dataclasses.is_dataclass(kind):
+                object.__setattr__(value, name, found)
             _complete(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _field_names(kind: Hashable) -> tuple[str, ...]:
+    """The fields of a struct or a dataclass; nothing for any other type."""
+    assert isinstance(kind, type)
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def _write_model(value: object) -> object:

@@ -294,6 +294,12 @@ def test_a_schema_without_a_type_is_held_by_its_json_schema() -> None:
         ValueSchema(Any, "acme/Note@1", {"$ref": "https://example.org/schema.json"})
 
 
+@pytest.mark.parametrize("data", ["f7", "f0", "c11a514b67b0", "d81c80", "a161" + "78f7"])
+def test_what_is_no_plain_data_is_refused_where_any_data_fits(data: str) -> None:
+    with pytest.raises(SchemaMismatch, match="send canonical CBOR"):
+        ValueSchema(Any, "acme/Free@1").decode(bytes.fromhex(data))
+
+
 def test_json_schemas_come_from_the_types() -> None:
     assert PLACED.json_schema["$defs"]["Placed"]["required"] == ["order_id", "cents"]
     assert ValueSchema(Shipped).json_schema["properties"]["parcels"]["type"] == "integer"
