@@ -161,12 +161,12 @@ def _written(record: CellRecord | IndexEntry) -> bytes:
 
 
 def _read(data: bytes, kind: type[_Record]) -> _Record:
-    form = cbor.read(data)
+    form = cbor.parse(data)
     if not isinstance(form, list) or form[:1] != [_FORMAT] or type(form[0]) is not int:
         raise ValueError(f"it is not of format {_FORMAT}")
     record = msgspec.convert(form[1:], kind, builtin_types=_AS_IS)
     if _written(record) != data:
-        raise ValueError("a field is missing, or of another type")
+        raise ValueError("it is not in canonical form, or a field is missing")
     return record
 
 

@@ -122,10 +122,10 @@ def check(node: bytes, prefix: bytes) -> Leaf | Branch:
     """
     found = parse(node)
     if isinstance(found, dict):
-        if len(found) > LEAF_ENTRIES or list(found) != sorted(found):
-            raise ValueError("its entries are too many or not in order")
         if not all(_is_entry(path, entry, prefix) for path, entry in found.items()):
             raise ValueError("it has an entry that does not belong here")
+        if len(found) > LEAF_ENTRIES or list(found) != sorted(found):
+            raise ValueError("its entries are too many or not in order")
         written = write_leaf(found)
     else:
         if not all(map(_is_child, found)) or size_of(found) <= LEAF_ENTRIES:
@@ -149,7 +149,7 @@ def _is_child(child: Child | None) -> bool:
     if child is None:
         return True
     name, size = cast("tuple[object, object]", child)
-    return isinstance(name, bytes) and len(name) == PATH_BYTES and isinstance(size, int) and size > 0
+    return isinstance(name, bytes) and len(name) == PATH_BYTES and type(size) is int and size > 0
 
 
 def size_of(node: Leaf | Branch) -> int:

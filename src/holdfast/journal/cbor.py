@@ -125,10 +125,7 @@ def read(data: bytes, levels: int = DEEPEST) -> object:
     form than they need, floats that fit into a shorter one, members out of order or twice, indefinite lengths, tags
     (but those of large whole numbers), ``undefined`` and other simple values, bytes after the end.
     """
-    try:
-        value = cbor2.loads(data, max_depth=levels, semantic_decoders=_TAGS)
-    except Exception as error:  # whatever the bytes make the library do
-        raise NotCanonical(f"they are no CBOR of plain data: {error}") from error
+    value = parse(data, levels)
     try:
         written = write(value, levels)
     except TooDeep as error:
@@ -138,6 +135,18 @@ def read(data: bytes, levels: int = DEEPEST) -> object:
         written = cbor2.dumps(value, canonical=True)
     if written != data:
         raise NotCanonical("they are not in canonical form: written again, the same data gives other bytes")
+    return value
+
+
+def parse(data: bytes, levels: int = DEEPEST) -> object:
+    """What the bytes begin with, in whatever form. Raises NotCanonical for what is no CBOR, and for tags.
+
+    For those who write the value again, and refuse it unless they get the same bytes; all others ``read``.
+    """
+    try:
+        value: object = cbor2.loads(data, max_depth=levels, semantic_decoders=_TAGS)
+    except Exception as error:  # whatever the bytes make the library do
+        raise NotCanonical(f"they are no CBOR of plain data: {error}") from error
     return value
 
 

@@ -8,13 +8,16 @@ again is refused, so nothing is guessed, filled in or converted, and equal value
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
+import functools
 import re
+import types
 import typing
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -44,6 +47,9 @@ SCALARS: Final[Mapping[type, str]] = {
     decimal.Decimal: "sys/Decimal@1",
 }
 
+_UNCHANGED: Final = frozenset({str, int, bool, bytes})
+"""The types that are written and read as they are."""
+
 _Kind = TypeVar("_Kind")
 
 
@@ -63,7 +69,7 @@ def parse_name(text: str) -> SchemaName:
     found = _NAME.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no name of a schema: write it as namespace/Name@1")
-    return SchemaName(found["space"], found["name"], int(found["version"]))
+    return SchemaName(found[1], found[2], int(found[3]))
 
 
 def schema(name: str) -> Callable[[_Kind], _Kind]:
@@ -98,24 +104,32 @@ def name_of(kind: Any) -> str:
     return str(name)
 
 
+def arms_of(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union such as ``Placed | Expired``, without None; of any other type itself."""
+    annotation = getattr(annotation, "__supertype__", annotation)  # a NewType is its type
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return () if annotation is type(None) else (annotation,)
+    return tuple(arm for one in typing.get_args(annotation) for arm in arms_of(one))
+
+
 class ValueSchema:
-    """A named schema: the type of its values, how they are written and read."""
+    """A named schema: the type of its values, how they are written and read.
 
-    __slots__ = ("_form", "_is_instance", "kind", "name")
+    One that was written as JSON Schema, without a type, has plain data as its values. Raises InvalidFunction for a type
+    that cannot be one, and ValueError for what is no JSON Schema.
+    """
 
-    def __init__(self, kind: Any, name: str | None = None) -> None:
-        self.kind = kind
+    __slots__ = ("_faults", "_is_instance", "json_schema", "kind", "name")
+
+    def __init__(self, kind: Any, name: str | None = None, written: Mapping[str, Any] | None = None) -> None:
+        self.kind = kind if written is None else Any
         self.name = name_of(kind) if name is None else str(parse_name(name))
-        self._is_instance = _instance_check(kind)
-        self._form = _json_schema(kind, self.name)
+        self._is_instance = _instance_check(self.kind)
+        self.json_schema = _json_schema(kind, self.name) if written is None else dict(written)
+        self._faults = None if written is None else _validator(self.json_schema)
 
     def __repr__(self) -> str:
         return f"ValueSchema({self.name})"
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The schema as JSON Schema."""
-        return self._form
 
     def encode(self, value: object) -> bytes:
         """The one form of a value. Raises SchemaMismatch for one of another type, in whole or in part."""
@@ -130,13 +144,19 @@ class ValueSchema:
     def decode(self, data: bytes) -> Any:
         """The value of these bytes. Raises SchemaMismatch for any that ``encode`` would not write."""
         try:
-            plain = cbor.read(data)
+            if self.kind in _UNCHANGED:
+                plain = cbor.read(data)
+                return plain if type(plain) is self.kind else self._converted(plain)
+            plain = cbor.parse(data)
+            value = self._converted(plain)
+            again = _plain(value)
+            if cbor.canonical(again) != data:
+                cbor.read(data)
+                raise self._difference(plain, again)
         except cbor.NotCanonical as error:
             raise self._misfit(f"the bytes cannot be read: {error}", "", "send canonical CBOR") from error
-        value = self._converted(plain)
-        again = _plain(value)
-        if cbor.canonical(again) != data:
-            raise self._difference(plain, again)
+        except TypeError as error:  # a value of no data where the type allows anything
+            raise self._misfit(str(error), "", "send canonical CBOR") from error
         return value
 
     def accept(self, plain: object) -> Any:
@@ -151,16 +171,21 @@ class ValueSchema:
         return value
 
     def _converted(self, plain: object) -> Any:
+        if self._faults is not None:
+            for place, problem in self._faults(plain):
+                raise self._misfit(problem, place, _REMEDY)
         try:
-            return msgspec.convert(plain, self.kind, builtin_types=_AS_IS, dec_hook=_read_model, strict=True)
+            value = msgspec.convert(plain, self.kind, builtin_types=_AS_IS, dec_hook=_read_model, strict=True)
+            _complete(value)
         except msgspec.ValidationError as error:
             problem, _, place = str(error).partition(" - at `")
             raise self._misfit(problem, place.rstrip("`").removeprefix("$").lstrip("."), _REMEDY) from error
         except Exception as error:  # a model's own code may raise anything
             raise self._misfit(str(error), "", _REMEDY) from error
+        return value
 
     def _written(self, value: object, plain: object) -> bytes:
-        """The bytes of a value that was read back from ``plain``, which says the same unless something was converted."""
+        """The bytes of a value that was read back from ``plain``: they say the same unless something was converted."""
         again = _plain(value)
         try:
             data = cbor.canonical(again)
@@ -179,25 +204,55 @@ class ValueSchema:
         return SchemaMismatch(f"{self.name}: {place}: {problem.rstrip('.')}: {remedy}.", field)
 
 
+@functools.cache
+def scalar_schemas() -> Mapping[str, ValueSchema]:
+    """The schemas of scalars by name."""
+    return {name: ValueSchema(kind) for kind, name in SCALARS.items()}
+
+
 _REMEDY: Final = "give what the schema declares"
 
 
 def _instance_check(kind: Any) -> Callable[[object], bool]:
-    if kind is Any:
-        return lambda value: True
     if typing.is_typeddict(kind):
         return lambda value: type(value) is dict
     if kind is float:
         return lambda value: type(value) in (float, int)
     if kind in SCALARS:
         return lambda value: type(value) is kind
-    if isinstance(kind, type):
-        return lambda value: isinstance(value, kind)
-    return lambda value: True
+    return lambda value: kind is Any or not isinstance(kind, type) or isinstance(value, kind)
 
 
 def _plain(value: object) -> Any:
     return msgspec.to_builtins(value, builtin_types=_AS_IS, enc_hook=_write_model, order="deterministic")
+
+
+def _complete(value: Any) -> None:
+    """Give dataclasses the defaults that they were read without. The library leaves those on the class, and then writes
+    such a value without them: one value would have two forms."""
+    kind: type = type(value)
+    if kind in (list, tuple, set, frozenset):
+        for item in value:
+            _complete(item)
+    elif kind is dict:
+        for item in value.values():
+            _complete(item)
+    elif kind not in SCALARS:
+        own = getattr(value, "__dict__", None)
+        for name in _field_names(kind):
+            found = getattr(value, name)
+            if own is not None and name not in own and dataclasses.is_dataclass(kind):
+                object.__setattr__(value, name, found)
+            _complete(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _field_names(kind: Hashable) -> tuple[str, ...]:
+    """The fields of a struct or a dataclass; nothing for any other type."""
+    assert isinstance(kind, type)
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def _write_model(value: object) -> object:
@@ -224,6 +279,29 @@ def _json_schema(kind: Any, name: str) -> dict[str, Any]:
             "TypedDict or a scalar, of plain data."
         ) from error
     return found
+
+
+def _validator(schema: dict[str, Any]) -> Callable[[object], Iterator[tuple[str, str]]]:
+    """What says where and how plain data does not fit a JSON Schema. Raises ValueError."""
+    import jsonschema_rs  # loaded only for schemas without a type
+
+    try:
+        validator = jsonschema_rs.validator_for(schema, retriever=_retrieve_nothing, validate_formats=True)
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(error.message) from error
+
+    def faults(plain: object) -> Iterator[tuple[str, str]]:
+        try:
+            for error in validator.iter_errors(plain):
+                yield ".".join(map(str, error.instance_path)), error.message
+        except ValueError as error:  # bytes, which JSON does not have
+            yield "", str(error)
+
+    return faults
+
+
+def _retrieve_nothing(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} stands elsewhere: a schema is complete in itself")
 
 
 def _model_schema(kind: type) -> dict[str, Any]:
