@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import Holdfast
 from holdfast.cells.cell import decode_cell
@@ -69,8 +70,9 @@ class Life:
         return await self._accounts()
 
     async def _engine(self, line: Line) -> Holdfast:
-        options = OPTIONS.__class__(**{**_fields(OPTIONS), "lease_seconds": 8.0, "checkpoint_events": 20})
-        app = Holdfast(line, clock=self.clock, entropy=random.Random(self.chance.random()), pulse=LoopPulse, options=options)  # type: ignore[arg-type]
+        options = replace(OPTIONS, lease_seconds=8.0, checkpoint_events=20)
+        entropy = random.Random(self.chance.random())
+        app = Holdfast(line, clock=self.clock, entropy=entropy, pulse=LoopPulse, options=options)  # type: ignore[arg-type]
         await app.open()
         return app
 
@@ -82,7 +84,7 @@ class Life:
         try:
             async with asyncio.timeout(60):
                 while not line.dead and not (sending.done() and not await self._unhandled()):
-                    await asyncio.sleep(0.1)
+                    await app.changed(0.1)
         except TimeoutError:
             pass
         sending.cancel()
@@ -107,7 +109,7 @@ class Life:
 
     async def _rest(self, app: Holdfast) -> None:
         while await self._unhandled():
-            await asyncio.sleep(0.5)
+            await app.changed(0.5)
 
     async def _accounts(self) -> dict[str, Account]:
         rows = await self.store.find_cells(p.CellQuery(TENANT, account.name), 1000)
@@ -127,12 +129,10 @@ class Life:
             key = p.Key(TENANT, lane_id(account.name, lane))
             for run in await self.store.get([key]):
                 entries = [entry async for entry in check_chain(self.store, run)]
-                found = check_lane(PromiseId(run.root), entries, account, kind.board, self.clock.now(), random.Random(0))
+                found = check_lane(
+                    PromiseId(run.root), entries, account, kind.board, self.clock.now(), random.Random(0)
+                )
                 assert {row.key: decode_cell(row.record) for row in rows if row.lane == key.run} == found
-
-
-def _fields(options: Any) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in options.__struct_fields__}
 
 
 def _comparable(accounts: dict[str, Account]) -> dict[str, tuple[Any, ...]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+
+S = TypeVar("S")
 
 _TRIES: Final = 3
 
@@ -52,15 +55,12 @@ class AppMachines:
         """
         app, board = self._app, self._kind.board
         app.check_open()
-        schema = board.schema_of(event)
-        if schema is None:
-            known = ", ".join(sorted(board.heard())) or "none"
-            raise InvalidRequest(f"no machine here knows events of type {type(event).__name__} (they know {known})")
+        known = board.schema_of(event)
         chosen = _checked(id) if id is not None else uuid.uuid4().hex
         owner, actor = app.tenant_of(tenant), app.person_of(by)
-        value = board.encode(schema, event)
+        schema, value = known.name, known.encode(event)
         letters = []
-        for name, lane, key in board.targets(schema, event):
+        for name, lane, key in board.targets(schema, value):
             envelope = Envelope(key, schema, value, 0, chosen, "", actor)
             letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
         places, repeated = [], False
@@ -71,12 +71,12 @@ class AppMachines:
             places.append(EventPlace(letter.machine, letter.lane, position))
         return SentEvent(schema, chosen, owner, tuple(places), repeated)
 
-    def cell(self, machine: Machine[Any] | str, key: Any = None, *, tenant: str | None = None) -> CellHandle:
+    def cell(self, machine: Machine[S] | str, key: Any = None, *, tenant: str | None = None) -> CellHandle[S]:
         """The cell of a key. It need not exist."""
         found = self._machine(machine)
         return CellHandle(self._app, found, key, self._app.tenant_of(tenant))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Machine[Any]]:
         return iter(self._kind.machines.values())
 
     def _machine(self, machine: Machine[Any] | str) -> Machine[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ from holdfast.store import protocol as p
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
+S = TypeVar("S")
+
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -27,10 +29,10 @@ class EventPlace(msgspec.Struct, frozen=True):
     position: int | None
 
 
-class CellHandle:
+class CellHandle(Generic[S]):
     """The cell of one key. Reading it costs its worker nothing."""
 
-    def __init__(self, app: Holdfast, machine: Machine[Any], key: Any, tenant: str) -> None:
+    def __init__(self, app: Holdfast, machine: Machine[S], key: Any, tenant: str) -> None:
         self._app = app
         self._machine = machine
         if machine.is_keyed and key is None:
@@ -40,7 +42,7 @@ class CellHandle:
         self.lane = lane_of(self._bytes, machine.lanes)
         self._lane = p.Key(tenant, lane_id(machine.name, self.lane))
 
-    async def state(self, *, after: EventPlace | None = None) -> Any:
+    async def state(self, *, after: EventPlace | None = None) -> S | None:
         """Its state; None where it does not exist. With ``after`` it has seen that event."""
         record = await self.record(after=after)
         if record is None or record.state is None:

@@ -250,7 +250,7 @@ class CellTurn:
         schema = self._machine.by_type[type(event)]
         value = schema.encode(event)
         hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
-        targets = self._board.targets(schema.name, event)
+        targets = self._board.targets(schema.name, value)
         if not targets or hops > HOPS_LIMIT:
             why = "nobody hears it" if not targets else f"{HOPS_LIMIT:,} emits led to it, one to the other"
             dead.append(DeadLetter(self._machine.name, schema.name, value, b"", why, self._where.now))

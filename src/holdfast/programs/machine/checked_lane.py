@@ -1,7 +1,7 @@
 """A lane replayed with its handlers, from the beginning of its journal: the check that the journal tells what they do.
 
-Every note is compared with what the handlers make of the recorded events, hash by hash. What only the world could decide
-is taken from the journal: which timers had come, and which handlers failed.
+Every note is compared with what the handlers make of the recorded events, hash by hash. What only the world could
+decide is taken from the journal: which timers had come, and which handlers failed.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from holdfast.programs.machine.manifest import (
 )
 from holdfast.programs.machine.manifest_checks import check_manifest
 from holdfast.programs.machine.manifest_reader import refuse
+from holdfast.programs.machine.occurrences import ENGINE_SCHEMAS
 from holdfast.programs.machine.schemas import SYSTEM, ValueSchema, arms_of, name_of
 
 
@@ -98,6 +99,8 @@ class _SchemaTable:
 
     def add(self, kind: Any) -> str:
         name = name_of(kind)
+        if name in ENGINE_SCHEMAS:  # the engine makes these, and nobody sends them
+            return name
         found = self.schemas.get(name)
         if found is None:
             self.schemas[name] = ValueSchema(kind)

@@ -15,18 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import InvalidFunction, InvalidRequest
-
-EFFECTS_LIMIT: Final = 64
-EVENTS_LIMIT: Final = 256
-OUTPUT_LIMIT_BYTES: Final = 1024 * 1024
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """How much one event may lead to."""
-
-    effects: int = EFFECTS_LIMIT
-    events: int = EVENTS_LIMIT
-    output_bytes: int = OUTPUT_LIMIT_BYTES
+from holdfast.programs.machine.manifest import MachineLimits
 
 
 class Surroundings(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +58,13 @@ class Cell:
     )
 
     def __init__(
-        self, key: Any, where: Surroundings, limits: Limits, first: int = 0, mode: str = "keyed", mark: bytes = b""
+        self,
+        key: Any,
+        where: Surroundings,
+        limits: MachineLimits,
+        first: int = 0,
+        mode: str = "keyed",
+        mark: bytes = b"",
     ) -> None:
         self.key = key
         self.mode = mode

@@ -15,7 +15,10 @@ from holdfast.errors import InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
-from holdfast.programs.machine.handle import Cell, Limits, Surroundings
+from holdfast.programs.machine.declarations import MachineDeclaration, declare
+from holdfast.programs.machine.handle import Cell, Surroundings
+from holdfast.programs.machine.key_fields import path_of
+from holdfast.programs.machine.manifest import EffectEntry, MachineLimits
 from holdfast.programs.machine.occurrences import ENGINE_EVENTS
 from holdfast.programs.machine.schemas import ValueSchema
 
@@ -78,7 +81,7 @@ class Machine(Generic[S]):
         emits: Sequence[type],
         version: int,
         lanes: int,
-        limits: Limits,
+        limits: MachineLimits,
         migrate: Migration | None,
     ) -> None:
         self.function = function
@@ -92,40 +95,35 @@ class Machine(Generic[S]):
         self.migrate = migrate
         self.effects = {each.name: each for each in effects}
         self.lanes = lanes if key is not None else 1
+        self.key = key
         state, events = _annotations(function, self.name)
-        self.state = ValueSchema(state)
         self.engine_events = tuple(each for each in events if each in ENGINE_EVENTS)
-        self.events = {
-            schema.name: schema for schema in (ValueSchema(each) for each in events if each not in ENGINE_EVENTS)
-        }
-        self.emits = {schema.name: schema for schema in (ValueSchema(each) for each in emits)}
+        self._check(events)
+        self.declaration = MachineDeclaration(
+            name=self.name,
+            state=state,
+            events=events,
+            version=version,
+            key=key,
+            effects=tuple(EffectEntry(name=each.name) for each in effects),
+            emits=tuple(emits),
+            implementation=f"{self.module}:{self.qualname}",
+            limits=limits,
+            hash=source_digest(function),
+        )
+        manifest, schemas = declare([self.declaration])
+        (entry,) = manifest.machines
+        self.state = schemas[entry.state]
+        self.events = {name: schemas[name] for name in entry.events if name in schemas}
+        self.emits = {name: schemas[name] for name in entry.emits}
         self.by_type = {schema.kind: schema for schema in (*self.emits.values(), *self.events.values())}
-        self.key_fields = _key_fields(key, self.events, self.name)
-        self.key_schema = _key_schema(self.key_fields, self.events, self.name)
-        self._check()
-        self.hash = hashlib.sha256(canonical(self.declared())).hexdigest()
+        self.key_schema = None if entry.key is None else schemas[entry.key]
+        self._key_paths = {each.event: path_of(each.key_field) for each in manifest.subscriptions if each.key_field}
+        self.hash = hashlib.sha256(canonical(msgspec.to_builtins(entry))).hexdigest()
 
     @property
     def is_keyed(self) -> bool:
-        return bool(self.key_fields)
-
-    def declared(self) -> dict[str, Any]:
-        """Its declaration as plain data: what its hash is over."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "state": self.state.name,
-            "events": sorted(self.events),
-            "engine_events": sorted(each.__name__ for each in self.engine_events),
-            "emits": sorted(self.emits),
-            "effects": sorted(self.effects),
-            "key": dict(sorted(self.key_fields.items())),
-            "key_schema": None if self.key_schema is None else self.key_schema.name,
-            "lanes": self.lanes,
-            "limits": [self.limits.effects, self.limits.events, self.limits.output_bytes],
-            "implementation": f"{self.module}:{self.qualname}",
-            "source": source_digest(self.function),
-        }
+        return self.key is not None
 
     def accepts(self, kind: type) -> bool:
         """Whether events of the engine of this type are delivered to it."""
@@ -177,7 +175,7 @@ class Machine(Generic[S]):
     def key_of(self, event: Any) -> Any:
         """The key in an event. Raises InvalidFunction where it has none."""
         value = event
-        for part in self.key_fields[self.by_type[type(event)].name].split("."):
+        for part in self._key_paths[self.by_type[type(event)].name]:
             value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
         if value is None:
             raise InvalidFunction(f"an event for machine {self.name} has no key: {event!r:.100}")
@@ -203,7 +201,7 @@ class Machine(Generic[S]):
             raise InvalidFunction(f"machine {self.name} {verb} {known}, not {type(event).__name__}: declare it.")
         return event
 
-    def _check(self) -> None:
+    def _check(self, events: tuple[type, ...]) -> None:
         problem = None
         given: list[object] = [*self.effects.values()]
         for each in given:
@@ -213,7 +211,7 @@ class Machine(Generic[S]):
             problem = "lanes= is between 1 and 4,096"
         elif self.version < 1:
             problem = "version= is 1 or more"
-        elif not self.events and not self.engine_events:
+        elif not events:
             problem = "it hears no event: annotate its second argument with the events"
         if problem is not None:
             raise InvalidFunction(f"machine {self.name}: {problem}")
@@ -233,7 +231,7 @@ def machine(
     name: str | None = None,
     version: int = 1,
     lanes: int = LANES,
-    limits: Limits = Limits(),  # noqa: B008  # immutable
+    limits: MachineLimits = MachineLimits(),  # noqa: B008  # immutable
     migrate: Migration | None = None,
 ) -> Callable[[Callable[[Any, Any, Cell], S | None]], Machine[S]]:
     """Make a function ``(state, event, cell) → state`` a machine.
@@ -284,30 +282,3 @@ def _arms(annotation: Any) -> tuple[Any, ...]:
     if annotation is None:
         return ()
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-
-
-def _key_fields(key: str | Mapping[type, str] | None, events: Mapping[str, ValueSchema], name: str) -> dict[str, str]:
-    if key is None:
-        return {}
-    if isinstance(key, str):
-        return dict.fromkeys(events, key)
-    fields = {each.name: key[each.kind] for each in events.values() if each.kind in key}
-    if missing := sorted(set(events) - set(fields)):
-        raise InvalidFunction(f"machine {name}: key= says nothing of {', '.join(missing)}")
-    return fields
-
-
-def _key_schema(fields: Mapping[str, str], events: Mapping[str, ValueSchema], name: str) -> ValueSchema | None:
-    """The one type that the key has in all events."""
-    found = {}
-    for event, path in fields.items():
-        kind = events[event].kind
-        for part in path.split("."):
-            hints = get_type_hints(kind)
-            if part not in hints:
-                raise InvalidFunction(f"machine {name}: its key {path!r} is no field of {event}")
-            kind = hints[part]
-        found[kind] = event
-    if len(found) > 1:
-        raise InvalidFunction(f"machine {name}: its key has different types in {', '.join(sorted(found.values()))}")
-    return ValueSchema(next(iter(found))) if found else None

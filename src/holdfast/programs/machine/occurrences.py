@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.journal.payload import Err, Ok
+from holdfast.programs.machine.schemas import name_of, schema
 
 
+@schema("sys/Settled@1")
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """An effect of this cell has ended, with a value or an error.
 
@@ -35,6 +37,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
         return "ok" if isinstance(self.outcome, Ok) else "error"
 
 
+@schema("sys/Rejected@1")
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     """What came of an effect cannot be read as its declared type. The intent is settled all the same."""
 
@@ -44,6 +47,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+@schema("sys/Progress@1")
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """An effect of this cell is under way and has reported this."""
 
@@ -54,3 +58,4 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ENGINE_EVENTS: Final = (Settled, Rejected, Progress)
+ENGINE_SCHEMAS: Final = frozenset(map(name_of, ENGINE_EVENTS))

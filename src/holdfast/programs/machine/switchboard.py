@@ -1,4 +1,4 @@
-"""The switchboard: which lanes an event goes to, by the machines of this process."""
+"""The switchboard: which lanes an event goes to, by the manifest of this process's machines."""
 
 from __future__ import annotations
 
@@ -6,51 +6,77 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import InvalidRequest
+from holdfast.programs.machine.declarations import declare
 from holdfast.programs.machine.machine import Machine
+from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
+from holdfast.programs.machine.routing import EventRouter
+from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.runs.lanes import LaneMessage, lane_of
 
 
 class Switchboard:
-    """Routes of the machines that are in force. ``manifest`` is the digest of what is."""
+    """Routes of machines. Machines that are imported later are found, too: the manifest is made anew then."""
 
-    def __init__(self, machines: Mapping[str, Machine[Any]], manifest: str = "") -> None:
-        self.manifest = manifest
+    def __init__(self, machines: Mapping[str, Machine[Any]]) -> None:
         self._machines = machines
+        self._known: tuple[Machine[Any], ...] = ()
+        self._declared: MachineManifest
+        self._router: EventRouter
+        self._by_type: dict[Any, ValueSchema] = {}
+        self._schemas: Mapping[str, ValueSchema] = {}
+        self._digest = ""
         self._born: set[tuple[str, int]] = set()
 
-    def targets(self, schema: str, event: Any) -> list[tuple[str, int, bytes]]:
-        """Where a domain event goes: machine, lane and key, in the manifest's order."""
-        found = []
-        for machine in self._machines.values():
-            if schema in machine.events:
-                key = b"" if machine.key_schema is None else machine.key_schema.encode(machine.key_of(event))
-                found.append((machine.name, lane_of(key, machine.lanes), key))
+    @property
+    def manifest(self) -> str:
+        """The digest of the manifest."""
+        self._refresh()
+        return self._digest
+
+    @property
+    def declared(self) -> MachineManifest:
+        """The manifest."""
+        self._refresh()
+        return self._declared
+
+    def targets(self, schema: str, value: bytes) -> list[tuple[str, int, bytes]]:
+        """Where a domain event goes: machine, lane and key, in the manifest's order. Raises SchemaMismatch."""
+        self._refresh()
+        found = self._router.route(schema, value)
+        return [(each.machine, lane_of(each.key, self._machines[each.machine].lanes), each.key) for each in found]
+
+    def schema_of(self, event: Any) -> ValueSchema:
+        """The schema of an event. Raises InvalidRequest where no machine here knows its type."""
+        self._refresh()
+        found = self._by_type.get(type(event))
+        if found is None:
+            known = ", ".join(sorted(each.name for each in self._by_type.values())) or "none"
+            raise InvalidRequest(f"no machine here knows events of type {type(event).__name__} (they know {known})")
         return found
 
-    def schema_of(self, event: Any) -> str | None:
-        """The name under which some machine hears events of this type; None where none does."""
-        for machine in self._machines.values():
-            if (schema := machine.by_type.get(type(event))) is not None:
-                return schema.name
-        return None
-
-    def heard(self) -> set[str]:
-        """The names of all events that some machine hears."""
-        return {schema for machine in self._machines.values() for schema in machine.events}
-
-    def encode(self, schema: str, event: Any) -> bytes:
-        """The event as bytes. Raises SchemaMismatch."""
-        for machine in self._machines.values():
-            if (known := machine.by_type.get(type(event))) is not None and known.name == schema:
-                return known.encode(event)
-        raise InvalidRequest(f"no machine here knows the schema {schema}")
+    def named(self, schema: str) -> ValueSchema:
+        """The schema of this name. Raises InvalidRequest where there is none."""
+        self._refresh()
+        found = self._schemas.get(schema)
+        if found is None:
+            raise InvalidRequest(f"there is no schema {schema!r} in the manifest")
+        return found
 
     def unborn(self, messages: Sequence[LaneMessage]) -> tuple[tuple[str, int], ...]:
-        """The lanes of these messages of which nobody here has seen that they have begun. From now on they count as
-        begun: whoever asks starts them."""
-        found = tuple(dict.fromkeys((each.machine, each.lane) for each in messages))
+        """The lanes of these messages of which nobody here has seen that they have begun."""
+        found = dict.fromkeys((each.machine, each.lane) for each in messages)
         return tuple(each for each in found if each not in self._born)
 
     def born(self, lane: tuple[str, int]) -> None:
         """This lane has begun."""
         self._born.add(lane)
+
+    def _refresh(self) -> None:
+        machines = tuple(self._machines.values())
+        if machines == self._known and self._digest:
+            return
+        self._declared, self._schemas = declare([machine.declaration for machine in machines])
+        self._router = EventRouter(self._declared, self._schemas)
+        self._by_type = {kind: schema for machine in machines for kind, schema in machine.by_type.items()}
+        self._digest = manifest_digest(self._declared)
+        self._known = machines
