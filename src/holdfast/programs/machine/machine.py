@@ -16,7 +16,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
-from holdfast.programs.machine.handle import Cell, Surroundings
+from holdfast.programs.machine.handle import Cell, TurnContext
 from holdfast.programs.machine.key_fields import path_of
 from holdfast.programs.machine.manifest import EffectEntry, MachineLimits
 from holdfast.programs.machine.occurrences import ENGINE_EVENTS
@@ -34,7 +34,7 @@ Migration = Callable[[Any, int], Any]
 """Brings the plain data of an older state, and its version, up to the present type."""
 
 
-class Effect(msgspec.Struct, frozen=True, gc=False):
+class EffectRequest(msgspec.Struct, frozen=True, gc=False):
     """A call of an effect that an event led to."""
 
     effect: Effectable
@@ -61,7 +61,7 @@ class Transition(msgspec.Struct, Generic[S], frozen=True, gc=False):
 
     state: S | None
     events: tuple[Any, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[EffectRequest, ...] = ()
     timers: tuple[Timer, ...] = ()
     status: str = "running"
     reason: str = ""
@@ -135,7 +135,7 @@ class Machine(Generic[S]):
         event: Any,
         *,
         key: Any = None,
-        where: Surroundings = Surroundings(),  # noqa: B008  # immutable
+        where: TurnContext = TurnContext(),  # noqa: B008  # immutable
         first: int = 0,
         mark: bytes = b"",
     ) -> Transition[S]:
@@ -183,7 +183,7 @@ class Machine(Generic[S]):
 
     def _allowed(
         self, effect: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sequence: int, issuer: str | None
-    ) -> Effect:
+    ) -> EffectRequest:
         known = self.effects.get(getattr(effect, "name", ""))
         if known is None or known is not effect:
             asked = getattr(effect, "name", getattr(effect, "__name__", repr(effect)))
@@ -192,7 +192,7 @@ class Machine(Generic[S]):
                 f"machine {self.name} asks for {asked}, which it does not declare (it declares {declared}): add it to "
                 "effects=[…]."
             )
-        return Effect(known, args, kwargs, sequence, issuer)
+        return EffectRequest(known, args, kwargs, sequence, issuer)
 
     def _known(self, event: Any, among: Mapping[str, ValueSchema], verb: str) -> Any:
         schema = self.by_type.get(type(event))

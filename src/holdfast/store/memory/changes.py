@@ -38,7 +38,7 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.FinishWork():
             return _finish_work(tables, change)
         case p.Beat(key=key, position=position, details=details, at=at):
-            tables.progress.setdefault(key, {})[position] = p.Progress(position, details, at)
+            tables.progress.setdefault(key, {})[position] = p.StepProgress(position, details, at)
             return p.Enqueued()
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
