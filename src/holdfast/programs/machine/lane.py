@@ -28,7 +28,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.envelopes import read_envelope
+from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
@@ -73,6 +73,7 @@ class LaneProgram:
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
+        self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
         self._cancelled = False
         self._scribe: Scribe | None = None
 
@@ -112,6 +113,7 @@ class LaneProgram:
         if self._arrived or self._rang:
             self._handle(scribe)
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
+        self._opened.clear()
         return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
@@ -152,7 +154,10 @@ class LaneProgram:
 
     def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
-        keys = {read_envelope(payload.data).key for payload in heard}
+        for payload in heard:
+            if payload.data not in self._opened:
+                self._opened[payload.data] = read_envelope(payload.data)
+        keys = {self._opened[payload.data].key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
@@ -172,7 +177,7 @@ class LaneProgram:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _hear(self, payload: Payload) -> None:
-        envelope = read_envelope(payload.data)
+        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
         self._arrived.append((envelope.key, envelope))
 
     def _receive_all(self, scribe: Scribe) -> None:
