@@ -125,6 +125,7 @@ from holdfast.store.rows import (
 from holdfast.store.values import (
     ENDED,
     FUNCTION,
+    MACHINE,
     PAUSED,
     Blobs,
     Code,
@@ -151,6 +152,7 @@ __all__ = [
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
+    "MACHINE",
     "PAUSED",
     "Act",
     "Advance",

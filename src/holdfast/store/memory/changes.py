@@ -123,7 +123,7 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             actor=change.origin.actor,
             trigger_type=change.origin.trigger_type,
             trigger_ref=change.origin.trigger_ref,
-            begun_at=None if projection.standing == "queued" else segment.at,
+            begun_at=change.begun_at,
             governed=projection.governed,
             writes=projection.writes,
             program_kind=change.program_kind,

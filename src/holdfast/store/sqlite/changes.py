@@ -137,7 +137,7 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
             change.origin.actor,
             change.origin.trigger_type,
             change.origin.trigger_ref,
-            None if projection.standing == "queued" else segment.at,
+            change.begun_at,
             projection.governed,
             projection.writes,
             change.program_kind,
