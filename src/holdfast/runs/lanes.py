@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.errors import InvalidRequest
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Payload
 from holdfast.runs import messages
@@ -35,6 +36,12 @@ def lane_id(machine: str, index: int) -> str:
 def is_lane(id: str) -> bool:
     """Whether a run of this id is a lane."""
     return id.startswith(_PREFIX)
+
+
+def refuse_lane(id: str, act: str) -> None:
+    """Raises InvalidRequest for an act that would end a lane, or reach past its cells. It can be paused and resumed."""
+    if is_lane(id) and act not in ("pause", "resume"):
+        raise InvalidRequest(f"{id} carries the cells of a machine, and {act} is for runs: send events to its cells.")
 
 
 def lane_of(key: bytes, lanes: int) -> int:

@@ -25,7 +25,7 @@ from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
+from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
@@ -61,6 +61,7 @@ class LaneProgram:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
+        self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
         self.machine = machine
         self._board = board
         self._cached = cached
@@ -74,7 +75,6 @@ class LaneProgram:
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
         self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
-        self._cancelled = False
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -98,15 +98,13 @@ class LaneProgram:
             self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
-        self._cancelled = True
+        """A lane has no end: its cells do."""
 
     def revise(self, payload: Payload) -> None:
         """A manifest: the next turn runs by it."""
 
     def run(self) -> Yielded:
         scribe = self._running()
-        if self._cancelled:
-            return Stopped()
         if scribe.upcoming() is not None:
             return self._repeat(scribe)
         self._receive_all(scribe)
@@ -205,12 +203,13 @@ class LaneProgram:
         where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
         turn.handle(arrived)
+        self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
 
     def _recorded(self) -> Mapping[int, str] | None:
-        """The failures that the journal has for this turn; None where they are decided here."""
-        return None
+        """The failures that are known before the turn, by number; None where there are none."""
+        return None if self.poison is None else {1: self.poison}
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
