@@ -123,6 +123,7 @@ from holdfast.store.rows import (
     story_id,
 )
 from holdfast.store.values import (
+    CANCEL,
     ENDED,
     FUNCTION,
     MACHINE,
@@ -146,6 +147,7 @@ from holdfast.store.values import (
 
 __all__ = [
     "ASKS",
+    "CANCEL",
     "CAP",
     "CAP_SET",
     "CAP_UNSET",

@@ -43,6 +43,7 @@ PRUNED: Final = (
     "drop_checkpoint",
     "prune_deliveries",
     "prune_write_counts",
+    "prune_attributes",
     "prune_run",
 )
 
