@@ -35,7 +35,8 @@ from tests.acceptance.processes import (
 )
 from tests.volume import volume
 
-RUNS = volume(150, 300)
+PORTION = 20
+"""So many runs are started before each kill."""
 ALONE, THREE = volume(5, 10), volume(7, 14)
 """How many kills a single worker gets, and three workers."""
 APP = Path(storm_app.__file__)
@@ -68,14 +69,18 @@ def _stormed(folder: Path, url_of: Callable[[Path], str], workers: int, kills: i
 
 async def _survive(url: str, folder: Path, workers: int, kills: int, seed: int, workflow: str) -> bool:
     """Whether a kill came during a step. The laws hold in any case."""
+    runs = PORTION * kills
     async with Holdfast(url, worker=False) as app:
-        await start_all(app, getattr(storm_app, workflow), RUNS)
+
+        async def feed(kill: int) -> None:
+            await start_all(app, getattr(storm_app, workflow), PORTION, first=PORTION * kill)
+
         with workers_on(url, folder, "--concurrency", "4") as group:
-            await storm(group, workers, kills, seed, seconds=(0.0, 0.5))
-            await until_completed(app, RUNS)
+            await storm(group, workers, kills, seed, seconds=(0.0, 0.5), feed=feed)
+            await until_completed(app, runs)
             group.stop()
         rows = await rows_of(app)
-        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(RUNS)}
+        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(runs)}
         lines = await check_steps(app, folder / "steps.log")
         await check_store(app)
         return interrupted(lines) > 0
