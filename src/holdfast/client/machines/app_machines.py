@@ -11,6 +11,7 @@ import msgspec
 from holdfast.client.machines.cell_handle import CellHandle, EventPlace
 from holdfast.errors import EngineError, InvalidRequest
 from holdfast.programs.machine.envelopes import Envelope
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.birth import ID_LIMIT
 from holdfast.runs.lanes import LaneMessage, lane_start
@@ -51,7 +52,8 @@ class AppMachines:
     ) -> SentEvent:
         """Bring an event to the machines that hear it. Durable when this returns; with its ``id`` it is taken in once.
 
-        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit.
+        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit; and
+        InvalidFunction where a machine's number of lanes has changed.
         """
         app, board = self._app, self._kind.board
         app.check_open()
@@ -64,6 +66,8 @@ class AppMachines:
             envelope = Envelope(key, schema, value, 0, chosen, "", actor)
             letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
         places, repeated = [], False
+        counts = {letter.machine: self._kind.machines[letter.machine].lanes for letter in letters}
+        await LaneCounts(app.whole_store, app.clock, self._kind.counted).confirm(owner, counts)
         for letter in letters:
             answer = await self._deliver(owner, letter)
             repeated = repeated or isinstance(answer, p.Repeated)

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.errors import InvalidRequest
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
@@ -50,7 +51,11 @@ class CellHandle(Generic[S]):
         return self._machine.read_state(record.state, record.machine_version)
 
     async def record(self, *, after: EventPlace | None = None) -> CellRecord | None:
-        """All that is kept of it; None where it does not exist."""
+        """All that is kept of it; None where it does not exist. Raises InvalidFunction where its machine's number of
+        lanes has changed."""
+        app, machine = self._app, self._machine
+        counts = LaneCounts(app.whole_store, app.clock, app.machine_kind.counted)
+        await counts.check(self._lane.tenant, machine.name, machine.lanes)
         if after is not None:
             await self._reached(after)
         rows = await self._app.store.cells(self._lane, [self._bytes])
