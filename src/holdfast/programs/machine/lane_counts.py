@@ -6,7 +6,7 @@ cells, so a process that declares another one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.errors import InvalidFunction
 from holdfast.runs.clock import Clock
+from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 
 LANE_COUNT: Final = "lane_count"
@@ -22,6 +23,8 @@ LANE_COUNT: Final = "lane_count"
 
 ENGINE: Final = "engine"
 """Who acts in the audit, where the engine itself keeps something."""
+
+_PAGE: Final = 200
 
 Counted = tuple[str, str, int]
 
@@ -72,6 +75,16 @@ class LaneCounts:
             noted = msgspec.structs.replace(note(tenant, None, record), id=f"{LANE_COUNT}:{machine}")
             await self._store.commit([p.Operate(noted, (p.PutItem(row),))])
         return present
+
+
+async def lanes_of(store: p.Store, tenant: str | None = None, machine: str | None = None) -> AsyncIterator[list[p.Key]]:
+    """The lanes that there may be, machine by machine: of one tenant or all, of one machine or all."""
+    after: p.ItemKey | None = None
+    while page := await store.items(LANE_COUNT, _PAGE, tenant=tenant, id=machine, after=after):
+        for item in page:
+            count = msgspec.json.decode(item.body, type=_Body).lanes
+            yield [p.Key(item.tenant, lane_id(item.id, index)) for index in range(count)]
+        after = page[-1].key
 
 
 def _changed(tenant: str, machine: str, declared: int, present: int) -> str:
