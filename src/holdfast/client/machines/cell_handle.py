@@ -16,6 +16,7 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.machines.proofs import CellProofFile
 
 S = TypeVar("S")
 
@@ -60,6 +61,16 @@ class CellHandle(Generic[S]):
             await self._reached(after)
         rows = await self._app.store.cells(self._lane, [self._bytes])
         return decode_cell(rows[0].record) if rows else None
+
+    async def proof(self) -> CellProofFile:
+        """A small file that proves which record it has, or that it does not exist: ``holdfast verify FILE`` checks it.
+
+        A root of its lane is made for it where something was written since the last one, and sealed in the audit.
+        Raises InvalidRequest where its lane never had a cell, and KeyLocked.
+        """
+        from holdfast.client.machines.proofs import prove_cell
+
+        return await prove_cell(self._app, self._machine.name, self._lane, self._bytes)
 
     async def _reached(self, place: EventPlace) -> None:
         """Wait until the lane has handled that event."""

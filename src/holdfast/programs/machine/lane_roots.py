@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.audit.cell_proofs import ROOT
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.cells import tree
@@ -20,12 +21,10 @@ from holdfast.cells.cell import decode_entry
 from holdfast.cells.growth import growth
 from holdfast.cells.nodes import parse
 from holdfast.errors import StoreCorrupt
-from holdfast.programs.machine.lane_counts import ENGINE
+from holdfast.programs.machine.lane_counts import ENGINE, LaneCounts
 from holdfast.runs.clock import Clock
+from holdfast.runs.lanes import parse_lane
 from holdfast.store import protocol as p
-
-ROOT: Final = "root"
-"""The audit's word for a root that was made."""
 
 KEPT_ROOTS: Final = 8
 """Of so many roots of a lane the nodes are kept. The audit has all of them, by their hashes."""
@@ -45,15 +44,21 @@ async def make_root(store: p.Store, clock: Clock, lane: p.Key) -> p.RootRow | No
         return last
     grown = await asyncio.to_thread(growth, found.cells, found.deleted)
     base = tree.EMPTY if last is None else last.root
-    nodes = await _path_nodes(store, lane, base, grown.changes)
+    nodes = await path_nodes(store, lane, base, grown.changes)
     applied = await asyncio.to_thread(tree.apply, base, grown.changes, nodes.__getitem__)
     row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size, clock.now())
     change = p.PutRoot(row, 0 if last is None else last.version, {**applied.nodes, **grown.records})
-    (answer,) = await store.commit([p.Operate(_noted(row), (change,))])
+    (answer,) = await store.commit([p.Operate(_noted(row, await _count(store, clock, lane)), (change,))])
     return row if isinstance(answer, p.OperatedOn | p.Repeated) else None
 
 
-async def _path_nodes(
+async def _count(store: p.Store, clock: Clock, lane: p.Key) -> int:
+    """How many lanes the machine has: it says which keys belong to this one."""
+    found = parse_lane(lane.run)
+    return 0 if found is None else await LaneCounts(store, clock).in_force(lane.tenant, found[0]) or 0
+
+
+async def path_nodes(
     store: p.Store, lane: p.Key, root: bytes, changes: Mapping[bytes, bytes | None]
 ) -> dict[bytes, bytes]:
     """The nodes that the changes touch, read level by level."""
@@ -78,8 +83,14 @@ async def read_nodes(store: p.Store, lane: p.Key, names: Iterable[bytes]) -> dic
     return nodes
 
 
-def _noted(row: p.RootRow) -> p.Note:
-    details = {"version": str(row.version), "head": row.head.hex(), "root": row.root.hex(), "cells": str(row.cells)}
+def _noted(row: p.RootRow, lanes: int) -> p.Note:
+    details = {
+        "version": str(row.version),
+        "head": row.head.hex(),
+        "root": row.root.hex(),
+        "cells": str(row.cells),
+        "lanes": str(lanes),
+    }
     record = Operated(row.at, ROOT, ENGINE, row.lane, details=details)
     return msgspec.structs.replace(note(row.tenant, row.lane, record), id=f"{ROOT}:{row.lane}:{row.version}")
 
