@@ -124,8 +124,10 @@ from holdfast.store.rows import (
     story_id,
 )
 from holdfast.store.values import (
+    CANCEL,
     ENDED,
     FUNCTION,
+    MACHINE,
     PAUSED,
     Blobs,
     Code,
@@ -146,12 +148,14 @@ from holdfast.store.values import (
 
 __all__ = [
     "ASKS",
+    "CANCEL",
     "CAP",
     "CAP_SET",
     "CAP_UNSET",
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
+    "MACHINE",
     "PAUSED",
     "Act",
     "Advance",

@@ -210,7 +210,7 @@ class Worker:
 
     def _make_follower(self) -> tuple[Follower, list[Deliverer]]:
         parts = (self._store, self.committer, self._clock, self._entropy)
-        deliverer = Deliverer(*parts, lambda: self._follower.wake()) if self.options.webhooks else None
+        deliverer = Deliverer(*parts, lambda: self._follower.wake(), self._observer) if self.options.webhooks else None
         return Follower(*parts, self.lifecycle, deliverer), [] if deliverer is None else [deliverer]
 
     def _make_scheduler(self, launcher: Launcher) -> Scheduler:

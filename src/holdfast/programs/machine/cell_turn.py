@@ -138,8 +138,7 @@ class CellTurn:
         return machine.step(state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark)
 
     def _key(self, key: bytes) -> Any:
-        schema = self._machine.key_schema
-        return None if schema is None else schema.decode(key)
+        return self._machine.read_key(key)
 
     def _event(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> Any:
         """The occurrence as the handler gets it; None where it hears nothing of it."""

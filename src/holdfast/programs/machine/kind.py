@@ -12,8 +12,8 @@ from holdfast.programs.machine.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import Pin
-from holdfast.runs.lanes import LANE_DIGEST, MACHINE
-from holdfast.store.protocol import Code
+from holdfast.runs.lanes import LANE_DIGEST
+from holdfast.store.protocol import MACHINE, Code, Key
 
 CACHED_CELLS: Final = 4096
 """How many cells of a machine are kept in memory by a worker, over all its lanes."""
@@ -28,6 +28,7 @@ class Machines:
         self.machines = machines
         self.board = Switchboard(machines)
         self._cached_cells = cached_cells
+        self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
         self.counted: set[Counted] = set()
 

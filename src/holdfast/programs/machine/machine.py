@@ -27,6 +27,8 @@ S = TypeVar("S")
 LANES: Final = 64
 """How many lanes a keyed machine has, unless it says otherwise: so many runs share its keys."""
 
+_KEYS_KEPT: Final = 8192
+
 Effectable = Step[..., Any] | Workflow[..., Any]
 """What a machine can ask for: an action, a step, or a child run."""
 
@@ -119,6 +121,7 @@ class Machine(Generic[S]):
         self.by_type = {schema.kind: schema for schema in (*self.emits.values(), *self.events.values())}
         self.key_schema = None if entry.key is None else schemas[entry.key]
         self._key_paths = {each.event: path_of(each.key_field) for each in manifest.subscriptions if each.key_field}
+        self._keys: dict[bytes, Any] = {}
         self.hash = hashlib.sha256(canonical(msgspec.to_builtins(entry))).hexdigest()
 
     @property
@@ -171,6 +174,17 @@ class Machine(Generic[S]):
             )
         migrated: S = self.migrate(cbor2.loads(data), version)
         return migrated
+
+    def read_key(self, key: bytes) -> Any:
+        """The key of a cell, as its type. Those that were asked for last are kept."""
+        if self.key_schema is None:
+            return None
+        known = self._keys.get(key)
+        if known is None:
+            if len(self._keys) >= _KEYS_KEPT:
+                self._keys.clear()
+            known = self._keys[key] = self.key_schema.decode(key)
+        return known
 
     def key_of(self, event: Any) -> Any:
         """The key in an event. Raises InvalidFunction where it has none."""

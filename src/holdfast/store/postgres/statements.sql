@@ -182,7 +182,8 @@ RETURNING runs.tenant, runs.id, runs.generation;
 
 -- name: deliver
 -- Messages take the next positions of their inbox in the given order. The holder of a leased run gets them with its next
--- advance or hint; a run without a lease becomes ready. Answers every message whose run exists.
+-- advance or hint; a run without a lease becomes ready. Answers every message whose run exists. A run that is asked to cancel
+-- is shown so from then on.
 WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     WITH ORDINALITY AS given (tenant, run, kind, body, at, message, ordinal)
@@ -210,9 +211,11 @@ WITH given AS (
 ), arrived AS (
     UPDATE runs
     SET arrived = runs.arrived + more.count,
-        ready_at = CASE WHEN runs.owner IS NULL THEN coalesce(runs.ready_at, more.at) END
+        ready_at = CASE WHEN runs.owner IS NULL THEN coalesce(runs.ready_at, more.at) END,
+        cancelling = runs.cancelling OR more.cancels
     FROM (
-        SELECT tenant, run, count(*) AS count, (array_agg(at ORDER BY ordinal))[1] AS at
+        SELECT tenant, run, count(*) AS count, (array_agg(at ORDER BY ordinal))[1] AS at,
+            bool_or(kind = 'cancel') AS cancels
         FROM placed WHERE fresh GROUP BY tenant, run
     ) AS more
     WHERE runs.tenant = more.tenant AND runs.id = more.run

@@ -84,6 +84,10 @@ SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(read
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
 RETURNING arrived;
 
+-- name: mark_cancelling
+-- A run that is asked to cancel is shown so from then on. By itself: what is always set with an arrival is no index's.
+UPDATE runs SET cancelling = 1 WHERE tenant = ? AND id = ? AND NOT cancelling;
+
 -- name: note_delivery
 INSERT INTO deliveries (tenant, run, message, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
@@ -355,6 +359,16 @@ ORDER BY ended_at LIMIT ?;
 
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
+
+-- name: add_attribute
+INSERT OR IGNORE INTO run_attributes (of_tenant, name, content, made_at, run) VALUES (?, ?, ?, ?, ?);
+
+-- name: prune_attributes
+DELETE FROM run_attributes WHERE (of_tenant, name, content, made_at, run) IN (
+    SELECT runs.tenant, each.key, each.value, runs.created_at, runs.id
+    FROM runs, json_each(CASE WHEN json_valid(runs.attributes) THEN runs.attributes ELSE '{}' END) AS each
+    WHERE runs.tenant = ? AND runs.id = ? AND runs.attributes <> '{}'
+);
 
 -- name: prune_write_counts
 DELETE FROM write_counts WHERE tenant = ? AND run = ?;

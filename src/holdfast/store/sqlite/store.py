@@ -47,6 +47,7 @@ PRUNED: Final = (
     "prune_deleted_cells",
     "prune_roots",
     "prune_nodes",
+    "prune_attributes",
     "prune_run",
 )
 
