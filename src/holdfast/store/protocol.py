@@ -25,6 +25,7 @@ from typing import Protocol
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
+from holdfast.store.cell_roots import PutRoot, RootRow, Unrooted
 from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, DeadLetter, DeadRow, PutCells
 from holdfast.store.changes import (
     Act,
@@ -228,6 +229,7 @@ __all__ = [
     "Publish",
     "PutCells",
     "PutItem",
+    "PutRoot",
     "PutTask",
     "Query",
     "QueueLoad",
@@ -241,6 +243,7 @@ __all__ = [
     "Renewed",
     "Repeated",
     "Retired",
+    "RootRow",
     "Run",
     "RunCount",
     "Sealing",
@@ -269,6 +272,7 @@ __all__ = [
     "TenantLimits",
     "Unknown",
     "Unpause",
+    "Unrooted",
     "VersionTaken",
     "Withdraw",
     "Withdrawn",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast.errors import WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import Pin
@@ -29,6 +30,7 @@ class Machines:
         self._cached_cells = cached_cells
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
+        self.counted: set[Counted] = set()
 
     def names(self) -> Collection[str]:
         return self.machines
