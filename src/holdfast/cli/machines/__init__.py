@@ -1,0 +1,1 @@
+"""Commands about machines and their cells."""
