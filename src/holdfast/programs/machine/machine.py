@@ -16,6 +16,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
+from holdfast.programs.machine.guard import guarded
 from holdfast.programs.machine.handle import Cell, Surroundings
 from holdfast.programs.machine.key_fields import path_of
 from holdfast.programs.machine.manifest import EffectEntry, MachineLimits
@@ -146,7 +147,7 @@ class Machine(Generic[S]):
         if key is None and self.is_keyed and type(event) in self.by_type:
             key = self.key_of(event)
         cell = Cell(key, where, self.limits, first, "keyed" if self.is_keyed else "unkeyed", mark)
-        given = self.function(state, event, cell)
+        given = guarded(self.function, state, event, cell)
         asked, events, timers, ending, annotation = cell.close()
         status, reason = ending or ("running", "")
         return Transition(
