@@ -43,7 +43,6 @@ from holdfast.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
     from holdfast.programs.definition.compiler.batch import DefinitionSource
-    from holdfast.programs.machine.kind import Machines
     from holdfast.worker.worker import PulseFactory, Worker
 
 P = ParamSpec("P")
@@ -132,13 +131,6 @@ class Holdfast(Parts):
         """The programs that this engine can run."""
         kind = self.definitions.kind
         return Catalogue([Functions(self._workflows, kind), kind, self.machine_kind])
-
-    @cached_property
-    def machine_kind(self) -> Machines:
-        """The machines that this engine can run."""
-        from holdfast.programs.machine.kind import Machines
-
-        return Machines()
 
     @property
     def has_definitions(self) -> bool:

@@ -16,10 +16,7 @@ from holdfast.journal.payload import Payload
 from holdfast.runs import messages
 from holdfast.runs.birth import Birth, Pin
 from holdfast.runs.signals import RESERVED
-from holdfast.store.protocol import Deliver, Key, Start
-
-MACHINE: Final = "machine"
-"""The kind of programs that machines are."""
+from holdfast.store.protocol import MACHINE, Deliver, Key, Start
 
 LANE_DIGEST: Final = "lane/1"
 """What the journal of a lane pins: the rules by which lanes run. Which code handles events, the manifest says."""

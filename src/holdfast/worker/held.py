@@ -14,8 +14,7 @@ from holdfast.kernel.arrivals import Arrival, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
-from holdfast.runs.lanes import MACHINE
-from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
+from holdfast.store.protocol import MACHINE, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performer import Performance
 

@@ -69,7 +69,7 @@ class TenantStore:
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [] if self._is_foreign(key.tenant) else await self._store.work_of(key)
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
         return [] if self._is_foreign(key.tenant) else await self._store.progress_of(key)
 
     async def declined(self, key: p.Key) -> list[p.Declined]:

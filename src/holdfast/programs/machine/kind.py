@@ -11,8 +11,8 @@ from holdfast.programs.machine.lane import LaneProgram
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import Pin
-from holdfast.runs.lanes import LANE_DIGEST, MACHINE
-from holdfast.store.protocol import Code
+from holdfast.runs.lanes import LANE_DIGEST
+from holdfast.store.protocol import MACHINE, Code
 
 CACHED_CELLS: Final = 4096
 """How many cells of a machine are kept in memory by a worker, over all its lanes."""

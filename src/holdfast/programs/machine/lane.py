@@ -27,9 +27,9 @@ from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import Call, CellTurn, Due, Occurrence, Receipted
-from holdfast.programs.machine.envelopes import read_envelope
-from holdfast.programs.machine.handle import Surroundings
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
+from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
 from holdfast.programs.machine.switchboard import Switchboard
@@ -41,7 +41,7 @@ SEED_BYTES: Final = 16
 OPEN: Final = Waiting((), e.Open())
 
 
-class Wanted(msgspec.Struct, frozen=True, gc=False):
+class WantedCells(msgspec.Struct, frozen=True, gc=False):
     """The cells that a turn needs: by key, and those whose timer has come by ``due_by``."""
 
     keys: tuple[bytes, ...]
@@ -73,6 +73,7 @@ class LaneProgram:
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
+        self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
         self._cancelled = False
         self._scribe: Scribe | None = None
 
@@ -94,7 +95,7 @@ class LaneProgram:
             self._alarm = None
             self._rang = True
         elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
-            self._arrived.append((intent.key, Receipted(promise_id, outcome)))
+            self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
         self._cancelled = True
@@ -112,6 +113,7 @@ class LaneProgram:
         if self._arrived or self._rang:
             self._handle(scribe)
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
+        self._opened.clear()
         return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
@@ -150,13 +152,16 @@ class LaneProgram:
 
     # -- what the worker brings ----------------------------------------------------------------------------------------
 
-    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> Wanted | None:
+    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
-        keys = {read_envelope(payload.data).key for payload in heard}
+        for payload in heard:
+            if payload.data not in self._opened:
+                self._opened[payload.data] = read_envelope(payload.data)
+        keys = {self._opened[payload.data].key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        return Wanted(missing, now if is_due else None) if missing or is_due else None
+        return WantedCells(missing, now if is_due else None) if missing or is_due else None
 
     def bring(
         self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
@@ -172,7 +177,7 @@ class LaneProgram:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _hear(self, payload: Payload) -> None:
-        envelope = read_envelope(payload.data)
+        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
         self._arrived.append((envelope.key, envelope))
 
     def _receive_all(self, scribe: Scribe) -> None:
@@ -197,7 +202,7 @@ class LaneProgram:
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
-        where = Surroundings(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
+        where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
         turn.handle(arrived)
         self._commit(scribe, turn)
@@ -234,7 +239,7 @@ class LaneProgram:
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._remember(turn.changed)
 
-    def _invoke(self, scribe: Scribe, call: Call) -> PromiseId:
+    def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
         effect = call.effect.effect
         if isinstance(effect, Step):
             return scribe.invoke(effect.kind, effect.name, call.payload, effect.retry, effect.queue)
