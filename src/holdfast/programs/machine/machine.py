@@ -86,6 +86,7 @@ class Machine(Generic[S]):
         lanes: int,
         limits: MachineLimits,
         migrate: Migration | None,
+        digest: str | None = None,
     ) -> None:
         self.function = function
         self.name = name or function.__name__
@@ -112,7 +113,7 @@ class Machine(Generic[S]):
             emits=tuple(emits),
             implementation=f"{self.module}:{self.qualname}",
             limits=limits,
-            hash=source_digest(function),
+            hash=digest or source_digest(function),
         )
         manifest, schemas = declare([self.declaration])
         (entry,) = manifest.machines
