@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
     from holdfast.programs.definition.compiler.batch import DefinitionSource
     from holdfast.programs.machine.kind import Machines
+    from holdfast.programs.machine.proposals import ManifestsMode
     from holdfast.worker.worker import PulseFactory, Worker
 
 P = ParamSpec("P")
@@ -66,6 +67,8 @@ class Holdfast(Parts):
     ``definitions`` are files, folders of files, texts or documents. They are accepted when the engine opens. In the
     mode ``strict`` an invalid one keeps it from opening, with all faults of all of them. In the mode ``warn`` an
     invalid one is logged and unavailable, and the others can be started.
+    ``manifests`` says which machines are run: what code declares, until a manifest is applied in a tenant; or, with
+    ``governed``, only those of a manifest that was applied.
     ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
     object of yours, see ``Wakeups``. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis``.
     ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the process. Raises
@@ -82,6 +85,7 @@ class Holdfast(Parts):
         policy: str | Path | Policy | None = None,
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
+        manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
         tracing: Tracing = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -116,6 +120,7 @@ class Holdfast(Parts):
         if definitions_mode not in ("strict", "warn"):
             raise InvalidRequest(f"the mode of definitions is strict or warn, not {definitions_mode!r:.60}")
         self._given_definitions = definitions, definitions_mode
+        self._manifests_mode = manifests
         self.token_uses: dict[str, int] = {}
 
     @cached_property
@@ -137,8 +142,9 @@ class Holdfast(Parts):
     def machine_kind(self) -> Machines:
         """The machines that this engine can run."""
         from holdfast.programs.machine.kind import Machines
+    from holdfast.programs.machine.proposals import ManifestsMode
 
-        return Machines()
+        return Machines(mode=self._manifests_mode)
 
     @property
     def has_definitions(self) -> bool:

@@ -56,6 +56,9 @@ The tree is split by who must act::
     │   ├── NotReversible            the receipt's act cannot be taken back
     │   ├── TemplateNotFound         no template of that id in that tenant
     │   ├── TemplateConflict         the template's status does not allow it, or its id is taken
+    │   ├── ProposalNotFound         no proposal of that id in that tenant
+    │   ├── ProposalConflict         the proposal's status, or what was applied since, does not allow it
+    │   ├── ManifestBlocked          work in flight keeps a manifest from being applied
     │   ├── EventConflict            the event's id was used for another event
     │   ├── NotPermitted             the caller's level or token is not enough
     │   ├── InvalidToken             a token that is unknown, expired or revoked
@@ -125,9 +128,12 @@ from holdfast.errors.caller import (
     InvalidRequest,
     InvalidToken,
     LastRuler,
+    ManifestBlocked,
     NameTaken,
     NotPermitted,
     NotReversible,
+    ProposalConflict,
+    ProposalNotFound,
     ReceiptNotFound,
     RetryRefused,
     RunCancelled,
@@ -246,6 +252,7 @@ __all__ = [
     "LawBroken",
     "LoginRefused",
     "MalformedRequest",
+    "ManifestBlocked",
     "MethodNotAllowed",
     "NameTaken",
     "NodeTimeout",
@@ -259,6 +266,8 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProposalConflict",
+    "ProposalNotFound",
     "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",

@@ -201,8 +201,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
-        roles.append(finisher := Finisher(self._store, self._clock, self._duties))
-        self._finisher = finisher
+        self._finisher = Finisher(self._store, self._clock, self._duties)
+        roles += [self._finisher, self.advancer.warden]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)

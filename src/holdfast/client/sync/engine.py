@@ -64,6 +64,7 @@ class SyncHoldfast(SyncParts):
         policy: str | Path | Policy | None = None,
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
+        manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
         tracing: Tracing = False,
     ) -> None:
@@ -76,6 +77,7 @@ class SyncHoldfast(SyncParts):
             policy=policy,
             definitions=definitions,
             definitions_mode=definitions_mode,
+            manifests=manifests,
             wakeups=wakeups,
             tracing=tracing,
         )

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -241,6 +241,11 @@ class CellTurn:
 
     def _written_call(self, call: Effect) -> Payload:
         effect = call.effect
+        if not self._board.allows(self._machine.name, effect.name):
+            raise InvalidFunction(
+                f"machine {self._machine.name} asks for {effect.name}, which the manifest in force does not allow it: "
+                "apply one that does, then release the cell."
+            )
         if isinstance(effect, Step):
             return effect.write_call(call.args, call.kwargs, self)
         return effect.signature.write(call.args, call.kwargs)
