@@ -6,6 +6,7 @@ They are loaded when first used: most commands only look at runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from holdfast.client.actor import Actor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast.client.webhooks.app_subscriptions import Subscriptions
     from holdfast.client.webhooks.app_webhooks import Webhooks
     from holdfast.people.caller import Caller
+    from holdfast.programs.machine.kind import Machines
     from holdfast.programs.machine.machine import Machine
 
 
@@ -172,6 +174,13 @@ class Parts(Actor):
     def is_open(self) -> bool:
         """Whether the engine can be used."""
         return self._whole()._is_open
+
+    @cached_property
+    def machine_kind(self) -> Machines:
+        """The machines that this engine can run."""
+        from holdfast.programs.machine.kind import Machines
+
+        return Machines(mode=self._whole().manifests_mode)
 
     @property
     def machines(self) -> AppMachines:

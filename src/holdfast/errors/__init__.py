@@ -44,6 +44,7 @@ The tree is split by who must act::
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
+    │   ├── LaneFull                 too many events wait for a machine's cells
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
@@ -127,6 +128,7 @@ from holdfast.errors.caller import (
     InvalidArguments,
     InvalidRequest,
     InvalidToken,
+    LaneFull,
     LastRuler,
     ManifestBlocked,
     NameTaken,
@@ -248,6 +250,7 @@ __all__ = [
     "InvalidSettings",
     "InvalidToken",
     "KeyLocked",
+    "LaneFull",
     "LastRuler",
     "LawBroken",
     "LoginRefused",

@@ -79,6 +79,13 @@ class RunEnded(CallerError):
     http_status = 409
 
 
+class LaneFull(CallerError):
+    """Too many events wait for a machine's cells: send it again in a while, with the same id."""
+
+    code = "lane_full"
+    http_status = 429
+
+
 class RetryRefused(CallerError):
     """A retry would do something twice, or leave out what was undone: fork the run from where it should go on."""
 

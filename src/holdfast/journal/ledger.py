@@ -264,8 +264,7 @@ class Ledger:
             invocation.completed = True
             invocation.result = event.result
         self.resolved.add(event.promise_id)
-        if type(self.status) is not Running:  # a running program has recorded it itself
-            self.unseen = True
+        self.unseen = self.unseen or type(self.status) is not Running  # a running program has recorded it itself
 
     def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)

@@ -31,7 +31,7 @@ from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
 from holdfast.kernel.outstanding import Outstanding, Wait
@@ -246,7 +246,7 @@ class Execution:
         if going and self._heard:
             self._receive_next()
         for arrival in arrivals:
-            if type(arrival) is Settled:
+            if type(arrival) is CallSettled:
                 self._attempts.settle(arrival)
             elif type(arrival) is AttemptFailed:
                 self._attempts.fail(arrival)

@@ -23,6 +23,7 @@ from holdfast.store.governance import (
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.values import (
     FUNCTION,
+    MACHINE,
     Blobs,
     Code,
     DefinitionRow,
@@ -69,6 +70,12 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     def begins(self) -> bool:
         """Whether it is a root run that is leased from the start, or begins with it."""
         return self.parent is None and (self.owner is not None or self.projection.standing != "queued")
+
+    @property
+    def begun_at(self) -> int | None:
+        """When it counts as begun. A lane needs no place under a cap, so it has begun when it is there."""
+        is_queued = self.projection.standing == "queued" and self.program_kind != MACHINE
+        return None if is_queued else self.segment.at
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):

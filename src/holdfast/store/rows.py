@@ -186,7 +186,7 @@ class Declined(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-class Progress(msgspec.Struct, frozen=True, gc=False):
+class StepProgress(msgspec.Struct, frozen=True, gc=False):
     """The last progress report of a long step."""
 
     position: int

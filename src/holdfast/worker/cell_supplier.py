@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeGuard
 from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import AttemptFailed, Settled, SignalArrived
+from holdfast.kernel.arrivals import AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.program import Program
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import LANE_EVENT
@@ -112,6 +112,6 @@ def _arrived(held: Held) -> tuple[list[Payload], list[PromiseId]]:
     for each in held.arrivals:
         if type(each) is SignalArrived:
             heard.append(each.payload)
-        elif type(each) is Settled or type(each) is AttemptFailed:
+        elif type(each) is CallSettled or type(each) is AttemptFailed:
             settled.append(each.promise_id)
     return heard, settled

@@ -84,8 +84,8 @@ def _write(verdict: RunCheck, as_json: bool, *, verbose: bool) -> None:
         }
         output.emit({"id": run, "tenant": tenant, **result})
     elif not verdict.good:
-        output.say(output.Cell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
+        output.say(output.TableCell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
     elif verbose:
         output.say(
-            output.Cell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
+            output.TableCell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
         )

@@ -10,7 +10,8 @@ import msgspec
 
 from holdfast.client.machines.cell_handle import CellHandle, EventPlace
 from holdfast.client.machines.manifests import AppManifests
-from holdfast.errors import EngineError, InvalidRequest
+from holdfast.client.operators import operator_note
+from holdfast.errors import EngineError, InvalidRequest, LaneFull
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.birth import ID_LIMIT
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _TRIES: Final = 3
+DEPTH_LIMIT: Final = 10_000
+"""So many events may wait for a lane before it takes no more from outside."""
 
 
 class SentEvent(msgspec.Struct, frozen=True):
@@ -65,13 +68,49 @@ class AppMachines(AppManifests):
         for name, lane, key in board.targets(schema, value):
             envelope = Envelope(key, schema, value, 0, chosen, "", actor)
             letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
+        if len(letters) > 1:
+            return await self._send_all(owner, schema, chosen, letters, by)
         places, repeated = [], False
         for letter in letters:
             answer = await self._deliver(owner, letter)
-            repeated = repeated or isinstance(answer, p.Repeated)
+            repeated = isinstance(answer, p.Repeated)
             position = answer.position if isinstance(answer, p.Delivered) else None
             places.append(EventPlace(letter.machine, letter.lane, position))
         return SentEvent(schema, chosen, owner, tuple(places), repeated)
+
+    async def _send_all(
+        self, tenant: str, schema: str, id: str, letters: list[LaneMessage], by: str | None
+    ) -> SentEvent:
+        """Deliver an event to several lanes in one commit, with a note of it: all hear it, or none."""
+        app = self._app
+        for letter in letters:
+            await self._begin(tenant, letter)
+        changes = tuple(letter.deliver(tenant, app.clock.now()) for letter in letters)
+        for change in changes:
+            await self._check_depth(change.key)
+        note = operator_note(app, tenant, "send_event", by, None, "", {"event": schema, "event_id": id})
+        answer = await app.committer.commit(p.Operate(note, changes))
+        if not isinstance(answer, p.OperatedOn | p.Repeated):
+            raise EngineError(f"event {id} was answered {answer!r}")
+        for change in changes:
+            app.delivered(change.key)
+        app.wake_sealer()
+        arrived = {run.key: run.arrived for run in await app.store.get([change.key for change in changes])}
+        for lane, reached in arrived.items():
+            self._kind.depths[lane] = reached, self._kind.depths.get(lane, (0, 0))[1]
+        places = [
+            EventPlace(letter.machine, letter.lane, arrived.get(change.key))
+            for letter, change in zip(letters, changes, strict=True)
+        ]
+        return SentEvent(schema, id, tenant, tuple(places), isinstance(answer, p.Repeated))
+
+    async def _begin(self, tenant: str, letter: LaneMessage) -> None:
+        """Begin the lane of a message, unless somebody here has seen that it has begun."""
+        lane = (tenant, letter.machine, letter.lane)
+        if lane not in self._kind.begun:
+            app = self._app
+            await app.committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
+            self._kind.begun.add(lane)
 
     def cell(self, machine: Machine[S] | str, key: Any = None, *, tenant: str | None = None) -> CellHandle[S]:
         """The cell of a key. It need not exist."""
@@ -92,16 +131,28 @@ class AppMachines(AppManifests):
         """Put a message into its lane's inbox; the lane is begun where it is not there yet."""
         app, lane = self._app, (tenant, letter.machine, letter.lane)
         for _ in range(_TRIES):
-            if lane not in self._kind.begun:
-                await app.committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
-                self._kind.begun.add(lane)
+            await self._begin(tenant, letter)
             change = letter.deliver(tenant, app.clock.now())
+            await self._check_depth(change.key)
             answer = await app.committer.commit(change)
             if isinstance(answer, p.Delivered | p.Repeated):
+                if isinstance(answer, p.Delivered):
+                    self._kind.depths[change.key] = answer.position, self._kind.depths.get(change.key, (0, 0))[1]
                 app.delivered(change.key)
                 return answer
             self._kind.begun.discard(lane)
         raise EngineError(f"lane {letter.lane} of machine {letter.machine} cannot be begun: {answer!r}")
+
+    async def _check_depth(self, lane: p.Key) -> None:
+        """Raises LaneFull where so much waits for a lane that more must wait outside."""
+        reached, consumed = self._kind.depths.get(lane, (0, 0))
+        if reached - consumed < DEPTH_LIMIT:
+            return
+        for run in await self._app.store.get([lane]):
+            self._kind.depths[lane] = run.arrived, run.consumed
+            if run.arrived - run.consumed >= DEPTH_LIMIT:
+                waits = f"{run.arrived - run.consumed:,} events wait for {lane.run}, and the limit is {DEPTH_LIMIT:,}"
+                raise LaneFull(f"{waits}: send it again in a while, or start more workers.")
 
 
 def _checked(id: object) -> str:

@@ -24,8 +24,8 @@ _SHOWN: Final = 5
 
 class ManifestBlocker(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that must end first. ``effect``: a call of one is in flight, ``intent`` names it. ``events``: so many
-    wait in a lane. ``cell``: one that has not ended, where the manifest is applied strictly. ``lane``: a worker holds it
-    and does not stop."""
+    wait in a lane. ``cell``: one that has not ended, where the manifest is applied strictly. ``lane``: a worker holds
+    it and does not stop."""
 
     kind: BlockerKind
     machine: str

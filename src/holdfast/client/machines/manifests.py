@@ -325,9 +325,7 @@ class AppManifests:
             return Change(q.write(replace(q.read_proposal(row), **fields)), status, details=details)
 
         key = p.ItemKey(tenant, q.PROPOSAL, proposal)
-        return await self._info(
-            await change_item(self._app, key, f"{act}_manifest", change, by=by, reason=why)
-        )
+        return await self._info(await change_item(self._app, key, f"{act}_manifest", change, by=by, reason=why))
 
     async def _row(self, id: str, tenant: str) -> p.ItemRow:
         key = p.ItemKey(tenant, q.PROPOSAL, check_text(id, "the proposal's id"))

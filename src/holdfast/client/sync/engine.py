@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
     from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.programs.machine.proposals import ManifestsMode
 
 P = ParamSpec("P")
 R = TypeVar("R")

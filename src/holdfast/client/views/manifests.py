@@ -13,9 +13,9 @@ from holdfast.programs.machine.shadow_reports import ShadowReport
 
 
 class ManifestInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifest in force of a tenant. ``source`` is ``declared`` where code declares it, ``applied`` where a proposal
-    was applied, ``none`` where there is none. ``misfits`` are the machines of this process whose code is another one,
-    with the reason: their lanes are not run here."""
+    """The manifest in force of a tenant. ``source`` is ``declared`` where code declares it, ``applied`` where one was
+    proposed and applied, ``none`` where there is none. ``misfits`` are the machines of this process whose code is
+    another one, with the reason: their lanes are not run here."""
 
     tenant: str
     source: str

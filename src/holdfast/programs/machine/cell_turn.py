@@ -22,8 +22,8 @@ from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.envelopes import HOPS_LIMIT, Envelope, Release, read_envelope
-from holdfast.programs.machine.handle import Surroundings
-from holdfast.programs.machine.machine import Effect, Machine, Transition
+from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
 from holdfast.programs.machine.occurrences import Rejected, Settled
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.lanes import LaneMessage
@@ -35,7 +35,7 @@ HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
 
 
-class Receipted(msgspec.Struct, frozen=True, gc=False):
+class ReceiptArrived(msgspec.Struct, frozen=True, gc=False):
     """An effect of a cell has ended."""
 
     promise: PromiseId
@@ -48,14 +48,14 @@ class Due(msgspec.Struct, frozen=True, gc=False):
     timer: CellTimer
 
 
-Occurrence = Envelope | Release | Receipted | Due
+Occurrence = Envelope | Release | ReceiptArrived | Due
 
 
-class Call(msgspec.Struct, gc=False):
+class CellCall(msgspec.Struct, gc=False):
     """An effect to be invoked, with its written arguments, and for which cell."""
 
     key: bytes
-    effect: Effect
+    effect: EffectRequest
     payload: Payload
 
 
@@ -66,14 +66,14 @@ class CellTurn:
         self,
         machine: Machine[Any],
         cells: Mapping[bytes, CellRecord | None],
-        where: Surroundings,
+        where: TurnContext,
         board: Switchboard,
         cause: str,
         secrets: set[str | bytes | int | float],
         recorded: Mapping[int, str] | None = None,
     ) -> None:
         self.changed: dict[bytes, CellRecord | None] = {}
-        self.calls: list[Call] = []
+        self.calls: list[CellCall] = []
         self.emitted: list[LaneMessage] = []
         self.secrets = secrets
         self.dead: list[DeadLetter] = []
@@ -117,7 +117,7 @@ class CellTurn:
 
     # -- a cell that goes on -------------------------------------------------------------------------------------------
 
-    def _advance(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> None:
+    def _advance(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
         self._handled += 1
         if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
             self._park(record, occurrence, reason)
@@ -138,20 +138,19 @@ class CellTurn:
         return machine.step(state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark)
 
     def _key(self, key: bytes) -> Any:
-        schema = self._machine.key_schema
-        return None if schema is None else schema.decode(key)
+        return self._machine.read_key(key)
 
-    def _event(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> Any:
+    def _event(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> Any:
         """The occurrence as the handler gets it; None where it hears nothing of it."""
         match occurrence:
             case Envelope(schema=schema, value=value):
                 return self._machine.events[schema].decode(value)
             case Due(timer=timer):
                 return self._machine.events[timer.schema].decode(timer.value)
-            case Receipted():
+            case ReceiptArrived():
                 return self._receipt(record, occurrence)
 
-    def _receipt(self, record: CellRecord, occurrence: Receipted) -> Settled | Rejected | None:
+    def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
         position = occurrence.promise.path[-1]
         intent = next((each for each in record.intents if each.position == position), None)
         if intent is None:
@@ -176,7 +175,7 @@ class CellTurn:
             issuer=intent.issuer,
         )
 
-    def _outcome(self, intent: CellIntent, occurrence: Receipted) -> Ok[Any] | Err | str:
+    def _outcome(self, intent: CellIntent, occurrence: ReceiptArrived) -> Ok[Any] | Err | str:
         """What came of an effect, as its declared type; why it cannot be read as that."""
         if isinstance(occurrence.outcome, Err):
             return occurrence.outcome
@@ -191,7 +190,7 @@ class CellTurn:
     def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
         """The cell, with what has occurred no longer open."""
         sequence = record.last_sequence + 1
-        if isinstance(occurrence, Receipted):
+        if isinstance(occurrence, ReceiptArrived):
             position = occurrence.promise.path[-1]
             left = tuple(each for each in record.intents if each.position != position)
             return replace(record, intents=left, last_sequence=sequence)
@@ -213,7 +212,7 @@ class CellTurn:
             for timer in made.timers
             for schema in (machine.by_type[type(timer.event)],)
         ]
-        calls = [Call(record.key, each, self._written_call(each)) for each in made.effects]
+        calls = [CellCall(record.key, each, self._written_call(each)) for each in made.effects]
         size = len(state or b"") + sum(len(letter.envelope) for letter in emitted)
         size += sum(len(call.payload.data) for call in calls)
         if size > machine.limits.output_bytes:
@@ -239,7 +238,7 @@ class CellTurn:
             )
         )
 
-    def _written_call(self, call: Effect) -> Payload:
+    def _written_call(self, call: EffectRequest) -> Payload:
         effect = call.effect
         if not self._board.allows(self._machine.name, effect.name):
             raise InvalidFunction(
@@ -269,11 +268,11 @@ class CellTurn:
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
-    def _park(self, record: CellRecord, occurrence: Envelope | Receipted | Due, reason: str) -> None:
+    def _park(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, reason: str) -> None:
         self.failures.append((self._handled, reason))
         self._hold(replace(record, status="parked", reason=reason), occurrence)
 
-    def _hold(self, record: CellRecord, occurrence: Envelope | Receipted | Due) -> None:
+    def _hold(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
         if isinstance(occurrence, Due):
             self._changed(record)  # its timer stays, and comes again when the cell goes on
             return
@@ -282,7 +281,7 @@ class CellTurn:
             return
         self._changed(replace(record, held=(*record.held, _written(occurrence))))
 
-    def _refuse(self, record: CellRecord, occurrence: Envelope | Receipted | Due, why: str = "") -> None:
+    def _refuse(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, why: str = "") -> None:
         """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
         if isinstance(occurrence, Envelope):
             reason = why or f"its cell is {record.status}"
@@ -300,7 +299,7 @@ class CellTurn:
         mailbox.extendleft(reversed([_read(each) for each in held]))
 
 
-def _written(occurrence: Envelope | Receipted) -> bytes:
+def _written(occurrence: Envelope | ReceiptArrived) -> bytes:
     """What is held for a parked cell, as its record keeps it."""
     if isinstance(occurrence, Envelope):
         return occurrence.write()
@@ -316,7 +315,7 @@ def _read(held: bytes) -> Occurrence:
         return read_envelope(held)
     root, position, value, failure = fields
     outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
-    return Receipted(PromiseId(root, (position,)), outcome)
+    return ReceiptArrived(PromiseId(root, (position,)), outcome)
 
 
 class UnreadableReceipt(Exception):

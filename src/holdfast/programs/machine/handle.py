@@ -18,7 +18,7 @@ from holdfast.errors import InvalidFunction, InvalidRequest
 from holdfast.programs.machine.manifest import MachineLimits
 
 
-class Surroundings(msgspec.Struct, frozen=True, gc=False):
+class TurnContext(msgspec.Struct, frozen=True, gc=False):
     """What a turn knows, the same in every replay: time, seed and place, and which code is in force."""
 
     now: int = 0
@@ -29,7 +29,7 @@ class Surroundings(msgspec.Struct, frozen=True, gc=False):
     machine_hash: str = ""
 
 
-class Asked(msgspec.Struct, gc=False):
+class AskedEffect(msgspec.Struct, gc=False):
     """One call of an effect that a handler asks for. ``intent`` is its number within the cell."""
 
     effect: Any
@@ -60,7 +60,7 @@ class Cell:
     def __init__(
         self,
         key: Any,
-        where: Surroundings,
+        where: TurnContext,
         limits: MachineLimits,
         first: int = 0,
         mode: str = "keyed",
@@ -70,7 +70,7 @@ class Cell:
         self.mode = mode
         self._where = where
         self._limits = limits
-        self._asked: list[Asked] = []
+        self._asked: list[AskedEffect] = []
         self._events: list[Any] = []
         self._timers: list[tuple[int, Any]] = []
         self._ending: tuple[str, str] | None = None
@@ -135,7 +135,7 @@ class Cell:
             raise InvalidFunction(f"one event asks for at most {self._limits.effects} effects: spread them over events")
         sequence = self._next
         self._next += 1
-        self._asked.append(Asked(effect, args, kwargs, issuer, sequence))
+        self._asked.append(AskedEffect(effect, args, kwargs, issuer, sequence))
         return sequence
 
     def emit(self, event: Any) -> None:
@@ -173,7 +173,7 @@ class Cell:
 
     # -- for whoever called the handler --------------------------------------------------------------------------------
 
-    def close(self) -> tuple[list[Asked], list[Any], list[tuple[int, Any]], tuple[str, str] | None, Any]:
+    def close(self) -> tuple[list[AskedEffect], list[Any], list[tuple[int, Any]], tuple[str, str] | None, Any]:
         """What was asked for: effects, events, timers, the end, the note."""
         self._closed = True
         return self._asked, self._events, self._timers, self._ending, self._annotation

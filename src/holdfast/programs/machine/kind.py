@@ -13,8 +13,8 @@ from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.proposals import MODES, ManifestsMode
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import Pin
-from holdfast.runs.lanes import LANE_DIGEST, MACHINE
-from holdfast.store.protocol import Code
+from holdfast.runs.lanes import LANE_DIGEST
+from holdfast.store.protocol import MACHINE, Code, Key
 
 CACHED_CELLS: Final = 4096
 """How many cells of a machine are kept in memory by a worker, over all its lanes."""
@@ -41,6 +41,7 @@ class Machines:
         self.routes: dict[str, tuple[int, Switchboard]] = {}  # for events from outside: by tenant, and since when
         self._boards: dict[str, Switchboard] = {}
         self._cached_cells = cached_cells
+        self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
 
     def board_of(self, in_force: MachineManifest) -> Switchboard:

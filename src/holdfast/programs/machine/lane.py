@@ -25,11 +25,11 @@ from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
+from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import Call, CellTurn, Due, Occurrence, Receipted
-from holdfast.programs.machine.envelopes import read_envelope
-from holdfast.programs.machine.handle import Surroundings
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
+from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
 from holdfast.programs.machine.switchboard import Switchboard
@@ -41,7 +41,7 @@ SEED_BYTES: Final = 16
 OPEN: Final = Waiting((), e.Open())
 
 
-class Wanted(msgspec.Struct, frozen=True, gc=False):
+class WantedCells(msgspec.Struct, frozen=True, gc=False):
     """The cells that a turn needs: by key, and those whose timer has come by ``due_by``."""
 
     keys: tuple[bytes, ...]
@@ -61,6 +61,7 @@ class LaneProgram:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
+        self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
         self.machine = machine
         self._board = board
         self._cached = cached
@@ -73,7 +74,7 @@ class LaneProgram:
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._cancelled = False
+        self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -94,24 +95,23 @@ class LaneProgram:
             self._alarm = None
             self._rang = True
         elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
-            self._arrived.append((intent.key, Receipted(promise_id, outcome)))
+            self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
-        self._cancelled = True
+        """A lane has no end: its cells do."""
 
     def revise(self, payload: Payload) -> None:
         """A manifest: the next turn runs by it."""
 
     def run(self) -> Yielded:
         scribe = self._running()
-        if self._cancelled:
-            return Stopped()
         if scribe.upcoming() is not None:
             return self._repeat(scribe)
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
+        self._opened.clear()
         return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
@@ -154,13 +154,16 @@ class LaneProgram:
         """Address what cells emit, and judge what they ask for, by the manifest in force."""
         self._board = board
 
-    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> Wanted | None:
+    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
-        keys = {read_envelope(payload.data).key for payload in heard}
+        for payload in heard:
+            if payload.data not in self._opened:
+                self._opened[payload.data] = read_envelope(payload.data)
+        keys = {self._opened[payload.data].key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        return Wanted(missing, now if is_due else None) if missing or is_due else None
+        return WantedCells(missing, now if is_due else None) if missing or is_due else None
 
     def bring(
         self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
@@ -176,7 +179,7 @@ class LaneProgram:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _hear(self, payload: Payload) -> None:
-        envelope = read_envelope(payload.data)
+        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
         self._arrived.append((envelope.key, envelope))
 
     def _receive_all(self, scribe: Scribe) -> None:
@@ -201,15 +204,16 @@ class LaneProgram:
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
-        where = Surroundings(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
+        where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
         turn.handle(arrived)
+        self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
 
     def _recorded(self) -> Mapping[int, str] | None:
-        """The failures that the journal has for this turn; None where they are decided here."""
-        return None
+        """The failures that are known before the turn, by number; None where there are none."""
+        return None if self.poison is None else {1: self.poison}
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -238,7 +242,7 @@ class LaneProgram:
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._remember(turn.changed)
 
-    def _invoke(self, scribe: Scribe, call: Call) -> PromiseId:
+    def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
         effect = call.effect.effect
         if isinstance(effect, Step):
             return scribe.invoke(effect.kind, effect.name, call.payload, effect.retry, effect.queue)

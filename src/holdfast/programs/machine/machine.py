@@ -16,7 +16,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
-from holdfast.programs.machine.handle import Cell, Surroundings
+from holdfast.programs.machine.handle import Cell, TurnContext
 from holdfast.programs.machine.key_fields import path_of
 from holdfast.programs.machine.manifest import EffectEntry, MachineLimits
 from holdfast.programs.machine.occurrences import ENGINE_EVENTS
@@ -27,6 +27,8 @@ S = TypeVar("S")
 LANES: Final = 64
 """How many lanes a keyed machine has, unless it says otherwise: so many runs share its keys."""
 
+_KEYS_KEPT: Final = 8192
+
 Effectable = Step[..., Any] | Workflow[..., Any]
 """What a machine can ask for: an action, a step, or a child run."""
 
@@ -34,7 +36,7 @@ Migration = Callable[[Any, int], Any]
 """Brings the plain data of an older state, and its version, up to the present type."""
 
 
-class Effect(msgspec.Struct, frozen=True, gc=False):
+class EffectRequest(msgspec.Struct, frozen=True, gc=False):
     """A call of an effect that an event led to."""
 
     effect: Effectable
@@ -61,7 +63,7 @@ class Transition(msgspec.Struct, Generic[S], frozen=True, gc=False):
 
     state: S | None
     events: tuple[Any, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[EffectRequest, ...] = ()
     timers: tuple[Timer, ...] = ()
     status: str = "running"
     reason: str = ""
@@ -119,6 +121,7 @@ class Machine(Generic[S]):
         self.by_type = {schema.kind: schema for schema in (*self.emits.values(), *self.events.values())}
         self.key_schema = None if entry.key is None else schemas[entry.key]
         self._key_paths = {each.event: path_of(each.key_field) for each in manifest.subscriptions if each.key_field}
+        self._keys: dict[bytes, Any] = {}
         self.hash = hashlib.sha256(canonical(msgspec.to_builtins(entry))).hexdigest()
 
     @property
@@ -135,7 +138,7 @@ class Machine(Generic[S]):
         event: Any,
         *,
         key: Any = None,
-        where: Surroundings = Surroundings(),  # noqa: B008  # immutable
+        where: TurnContext = TurnContext(),  # noqa: B008  # immutable
         first: int = 0,
         mark: bytes = b"",
     ) -> Transition[S]:
@@ -172,6 +175,17 @@ class Machine(Generic[S]):
         migrated: S = self.migrate(cbor2.loads(data), version)
         return migrated
 
+    def read_key(self, key: bytes) -> Any:
+        """The key of a cell, as its type. Those that were asked for last are kept."""
+        if self.key_schema is None:
+            return None
+        known = self._keys.get(key)
+        if known is None:
+            if len(self._keys) >= _KEYS_KEPT:
+                self._keys.clear()
+            known = self._keys[key] = self.key_schema.decode(key)
+        return known
+
     def key_of(self, event: Any) -> Any:
         """The key in an event. Raises InvalidFunction where it has none."""
         value = event
@@ -183,7 +197,7 @@ class Machine(Generic[S]):
 
     def _allowed(
         self, effect: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sequence: int, issuer: str | None
-    ) -> Effect:
+    ) -> EffectRequest:
         known = self.effects.get(getattr(effect, "name", ""))
         if known is None or known is not effect:
             asked = getattr(effect, "name", getattr(effect, "__name__", repr(effect)))
@@ -192,7 +206,7 @@ class Machine(Generic[S]):
                 f"machine {self.name} asks for {asked}, which it does not declare (it declares {declared}): add it to "
                 "effects=[…]."
             )
-        return Effect(known, args, kwargs, sequence, issuer)
+        return EffectRequest(known, args, kwargs, sequence, issuer)
 
     def _known(self, event: Any, among: Mapping[str, ValueSchema], verb: str) -> Any:
         schema = self.by_type.get(type(event))

@@ -29,7 +29,7 @@ class StateDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class MachineShadow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was seen of one machine. ``statuses`` and ``shadow_statuses`` count cells. ``failures`` counts events that
-    the shadow could not handle, by reason. ``deltas`` are the first cells that differ; ``different`` counts all of them.
+    the shadow could not handle, by reason. ``deltas`` are the first cells that differ; ``different`` counts all.
     ``unreadable`` are cells whose kept state this code cannot read, with the reason. ``unseen`` says what was not
     observed, and why."""
 

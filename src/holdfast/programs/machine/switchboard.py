@@ -24,7 +24,7 @@ class Switchboard:
     def __init__(self, machines: Mapping[str, Machine[Any]], in_force: MachineManifest | None = None) -> None:
         self._machines = machines
         self._in_force = in_force
-        self._known: tuple[Machine[Any], ...] = ()
+        self._changes = -1
         self._declared: MachineManifest
         self._router: EventRouter
         self._by_type: dict[Any, ValueSchema] = {}
@@ -93,12 +93,13 @@ class Switchboard:
         self._born.add(lane)
 
     def _refresh(self) -> None:
-        machines = tuple(self._machines.values())
-        if machines == self._known and self._digest:
+        changes = getattr(self._machines, "changes", 0)
+        if changes == self._changes:
             return
+        machines = tuple(self._machines.values())
         self._declared, self._schemas = declare([machine.declaration for machine in machines])
         manifest = self._declared if self._in_force is None else self._in_force
         self._router = EventRouter(manifest, schemas_of(manifest, self._schemas))
         self._by_type = {kind: schema for machine in machines for kind, schema in machine.by_type.items()}
         self._digest = manifest_digest(manifest)
-        self._known = machines
+        self._changes = changes

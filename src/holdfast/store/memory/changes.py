@@ -38,7 +38,7 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.FinishWork():
             return _finish_work(tables, change)
         case p.Beat(key=key, position=position, details=details, at=at):
-            tables.progress.setdefault(key, {})[position] = p.Progress(position, details, at)
+            tables.progress.setdefault(key, {})[position] = p.StepProgress(position, details, at)
             return p.Enqueued()
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
@@ -123,7 +123,7 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             actor=change.origin.actor,
             trigger_type=change.origin.trigger_type,
             trigger_ref=change.origin.trigger_ref,
-            begun_at=None if projection.standing == "queued" else segment.at,
+            begun_at=change.begun_at,
             governed=projection.governed,
             writes=projection.writes,
             program_kind=change.program_kind,

@@ -68,7 +68,7 @@ class MemoryQueries(MemoryCells):
             offers = sorted(tables.work.get(key, {}).items())
             return [(offer.work, offer.owner) for _, offer in offers if not offer.done]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
         with self._transaction() as tables:
             return [progress for _, progress in sorted(tables.progress.get(key, {}).items())]
 

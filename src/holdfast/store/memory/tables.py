@@ -29,11 +29,11 @@ from holdfast.store.protocol import (
     ItemRow,
     Key,
     Message,
-    Progress,
     ReceiptRow,
     Run,
     Segment,
     SigningKey,
+    StepProgress,
     TaskRow,
     Work,
     WorkerRow,
@@ -78,7 +78,7 @@ class Tables:
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
     deliveries: dict[Key, dict[str, int]] = field(default_factory=dict)
     work: dict[Key, dict[int, Offer]] = field(default_factory=dict)
-    progress: dict[Key, dict[int, Progress]] = field(default_factory=dict)
+    progress: dict[Key, dict[int, StepProgress]] = field(default_factory=dict)
     blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     blob_users: dict[tuple[str, bytes], set[Holder]] = field(default_factory=dict)
     blob_uses: dict[Holder, set[bytes]] = field(default_factory=dict)

@@ -168,7 +168,7 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
         origin.actor,
         origin.trigger_type,
         origin.trigger_ref,
-        None if projection.standing == "queued" else segment.at,
+        change.begun_at,
         projection.governed,
         projection.writes,
         change.program_kind,

@@ -272,8 +272,8 @@ class PostgresStore(PostgresCells):
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        return [p.Progress(*row) for row in await self._look("progress_of", *key)]
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
+        return [p.StepProgress(*row) for row in await self._look("progress_of", *key)]
 
     async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in await self._look("workers")]

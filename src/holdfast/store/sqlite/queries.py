@@ -152,8 +152,8 @@ class SqliteQueries(SqliteCells):
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        return [p.Progress(*row) for row in self._read(SQL["progress_of"], key)]
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
+        return [p.StepProgress(*row) for row in self._read(SQL["progress_of"], key)]
 
     async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in self._read(SQL["workers"])]
