@@ -45,6 +45,7 @@ log = logging.getLogger("holdfast.worker")
 
 LOOK_SECONDS: Final = 5.0
 _PAGE: Final = 500
+_KEPT: Final = 256
 
 Verdict = Mapping[str, str]
 """The machines whose lanes the code here must not run, each with the reason."""
@@ -77,6 +78,7 @@ class LaneWarden(Role):
         self._fail = fail
         self._background = background
         self._waiting: dict[str, list[Held]] = {}
+        self._read: dict[str, MachineManifest] = {}  # by digest
         self._adopted: dict[tuple[str, str], Verdict] = {}  # by tenant and digest of what the code here declares
 
     def must_wait(self, held: Held) -> bool:
@@ -141,8 +143,12 @@ class LaneWarden(Role):
         return found, machines.board_of(in_force)
 
     async def _manifest(self, tenant: str, digest: str) -> MachineManifest:
-        found = await self._store.code(tenant, [bytes.fromhex(digest)])
-        return decode_manifest(found[bytes.fromhex(digest)].data)
+        if digest not in self._read:
+            found = await self._store.code(tenant, [bytes.fromhex(digest)])
+            while len(self._read) >= _KEPT:
+                del self._read[next(iter(self._read))]
+            self._read[digest] = decode_manifest(found[bytes.fromhex(digest)].data)
+        return self._read[digest]
 
     @property
     def _kind(self) -> Machines:

@@ -19,10 +19,10 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellTurn, Due, Occurrence, Receipted
+from holdfast.programs.machine.cell_turn import CellTurn, Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.envelopes import Envelope
-from holdfast.programs.machine.handle import Surroundings
-from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.lane import OPEN, LaneProgram
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import TurnNote, read_note
 from holdfast.programs.machine.switchboard import Switchboard
@@ -94,6 +94,10 @@ class ShadowLane(LaneProgram):
         """The cells as the shadow has them."""
         return {key: record for key, record in self._shadows.items() if record is not None}
 
+    def run(self) -> Yielded:
+        scribe = self._running()
+        return OPEN if scribe.upcoming() is None else self._repeat(scribe)  # beyond the journal there is nothing
+
     def _repeat(self, scribe: Scribe) -> Yielded:
         self._receive_all(scribe)
         arrived, rang, self._arrived = self._arrived, self._rang, []
@@ -118,10 +122,10 @@ class ShadowLane(LaneProgram):
         self._tallies.events += sum(isinstance(each, Envelope) for _, each in arrived)
         for key, each in arrived:
             self._shadows.setdefault(key, None)
-            if isinstance(each, Receipted):
+            if isinstance(each, ReceiptArrived):
                 self._close(key, each.promise)
         machine = self.machine
-        where = Surroundings(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
+        where = TurnContext(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._shadows, where, self._board, str(heard.run), set())
         turn.handle(arrived)
         for _, reason in turn.failures:
