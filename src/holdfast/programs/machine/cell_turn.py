@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -241,8 +241,13 @@ class CellTurn:
 
     def _written_call(self, call: EffectRequest) -> Payload:
         """The arguments in their one form: however they are given, equal values are equal bytes. Raises where they do
-        not fit what the effect declares."""
+        not fit what the effect declares, and where the manifest in force does not allow it."""
         effect, signature = call.effect, call.effect.signature
+        if not self._board.allows(self._machine.name, effect.name):
+            raise InvalidFunction(
+                f"machine {self._machine.name} asks for {effect.name}, which the manifest in force does not allow it: "
+                "apply one that does, then release the cell."
+            )
         args, kwargs = signature.in_order(call.args, call.kwargs)
         payload = effect.write_call(args, kwargs, self) if isinstance(effect, Step) else signature.write(args, kwargs)
         signature.accept(payload)
