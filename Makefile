@@ -12,6 +12,7 @@ COUNT  ?= 1
 JOBS   ?= 2
 STORE  ?= memory://
 RUNS   ?= 1000000
+KEYS   ?= 200
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
@@ -25,7 +26,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile the whole package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -39,6 +40,9 @@ incident: $(STAMP) ## Triage an incident under a policy, reverse the change, and
 
 claims: $(STAMP) ## Settle two claims by a definition, one with a person's approval
 	@$(BIN)/python examples/claims/run.py
+
+orders: $(STAMP) ## Take orders for many keys through payment, parcel, deadline and refund: make orders KEYS=100000
+	@$(BIN)/python examples/orders/run.py --keys $(KEYS)
 
 serve: $(STAMP) ## Open the console with some runs to look at: http://127.0.0.1:8420/
 	@$(BIN)/python examples/console/serve.py

@@ -57,6 +57,9 @@ The tree is split by who must act::
     │   ├── NotReversible            the receipt's act cannot be taken back
     │   ├── TemplateNotFound         no template of that id in that tenant
     │   ├── TemplateConflict         the template's status does not allow it, or its id is taken
+    │   ├── ProposalNotFound         no proposal of that id in that tenant
+    │   ├── ProposalConflict         the proposal's status, or what was applied since, does not allow it
+    │   ├── ManifestBlocked          work in flight keeps a manifest from being applied
     │   ├── EventConflict            the event's id was used for another event
     │   ├── NotPermitted             the caller's level or token is not enough
     │   ├── InvalidToken             a token that is unknown, expired or revoked
@@ -127,9 +130,12 @@ from holdfast.errors.caller import (
     InvalidToken,
     LaneFull,
     LastRuler,
+    ManifestBlocked,
     NameTaken,
     NotPermitted,
     NotReversible,
+    ProposalConflict,
+    ProposalNotFound,
     ReceiptNotFound,
     RetryRefused,
     RunCancelled,
@@ -249,6 +255,7 @@ __all__ = [
     "LawBroken",
     "LoginRefused",
     "MalformedRequest",
+    "ManifestBlocked",
     "MethodNotAllowed",
     "NameTaken",
     "NodeTimeout",
@@ -262,6 +269,8 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProposalConflict",
+    "ProposalNotFound",
     "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",

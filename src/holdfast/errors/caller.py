@@ -181,6 +181,34 @@ class TemplateConflict(CallerError):
     http_status = 409
 
 
+class ProposalNotFound(CallerError):
+    """There is no proposal of that id in that tenant: look with ``holdfast machines proposals``."""
+
+    code = "proposal_not_found"
+    http_status = 404
+
+
+class ProposalConflict(CallerError):
+    """The proposal's status, its author or what was applied since does not allow this: the message says what to do."""
+
+    code = "proposal_conflict"
+    http_status = 409
+
+
+class ManifestBlocked(CallerError):
+    """A manifest cannot be applied while this work is under way, and nothing was changed: ``blockers`` name all of it.
+
+    Let it end, or settle it, and apply the manifest again.
+    """
+
+    code = "manifest_blocked"
+    http_status = 409
+
+    def __init__(self, message: str, blockers: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.blockers = tuple(blockers)
+
+
 class EventConflict(CallerError):
     """An event of that id was emitted with another name or other data: give another event another id."""
 

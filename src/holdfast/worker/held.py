@@ -41,6 +41,7 @@ class Held:
     """One leased run: where its journal stands, its execution, what has arrived, and which steps run."""
 
     __slots__ = (
+        "admitted",
         "alarm",
         "arrivals",
         "cancel_first",
@@ -80,6 +81,7 @@ class Held:
         self.key: Key = run.key
         self.workflow = run.workflow
         self.is_lane = run.program_kind == MACHINE
+        self.admitted = False  # whether the code here may run it by the manifest in force: of a lane
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch

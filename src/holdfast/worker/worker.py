@@ -202,7 +202,8 @@ class Worker:
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
         self._finisher = Finisher(self._store, self._clock, self._duties)
-        roles += [self._finisher, Indexer(self._store, self._clock, self.id, self._sealer)]
+        indexer = Indexer(self._store, self._clock, self.id, self._sealer)
+        roles += [self._finisher, self.advancer.warden, indexer]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)

@@ -1,1 +1,1 @@
-"""Commands about machines and their cells."""
+"""``holdfast machines`` and ``holdfast cells``: machines, their cells, and events that no cell could handle."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from holdfast.client.machines.cell_handle import CellHandle, EventPlace
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
 from holdfast.errors import EngineError, InvalidRequest, LaneFull
@@ -45,7 +46,7 @@ class SentEvent(msgspec.Struct, frozen=True):
         return bool(self.places)
 
 
-class AppMachines:
+class AppMachines(AppManifests):
     """The machines of an engine."""
 
     def __init__(self, app: Holdfast) -> None:
@@ -60,11 +61,12 @@ class AppMachines:
         Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit; and
         InvalidFunction where a machine's number of lanes has changed.
         """
-        app, board = self._app, self._kind.board
+        app = self._app
         app.check_open()
-        known = board.schema_of(event)
         chosen = _checked(id) if id is not None else uuid.uuid4().hex
         owner, actor = app.tenant_of(tenant), app.person_of(by)
+        board = await self._routes(owner)
+        known = board.schema_of(event)
         schema, value = known.name, known.encode(event)
         letters = []
         for name, lane, key in board.targets(schema, value):

@@ -99,8 +99,9 @@ async def _entry(app: Holdfast, row: p.RootRow) -> tuple[p.AuditEntry, Operated]
     for _ in range(_ROUNDS):
         for entry in await app.whole_store.entries(query, _ENTRIES):
             record = decode(entry.body)
-            is_root = isinstance(record, Operated) and record.act == ROOT
-            if is_root and record.details.get("version") == str(row.version) and entry.position is not None:
+            if not isinstance(record, Operated) or record.act != ROOT or entry.position is None:
+                continue
+            if record.details.get("version") == str(row.version):
                 return entry, record
         await sealer.seal()
     raise StoreCorrupt(

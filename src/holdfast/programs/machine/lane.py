@@ -154,6 +154,10 @@ class LaneProgram:
 
     # -- what the worker brings ----------------------------------------------------------------------------------------
 
+    def route_by(self, board: Switchboard) -> None:
+        """Address what cells emit, and judge what they ask for, by the manifest in force."""
+        self._board = board
+
     def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
         for payload in heard:
