@@ -249,7 +249,7 @@ class AppManifests:
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
             item = p.ItemRow(*q.in_force_key(tenant), version, q.write(in_force), "applied", None, now)
-            beside = [p.PutItem(item), *(p.Unpause(lane, now) for lane in held)]
+            beside: list[p.Act] = [p.PutItem(item), *(p.Unpause(lane, now) for lane in held)]
             details = {"manifest": body.digest, "before": body.base or ""}
             return Change(q.write(body), status, details=details, beside=beside)
 
