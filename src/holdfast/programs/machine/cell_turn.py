@@ -53,8 +53,8 @@ Occurrence = Envelope | Release | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
-    """An effect to be invoked, with its written arguments, and for which cell. It is not ``awaited`` where that cell was
-    deleted, or has failed, later in the same turn: another cell of the key must not get its receipt."""
+    """An effect to be invoked, with its written arguments, and for which cell. It is not ``awaited`` where that cell is
+    deleted, or fails, later in the same turn: another cell of the key must not get its receipt."""
 
     key: bytes
     effect: EffectRequest
