@@ -1,0 +1,1 @@
+"""Commands about machines: their manifests, and what is proposed for them."""
