@@ -12,6 +12,7 @@ COUNT  ?= 1
 JOBS   ?= 2
 STORE  ?= memory://
 RUNS   ?= 1000000
+KEYS   ?= 200
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
@@ -22,7 +23,10 @@ TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: run incident claims serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
+# Tests start hundreds of processes. Without compiled modules each of them would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -36,6 +40,9 @@ incident: $(STAMP) ## Triage an incident under a policy, reverse the change, and
 
 claims: $(STAMP) ## Settle two claims by a definition, one with a person's approval
 	@$(BIN)/python examples/claims/run.py
+
+orders: $(STAMP) ## Take orders for many keys through payment, parcel, deadline and refund: make orders KEYS=100000
+	@$(BIN)/python examples/orders/run.py --keys $(KEYS)
 
 serve: $(STAMP) ## Open the console with some runs to look at: http://127.0.0.1:8420/
 	@$(BIN)/python examples/console/serve.py
@@ -57,6 +64,7 @@ imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
 units: $(STAMP) ## All tests
+	@$(BIN)/python -m compileall -q -j 0 src
 	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
 
 test-long: lint types imports browser ## The same, with all that random tests can try (an hour)
@@ -76,6 +84,7 @@ sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
 	$(BIN)/python -m tests.simulation.scheduled $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)
+	$(BIN)/python -m tests.simulation.told $(SEED) $(COUNT)
 
 sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)

@@ -8,6 +8,8 @@ Assertions in the shipped store suite are rewritten, so that a failure shows the
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.docs.conformance import plain, rows, unproved
@@ -16,6 +18,15 @@ pytest.register_assert_rewrite("holdfast.testing.stores")
 
 _outcomes: dict[str, set[str]] = {}
 _complaints: list[str] = []
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there before the first test is never garbage: no collection walks through all modules and tests again.
+
+    Tests that collect garbage would take a second each.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

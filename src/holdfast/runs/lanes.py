@@ -33,6 +33,14 @@ def lane_id(machine: str, index: int) -> str:
     return f"{_PREFIX}{machine}:{index}"
 
 
+def parse_lane(id: str) -> tuple[str, int] | None:
+    """The machine and the index of a lane, by its id; None where it is no lane's."""
+    machine, colon, index = id.removeprefix(_PREFIX).rpartition(":")
+    if not (id.startswith(_PREFIX) and colon and machine and index.isascii() and index.isdigit()):
+        return None
+    return machine, int(index)
+
+
 def is_lane(id: str) -> bool:
     """Whether a run of this id is a lane."""
     return id.startswith(_PREFIX)

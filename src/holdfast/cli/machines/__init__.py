@@ -1,1 +1,1 @@
-"""Commands about machines: their manifests, and what is proposed for them."""
+"""``holdfast machines`` and ``holdfast cells``: machines, their cells, and events that no cell could handle."""

@@ -13,6 +13,7 @@ from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.operators import operator_note
 from holdfast.errors import EngineError, InvalidRequest, LaneFull
 from holdfast.programs.machine.envelopes import Envelope
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.birth import ID_LIMIT
 from holdfast.runs.lanes import LaneMessage, lane_start
@@ -55,7 +56,8 @@ class AppMachines(AppManifests):
     ) -> SentEvent:
         """Bring an event to the machines that hear it. Durable when this returns; with its ``id`` it is taken in once.
 
-        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit.
+        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit; and
+        InvalidFunction where a machine's number of lanes has changed.
         """
         app = self._app
         app.check_open()
@@ -105,10 +107,13 @@ class AppMachines(AppManifests):
         return SentEvent(schema, id, tenant, tuple(places), isinstance(answer, p.Repeated))
 
     async def _begin(self, tenant: str, letter: LaneMessage) -> None:
-        """Begin the lane of a message, unless somebody here has seen that it has begun."""
+        """Begin the lane of a message, unless somebody here has seen that it has begun. Raises InvalidFunction where
+        its machine has another number of lanes."""
+        app, kind = self._app, self._kind
+        counts = LaneCounts(app.whole_store, app.clock, kind.counted)
+        await counts.confirm(tenant, {letter.machine: kind.machines[letter.machine].lanes})
         lane = (tenant, letter.machine, letter.lane)
         if lane not in self._kind.begun:
-            app = self._app
             await app.committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
             self._kind.begun.add(lane)
 

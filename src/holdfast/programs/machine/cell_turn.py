@@ -30,6 +30,7 @@ from holdfast.runs.lanes import LaneMessage
 from holdfast.store.protocol import DeadLetter
 
 _RECEIPT: Final = "receipt"
+_DUE: Final = "due"
 
 HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
@@ -239,15 +240,18 @@ class CellTurn:
         )
 
     def _written_call(self, call: EffectRequest) -> Payload:
-        effect = call.effect
+        """The arguments in their one form: however they are given, equal values are equal bytes. Raises where they do
+        not fit what the effect declares, and where the manifest in force does not allow it."""
+        effect, signature = call.effect, call.effect.signature
         if not self._board.allows(self._machine.name, effect.name):
             raise InvalidFunction(
                 f"machine {self._machine.name} asks for {effect.name}, which the manifest in force does not allow it: "
                 "apply one that does, then release the cell."
             )
-        if isinstance(effect, Step):
-            return effect.write_call(call.args, call.kwargs, self)
-        return effect.signature.write(call.args, call.kwargs)
+        args, kwargs = signature.in_order(call.args, call.kwargs)
+        payload = effect.write_call(args, kwargs, self) if isinstance(effect, Step) else signature.write(args, kwargs)
+        signature.accept(payload)
+        return payload
 
     def _address(self, event: Any, occurrence: Occurrence, emitted: list[LaneMessage], dead: list[DeadLetter]) -> None:
         """Address an emitted event to the lanes of whoever hears it; a dead letter where nobody does."""
@@ -270,7 +274,12 @@ class CellTurn:
 
     def _park(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, reason: str) -> None:
         self.failures.append((self._handled, reason))
-        self._hold(replace(record, status="parked", reason=reason), occurrence)
+        parked = replace(record, status="parked", reason=reason)
+        if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
+            left = tuple(each for each in record.timers if each != occurrence.timer)
+            self._changed(replace(parked, timers=left, held=(_written(occurrence), *record.held)))
+            return
+        self._hold(parked, occurrence)
 
     def _hold(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
         if isinstance(occurrence, Due):
@@ -294,15 +303,20 @@ class CellTurn:
     def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
         if record.status != "parked":
             return
-        held = record.held[1:] if release.drop else record.held
+        held = [_read(each) for each in record.held]
+        if release.drop and held:
+            record = self._without(record, held.pop(0))  # a receipt settles its intent, heard or not
         self._changed(replace(record, status="running", reason="", held=()))
-        mailbox.extendleft(reversed([_read(each) for each in held]))
+        mailbox.extendleft(reversed(held))
 
 
-def _written(occurrence: Envelope | ReceiptArrived) -> bytes:
+def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
     """What is held for a parked cell, as its record keeps it."""
     if isinstance(occurrence, Envelope):
         return occurrence.write()
+    if isinstance(occurrence, Due):
+        timer = occurrence.timer
+        return canonical([_DUE, timer.wake_at, timer.sequence, timer.schema, timer.value])
     promise, outcome = occurrence.promise, occurrence.outcome
     if isinstance(outcome, Ok):
         return canonical([_RECEIPT, promise.root, promise.path[-1], [outcome.value.data, outcome.value.codec], None])
@@ -311,6 +325,8 @@ def _written(occurrence: Envelope | ReceiptArrived) -> bytes:
 
 def _read(held: bytes) -> Occurrence:
     tag, *fields = cbor2.loads(held)
+    if tag == _DUE:
+        return Due(CellTimer(*fields))
     if tag != _RECEIPT:
         return read_envelope(held)
     root, position, value, failure = fields

@@ -45,6 +45,7 @@ class Cell:
     __slots__ = (
         "_annotation",
         "_asked",
+        "_chance",
         "_closed",
         "_ending",
         "_entropy",
@@ -76,6 +77,7 @@ class Cell:
         self._ending: tuple[str, str] | None = None
         self._annotation: Any = None
         self._entropy = mark
+        self._chance: _random.Random | None = None
         self._next = first
         self._closed = False
 
@@ -109,8 +111,10 @@ class Cell:
     @property
     def random(self) -> _random.Random:
         """Recorded randomness: the same in every replay, another for every event."""
-        digest = hashlib.sha256(self._where.seed + self._entropy).digest()
-        return _random.Random(digest)  # reproducible on purpose
+        if self._chance is None:
+            digest = hashlib.sha256(self._where.seed + self._entropy).digest()
+            self._chance = _random.Random(digest)  # reproducible on purpose
+        return self._chance
 
     def uuid(self) -> _uuid.UUID:
         """A UUID made of recorded randomness; another one at every call."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.proposals import MODES, ManifestsMode
@@ -43,6 +44,7 @@ class Machines:
         self._cached_cells = cached_cells
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
+        self.counted: set[Counted] = set()
 
     def board_of(self, in_force: MachineManifest) -> Switchboard:
         """The routes of a manifest in force."""

@@ -165,6 +165,11 @@ class LaneProgram:
         missing = tuple(sorted(key for key in keys if key not in self._cells))
         return WantedCells(missing, now if is_due else None) if missing or is_due else None
 
+    @property
+    def lane_counts(self) -> Mapping[str, int]:
+        """See ``cell_supplier.Supplied``."""
+        return self._board.lane_counts(self.machine.name)
+
     def bring(
         self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
     ) -> None:

@@ -16,6 +16,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
+from holdfast.programs.machine.guard import guarded
 from holdfast.programs.machine.handle import Cell, TurnContext
 from holdfast.programs.machine.key_fields import path_of
 from holdfast.programs.machine.manifest import EffectEntry, MachineLimits
@@ -85,6 +86,7 @@ class Machine(Generic[S]):
         lanes: int,
         limits: MachineLimits,
         migrate: Migration | None,
+        digest: str | None = None,
     ) -> None:
         self.function = function
         self.name = name or function.__name__
@@ -111,7 +113,7 @@ class Machine(Generic[S]):
             emits=tuple(emits),
             implementation=f"{self.module}:{self.qualname}",
             limits=limits,
-            hash=source_digest(function),
+            hash=digest or source_digest(function),
         )
         manifest, schemas = declare([self.declaration])
         (entry,) = manifest.machines
@@ -149,7 +151,7 @@ class Machine(Generic[S]):
         if key is None and self.is_keyed and type(event) in self.by_type:
             key = self.key_of(event)
         cell = Cell(key, where, self.limits, first, "keyed" if self.is_keyed else "unkeyed", mark)
-        given = self.function(state, event, cell)
+        given = guarded(self.function, state, event, cell)
         asked, events, timers, ending, annotation = cell.close()
         status, reason = ending or ("running", "")
         return Transition(

@@ -66,6 +66,14 @@ class Switchboard:
             found.append((machine, lane_of(key, known.lanes), key))
         return found
 
+    def lane_counts(self, machine: str) -> dict[str, int]:
+        """The lanes that are declared for a machine, and for those that hear what it emits."""
+        self._refresh()
+        entry = self._declared.machine(machine)
+        emits = () if entry is None else entry.emits
+        hearers = [each.machine for each in self._declared.subscriptions if each.event in emits]
+        return {name: self._machines[name].lanes for name in (machine, *hearers) if name in self._machines}
+
     def schema_of(self, event: Any) -> ValueSchema:
         """The schema of an event. Raises InvalidRequest where no machine here knows its type."""
         self._refresh()
