@@ -15,6 +15,7 @@ from holdfast.client.machines.shadow import shadow_of
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
 from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
+from holdfast.client.views.times import moment
 from holdfast.errors import (
     EngineError,
     InvalidManifest,
@@ -366,7 +367,7 @@ class AppManifests:
             base=body.base,
             author=body.author,
             notes=body.notes,
-            proposed_at=body.proposed_at,
+            proposed_at=moment(body.proposed_at),
             changes=tuple(changes(base, await self._read(row.tenant, body.digest))),
             shadow=body.shadow,
             approver=body.approver,
