@@ -11,7 +11,7 @@ from holdfast.cli.machines.verification import prove, verify
 
 @click.group()
 def machines() -> None:
-    """Govern machines: the manifest in force, and proposals for another. Check them, prove their cells, import charts."""
+    """Govern machines: the manifest in force, and proposals for another. Check them, prove cells, import charts."""
 
 
 for command in (import_chart, verify, prove, *COMMANDS):
