@@ -17,7 +17,6 @@ from holdfast.programs.machine.kind import Machines
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
-from holdfast.runs.lanes import MACHINE
 from holdfast.runs.log_records import about
 from holdfast.runs.segments import unseal
 from holdfast.store import protocol as p
@@ -47,7 +46,7 @@ class Executions:
     ) -> None:
         self.clock = clock
         self.lifecycle = lifecycle
-        self.machines = catalogue.kind(MACHINE, Machines)
+        self.machines = catalogue.kind(p.MACHINE, Machines)
         self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog

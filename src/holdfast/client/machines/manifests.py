@@ -15,6 +15,7 @@ from holdfast.client.machines.shadow import shadow_of
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
 from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
+from holdfast.client.views.times import moment
 from holdfast.errors import (
     EngineError,
     InvalidManifest,
@@ -249,7 +250,7 @@ class AppManifests:
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
             item = p.ItemRow(*q.in_force_key(tenant), version, q.write(in_force), "applied", None, now)
-            beside = [p.PutItem(item), *(p.Unpause(lane, now) for lane in held)]
+            beside: list[p.Act] = [p.PutItem(item), *(p.Unpause(lane, now) for lane in held)]
             details = {"manifest": body.digest, "before": body.base or ""}
             return Change(q.write(body), status, details=details, beside=beside)
 
@@ -366,7 +367,7 @@ class AppManifests:
             base=body.base,
             author=body.author,
             notes=body.notes,
-            proposed_at=body.proposed_at,
+            proposed_at=moment(body.proposed_at),
             changes=tuple(changes(base, await self._read(row.tenant, body.digest))),
             shadow=body.shadow,
             approver=body.approver,

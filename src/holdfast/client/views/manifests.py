@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -36,7 +37,7 @@ class ProposalInfo(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None
     author: str | None
     notes: str
-    proposed_at: int
+    proposed_at: datetime
     changes: tuple[MachineChange, ...] = ()
     shadow: ShadowReport | None = None
     approver: str | None = None

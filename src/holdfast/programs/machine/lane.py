@@ -233,7 +233,7 @@ class LaneProgram:
             self._intents[promise] = _Intent(call.key, effect.name, effect.sequence)
             intents.append(IntentNote(call.key, effect.name, effect.sequence))
             record = turn.record(call.key)
-            if record is not None:
+            if record is not None and call.awaited:
                 opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
                 turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
         cells = [_encoded(key, record) for key, record in turn.changed.items()]
