@@ -202,8 +202,7 @@ class Worker:
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
         self._finisher = Finisher(self._store, self._clock, self._duties)
-        indexer = Indexer(self._store, self._clock, self.id, self._sealer)
-        roles += [self._finisher, self.advancer.warden, indexer]
+        roles += [self._finisher, self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
