@@ -42,8 +42,8 @@ def load_app(spec: str) -> Holdfast | None:
         what = "has no attribute" if engine is None else "has something else than a Holdfast instance as"
         raise BadApp(f"{place} {what} {attribute!r}: name one, as in `{attribute} = Holdfast(url)`.")
     if not own_workflows() and not STEPS and not _has_machines():
-        declared = "@workflow, @step or @machine"
-        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a {declared}: is it the right module?")
+        what = "@workflow, @step or @machine"
+        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a {what}: is it the right module?")
     return None
 
 

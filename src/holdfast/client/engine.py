@@ -115,8 +115,7 @@ class Holdfast(Parts):
         self._steps: Mapping[str, Step[..., Any]] = STEPS
         if definitions_mode not in ("strict", "warn"):
             raise InvalidRequest(f"the mode of definitions is strict or warn, not {definitions_mode!r:.60}")
-        self._given_definitions = definitions, definitions_mode
-        self.manifests_mode: ManifestsMode = manifests
+        self._given_definitions, self.manifests_mode = (definitions, definitions_mode), manifests
         self.token_uses: dict[str, int] = {}
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from datetime import timedelta
 from pathlib import Path
@@ -70,6 +71,13 @@ def test_a_check_writes_nothing_and_says_that_all_is_supported(chart: Path) -> N
     found = CliRunner().invoke(main, ["machines", "import", str(chart), "--from", "scxml", "--check"])
     assert found.exit_code == exits.GOOD
     assert "3 states, all supported: machine ticket" in found.output
+
+
+def test_a_program_gets_one_object(chart: Path) -> None:
+    found = CliRunner().invoke(main, ["machines", "import", str(chart), "--from", "scxml", "--json"])
+    shown = json.loads(found.stdout)
+    assert (shown["machine"], shown["states"], shown["supported"], shown["notes"]) == ("ticket", 3, True, [])
+    assert CHART in shown["module"]
 
 
 def test_what_is_not_supported_is_said_with_its_line(chart: Path) -> None:

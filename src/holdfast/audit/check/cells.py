@@ -15,10 +15,9 @@ from holdfast.audit.check.claims import Findings, Verdict
 from holdfast.audit.check.trust import ReaderKeys, trust
 from holdfast.audit.keys import PublicKey, is_signed, key_id
 from holdfast.audit.retirement import beyond, retired_by, shown_bound
-from holdfast.cells.cell import CellRecord, decode_cell, decode_entry
+from holdfast.cells.cell import CellRecord, decode_cell, decode_entry, shown_key
 from holdfast.cells.proofs import ProofRefused, check_proof
 from holdfast.errors import StoreCorrupt
-from holdfast.journal import cbor
 from holdfast.runs.lanes import lane_of, parse_lane
 
 _UNREADABLE: Final = (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
@@ -107,7 +106,7 @@ def _cell(proof: CellProof, findings: Findings) -> None:
     """The tree of the root has this record for the key, or none, and this is the lane of the key."""
     key = bytes.fromhex(proof.key)
     found = parse_lane(proof.lane)
-    name = f"the key {_shown(key)} of machine {proof.machine}, tenant {proof.tenant},"
+    name = f"the key {shown_key(key)} of machine {proof.machine}, tenant {proof.tenant},"
     if found is None or found != (proof.machine, lane_of(key, proof.lanes)):
         findings.broken("cell", f"{name} does not belong to {proof.lane}: nothing is shown about it.")
         return
@@ -139,11 +138,3 @@ def _record(proof: CellProof, key: bytes, entry: bytes) -> tuple[str | None, Cel
     if (named.key, named.record_hash) != (key, hashlib.sha256(data).digest()) or cell.key != key:
         return "the record in the file is not the one that the tree names.", None
     return None, cell
-
-
-def _shown(key: bytes) -> str:
-    """A key for people: as a value where it is one, else its bytes."""
-    try:
-        return f"{cbor.read(key)!r:.80}" if key else "(none)"
-    except cbor.NotCanonical:
-        return key.hex()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli import exits, output
+from holdfast.cli import exits, options, output
 from holdfast.cli.definitions.files import read_text, write_file
 from holdfast.programs.machine.chart_machine import SEND_TYPE, machine_of_chart
-from holdfast.programs.machine.charts import Chart, describe, parse
+from holdfast.programs.machine.charts import describe, parse
 
 _TYPES = frozenset({SEND_TYPE})
 
@@ -22,38 +22,42 @@ _TYPES = frozenset({SEND_TYPE})
 @click.option("--name", metavar="NAME", help="The machine's name. [that of the chart, or of FILE]")
 @click.option("--check", is_flag=True, help="Write nothing; say what is not supported.")
 @click.option("-o", "--output", "target", metavar="PATH", help="Write it there instead of printing it.")
-def import_chart(file: str, name: str | None, check: bool, target: str | None) -> None:
+@options.as_json
+def import_chart(file: str, name: str | None, check: bool, target: str | None, as_json: bool) -> None:
     """Read FILE (`-` for stdin) and write it as a Python module with a machine, or say all that is not supported.
 
     `scxml` is a State Chart XML document. The module holds the document, and the files that it names.
     """
-    text = sys.stdin.read() if file == "-" else read_text(file)
     shown = "stdin" if file == "-" else file
-    files: dict[str, str] = {}
+    text, files = sys.stdin.read() if file == "-" else read_text(file), dict[str, str]()
 
     def read(path: str) -> str:
         files[path] = (Path() if file == "-" else Path(file).parent).joinpath(path).read_text(encoding="utf-8")
         return files[path]
 
     chart = parse(text, shown, read)
-    if not _is_supported(chart, shown):
-        sys.exit(exits.NO)
-    chosen = name or chart.name or ("chart" if file == "-" else Path(file).stem)
-    machine_of_chart(chart, name=chosen, register=False)
-    if check:
-        output.say(f"{shown}: {len(chart.states) - 1} states, all supported: machine {chosen}")
-    elif target is None:
-        output.say(_module(text, chosen, Path(shown).name, files).rstrip())
-    else:
-        write_file(target, _module(text, chosen, Path(shown).name, files).encode())
-
-
-def _is_supported(chart: Chart, file: str) -> bool:
-    """Say what is not, or looks like a mistake."""
     notes = describe(chart, _TYPES)
-    for note in notes:
-        output.note(f"{file}:{note.line}: {'' if note.unsupported else 'warning: '}{note.message}")
-    return not any(note.unsupported for note in notes)
+    is_supported = not any(note.unsupported for note in notes)
+    chosen = name or chart.name or ("chart" if file == "-" else Path(file).stem)
+    module = ""
+    if is_supported:
+        machine_of_chart(chart, name=chosen, register=False)
+        module = _module(text, chosen, Path(shown).name, files)
+    if module and target is not None and not check:
+        write_file(target, module.encode())
+    if as_json:
+        shown_notes = [{"line": note.line, "message": note.message, "unsupported": note.unsupported} for note in notes]
+        found = {"machine": chosen, "states": len(chart.states) - 1, "supported": is_supported, "notes": shown_notes}
+        output.emit(found if check or target is not None or not module else {**found, "module": module})
+    else:
+        for note in notes:
+            output.note(f"{shown}:{note.line}: {'' if note.unsupported else 'warning: '}{note.message}")
+        if check and is_supported:
+            output.say(f"{shown}: {len(chart.states) - 1} states, all supported: machine {chosen}")
+        elif module and target is None:
+            output.say(module.rstrip())
+    if not is_supported:
+        sys.exit(exits.NO)
 
 
 def _module(text: str, name: str, file: str, files: dict[str, str]) -> str:

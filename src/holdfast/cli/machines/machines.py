@@ -1,4 +1,4 @@
-"""``holdfast machines``: govern machines, and import charts."""
+"""``holdfast machines``: govern and check machines, prove their cells, and import charts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import click
 
 from holdfast.cli.machines.charts import import_chart
 from holdfast.cli.machines.manifests import COMMANDS
+from holdfast.cli.machines.verification import prove, verify
 
 
 @click.group()
 def machines() -> None:
-    """Govern machines: the manifest in force, and proposals for another. Make machines from charts."""
+    """Govern machines: the manifest in force, and proposals for another. Check them, prove cells, import charts."""
 
 
-for command in (import_chart, *COMMANDS):
+for command in (import_chart, verify, prove, *COMMANDS):
     machines.add_command(command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from holdfast.client.machines.cell_handle import CellHandle, EventPlace
 from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.operators import operator_note
+from holdfast.client.people.permission import operation
 from holdfast.errors import EngineError, InvalidRequest, LaneFull
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.lane_counts import LaneCounts
@@ -21,6 +22,7 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.machines.verification import LaneCheck
 
 S = TypeVar("S")
 
@@ -121,6 +123,20 @@ class AppMachines(AppManifests):
         """The cell of a key. It need not exist."""
         found = self._machine(machine)
         return CellHandle(self._app, found, key, self._app.tenant_of(tenant))
+
+    @operation("runs.see")
+    async def verify(
+        self, machine: Machine[Any] | str | None = None, *, tenant: str | None = None
+    ) -> AsyncIterator[LaneCheck]:
+        """Replay the journal of every lane with its handlers, and compare rows and roots with what comes of it.
+
+        All machines, or one; of one tenant, or of all. Nothing is written. Each lane is given with its differences.
+        """
+        from holdfast.client.machines.verification import verify_lanes
+
+        name = None if machine is None else self._machine(machine).name
+        async for each in verify_lanes(self._app, name, tenant):
+            yield each
 
     def __iter__(self) -> Iterator[Machine[Any]]:
         return iter(self._kind.machines.values())

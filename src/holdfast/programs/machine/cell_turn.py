@@ -53,11 +53,13 @@ Occurrence = Envelope | Release | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
-    """An effect to be invoked, with its written arguments, and for which cell."""
+    """An effect to be invoked, with its written arguments, and for which cell. It is not ``awaited`` where that cell is
+    deleted, or fails, later in the same turn: another cell of the key must not get its receipt."""
 
     key: bytes
     effect: EffectRequest
     payload: Payload
+    awaited: bool = True
 
 
 class CellTurn:
@@ -128,6 +130,7 @@ class CellTurn:
             if event is not None:
                 self._take(record, occurrence, self._stepped(record, event))
         except UnreadableReceipt as error:
+            self._await_nothing(record.key)
             ended = self._without(record, occurrence)
             self._changed(replace(ended, status="failed", reason=str(error), intents=(), timers=()))
         except Exception as error:  # an author's handler may raise anything
@@ -225,6 +228,7 @@ class CellTurn:
             self.annotations.append((record.key, made.annotation))
         if state is None and made.status == "running":
             self.changed[record.key] = None
+            self._await_nothing(record.key)
             return
         self._changed(
             replace(
@@ -266,6 +270,12 @@ class CellTurn:
         for machine, lane, key in targets:
             envelope = Envelope(key, schema.name, value, hops, None, self._cause)
             emitted.append(LaneMessage(machine, lane, envelope.write()))
+
+    def _await_nothing(self, key: bytes) -> None:
+        """Nobody waits any more for what this cell has asked for in this turn."""
+        for call in self.calls:
+            if call.key == key:
+                call.awaited = False
 
     def _changed(self, record: CellRecord) -> None:
         self.changed[record.key] = replace(record, last_active=self._where.now)

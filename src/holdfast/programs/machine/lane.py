@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import cbor2
@@ -25,6 +26,7 @@ from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
+from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
@@ -106,7 +108,9 @@ class LaneProgram:
     def run(self) -> Yielded:
         scribe = self._running()
         if scribe.upcoming() is not None:
-            return self._repeat(scribe)
+            with suppress(Halt):  # the kernel says what does not fit
+                self._repeat(scribe)
+            return OPEN
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
@@ -229,7 +233,7 @@ class LaneProgram:
             self._intents[promise] = _Intent(call.key, effect.name, effect.sequence)
             intents.append(IntentNote(call.key, effect.name, effect.sequence))
             record = turn.record(call.key)
-            if record is not None:
+            if record is not None and call.awaited:
                 opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
                 turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
         cells = [_encoded(key, record) for key, record in turn.changed.items()]
@@ -277,7 +281,7 @@ class LaneProgram:
 
     # -- a replay ------------------------------------------------------------------------------------------------------
 
-    def _repeat(self, scribe: Scribe) -> Yielded:
+    def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
         while self._receive is None:
             promise, payload = scribe.receive(LANE_EVENT)
@@ -307,8 +311,7 @@ class LaneProgram:
                 case None:
                     raise EngineError("the journal of a lane ends in the middle of a turn: restore it from a backup.")
                 case _:
-                    return OPEN  # the kernel compares, and says what does not fit
-        return OPEN
+                    return  # the kernel compares, and says what does not fit
 
     def _queue(self, name: str) -> str | None:
         effect = self.machine.effects.get(name)

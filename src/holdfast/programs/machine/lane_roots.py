@@ -17,9 +17,9 @@ from holdfast.audit.cell_proofs import ROOT
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.cells import tree
-from holdfast.cells.cell import decode_entry
+from holdfast.cells.cell import decode_cell, decode_entry, index_entry, shown_key
 from holdfast.cells.growth import growth
-from holdfast.cells.nodes import parse
+from holdfast.cells.nodes import parse, read_node
 from holdfast.errors import StoreCorrupt
 from holdfast.programs.machine.lane_counts import ENGINE, LaneCounts
 from holdfast.runs.clock import Clock
@@ -81,6 +81,34 @@ async def read_nodes(store: p.Store, lane: p.Key, names: Iterable[bytes]) -> dic
             "database from a backup."
         )
     return nodes
+
+
+async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> dict[bytes, bytes]:
+    """All cells of a root: keys and records, each compared with its entry. Raises StoreCorrupt."""
+    found: dict[bytes, bytes] = {}
+    waiting = [root]
+    while waiting:
+        names = [name for name in waiting[:_PAGE] if name != tree.EMPTY]
+        del waiting[:_PAGE]
+        nodes = await read_nodes(store, lane, names)
+        for name in names:
+            node = read_node(name, nodes.__getitem__)
+            if isinstance(node, dict):
+                found.update(await _records(store, lane, node))
+            else:
+                waiting += [child.name for child in node if child is not None]
+    return found
+
+
+async def _records(store: p.Store, lane: p.Key, leaf: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The keys and records of a leaf."""
+    entries = {path: decode_entry(data) for path, data in leaf.items()}
+    records = await read_nodes(store, lane, {entry.record_hash for entry in entries.values()})
+    for path, entry in entries.items():
+        record = records[entry.record_hash]
+        if tree.key_hash(entry.key) != path or index_entry(decode_cell(record), record) != entry:
+            raise StoreCorrupt(f"the record of cell {shown_key(entry.key)} in {lane.run} was changed: restore it.")
+    return {entry.key: records[entry.record_hash] for entry in entries.values()}
 
 
 def _noted(row: p.RootRow, lanes: int) -> p.Note:

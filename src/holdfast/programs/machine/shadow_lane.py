@@ -96,20 +96,21 @@ class ShadowLane(LaneProgram):
 
     def run(self) -> Yielded:
         scribe = self._running()
-        return OPEN if scribe.upcoming() is None else self._repeat(scribe)  # beyond the journal there is nothing
+        if scribe.upcoming() is not None:  # beyond the journal there is nothing
+            self._repeat(scribe)
+        return OPEN
 
-    def _repeat(self, scribe: Scribe) -> Yielded:
+    def _repeat(self, scribe: Scribe) -> None:
         self._receive_all(scribe)
         arrived, rang, self._arrived = self._arrived, self._rang, []
         version, listener = scribe.version, _Listener(scribe)
-        yielded = super()._repeat(cast("Scribe", listener))  # it gives what a scribe gives
+        super()._repeat(cast("Scribe", listener))  # it gives what a scribe gives
         note = listener.note_of_turn
         if note is not None:
             for promise, intent in zip(listener.opened, note.intents, strict=True):
                 self._open.setdefault((intent.key, intent.effect), []).append(promise)
                 _count(self._tallies.recorded, intent.effect)
             self._shadow(arrived, note, rang, listener, version)
-        return yielded
 
     def _shadow(
         self, arrived: list[tuple[bytes, Occurrence]], note: TurnNote, rang: bool, heard: _Listener, version: int
