@@ -25,6 +25,9 @@ TESTS_IN_MEMORY := $(shell test -w $(MEMORY) && df -Pk $(MEMORY) | awk 'NR == 2 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
+# Tests start hundreds of processes. Without compiled modules each of them would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
@@ -63,6 +66,7 @@ imports: $(STAMP) ## Layers, by import-linter
 	$(BIN)/lint-imports
 
 units: $(STAMP) ## All tests
+	@$(BIN)/python -m compileall -q -j 0 src
 	$(TESTS_IN_MEMORY) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --durations 10 -q
 
 test-long: lint types imports browser ## The same, with all that random tests can try (an hour)
@@ -82,6 +86,7 @@ sim: $(STAMP) ## Simulate from a seed: make sim SEED=1 STEPS=3 COUNT=100
 	$(BIN)/python -m tests.simulation.simulate $(SEED) $(STEPS) $(COUNT)
 	$(BIN)/python -m tests.simulation.scheduled $(SEED) $(COUNT)
 	$(BIN)/python -m tests.simulation.templated $(SEED) $(COUNT)
+	$(BIN)/python -m tests.simulation.told $(SEED) $(COUNT)
 
 sagas: $(STAMP) ## Check random workflow programs from a seed: make sagas SEED=1 COUNT=1000
 	$(BIN)/python -m tests.laws.sagas $(SEED) $(COUNT)

@@ -192,6 +192,10 @@ def _fill_sqlite(path: str, count: int) -> None:
                     names = ", ".join(rows[table][0])
                     connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", found)
             connection.execute("COMMIT")
+        connection.execute(
+            "INSERT OR IGNORE INTO run_attributes SELECT runs.tenant, each.key, each.value, created_at, runs.id"
+            " FROM runs, json_each(attributes) AS each WHERE attributes <> '{}'"
+        )
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

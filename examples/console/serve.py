@@ -22,6 +22,7 @@ sys.path.insert(0, str(HERE))
 from office import Invoice, engine, order, pay_invoice, raise_limit  # noqa: E402
 
 from holdfast import Holdfast  # noqa: E402
+from holdfast.webhooks import SignalRun  # noqa: E402
 
 YOU = "you"
 
@@ -84,6 +85,10 @@ async def prepare(url: str) -> None:
         await app.definitions.publish_all([second_version()], by="cleo")
         await app.templates.create("claims", "claims.settle", name="Settle a claim", by=YOU)
         await app.templates.activate("claims", by=YOU)
+        await app.webhooks.create("orders", SignalRun("=payload.order", "packed", "=payload.by"), user=YOU, by=YOU)
+        # Nobody is there: names that end in .invalid lead nowhere. So a delivery waits for its next try.
+        await app.subscriptions.create("ops", "https://ops.example.invalid/holdfast", ["run.parked"], by=YOU)
+        await app.subscriptions.ping("ops", by=YOU)
 
 
 def free_port() -> int:

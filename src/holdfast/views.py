@@ -17,7 +17,7 @@ from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo
 from holdfast.client.views.journal import JournalEntry
 from holdfast.client.views.moves import MoveInfo
 from holdfast.client.views.overview import RunOverview
-from holdfast.client.views.people import MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
+from holdfast.client.views.people import IdentityInfo, MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
 from holdfast.client.views.receipts import ReceiptInfo
 from holdfast.client.views.runs import RunInfo, WaitInfo
 from holdfast.client.views.schedules import OutcomeInfo, ScheduleInfo, TickInfo
@@ -40,6 +40,7 @@ __all__ = [
     "EngineState",
     "Evidence",
     "ExportedAction",
+    "IdentityInfo",
     "InstanceInfo",
     "InstanceStep",
     "JournalEntry",

@@ -129,8 +129,19 @@ class WorkerGroup:
                 member.kill()
 
 
-async def storm(group: WorkerGroup, size: int, kills: int, seed: int, *, seconds: tuple[float, float]) -> None:
-    """Keep ``size`` workers alive, and kill one of them at a random moment, ``kills`` times."""
+async def storm(
+    group: WorkerGroup,
+    size: int,
+    kills: int,
+    seed: int,
+    *,
+    seconds: tuple[float, float],
+    feed: Callable[[int], Awaitable[None]] | None = None,
+) -> None:
+    """Keep ``size`` workers alive, and kill one of them at a random moment, ``kills`` times.
+
+    ``feed`` is called before each kill with its number, so that there is work under way when it comes.
+    """
     chance = random.Random(seed)
     for _ in range(size):
         group.start()
@@ -143,6 +154,8 @@ async def storm(group: WorkerGroup, size: int, kills: int, seed: int, *, seconds
                 return member.ready
 
             await eventually(ready, "a worker to be ready")
+        if feed is not None:
+            await feed(group.kills)
         await asyncio.sleep(chance.uniform(*seconds))
         group.kill(victim)
         group.start()
@@ -156,9 +169,10 @@ def chosen_seed() -> Iterator[int]:
     yield seed
 
 
-async def start_all(app: Holdfast, workflow: Any, count: int, *args: Any) -> None:
+async def start_all(app: Holdfast, workflow: Any, count: int, *args: Any, first: int = 0) -> None:
     """Start ``count`` runs, called r-0, r-1, …, each with its number as the first argument."""
-    await asyncio.gather(*(app.start(workflow, number, *args, id=f"r-{number}") for number in range(count)))
+    numbers = range(first, first + count)
+    await asyncio.gather(*(app.start(workflow, number, *args, id=f"r-{number}") for number in numbers))
 
 
 async def until_completed(app: Holdfast, count: int, seconds: float = SECONDS) -> None:

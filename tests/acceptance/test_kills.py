@@ -33,8 +33,12 @@ from tests.acceptance.processes import (
     storm,
     until_completed,
 )
+from tests.volume import volume
 
-RUNS = 300
+PORTION = 20
+"""So many runs are started before each kill."""
+ALONE, THREE = volume(5, 10), volume(7, 14)
+"""How many kills a single worker gets, and three workers."""
 APP = Path(storm_app.__file__)
 
 
@@ -65,14 +69,18 @@ def _stormed(folder: Path, url_of: Callable[[Path], str], workers: int, kills: i
 
 async def _survive(url: str, folder: Path, workers: int, kills: int, seed: int, workflow: str) -> bool:
     """Whether a kill came during a step. The laws hold in any case."""
+    runs = PORTION * kills
     async with Holdfast(url, worker=False) as app:
-        await start_all(app, getattr(storm_app, workflow), RUNS)
+
+        async def feed(kill: int) -> None:
+            await start_all(app, getattr(storm_app, workflow), PORTION, first=PORTION * kill)
+
         with workers_on(url, folder, "--concurrency", "4") as group:
-            await storm(group, workers, kills, seed, seconds=(0.0, 0.5))
-            await until_completed(app, RUNS)
+            await storm(group, workers, kills, seed, seconds=(0.0, 0.5), feed=feed)
+            await until_completed(app, runs)
             group.stop()
         rows = await rows_of(app)
-        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(RUNS)}
+        assert await results_of(app, rows) == {f"r-{n}": storm_app.expected(n) for n in range(runs)}
         lines = await check_steps(app, folder / "steps.log")
         await check_store(app)
         return interrupted(lines) > 0
@@ -99,7 +107,7 @@ async def _swept(folder: Path) -> None:
     assert _alive_files(folder) == []
 
 
-@pytest.mark.parametrize(("workers", "kills", "workflow"), [(1, 10, "total_of"), (3, 14, "mixed")])
+@pytest.mark.parametrize(("workers", "kills", "workflow"), [(1, ALONE, "total_of"), (3, THREE, "mixed")])
 def test_a_storm_of_kills_on_sqlite_loses_nothing_and_repeats_nothing(
     tmp_path: Path, workers: int, kills: int, workflow: str
 ) -> None:
@@ -115,17 +123,17 @@ def test_a_storm_of_kills_on_postgresql_loses_nothing_and_repeats_nothing(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """The same law with three workers on one server."""
-    _stormed(tmp_path, lambda _: postgres.schema_url(), 3, 14, "mixed")
+    _stormed(tmp_path, lambda _: postgres.schema_url(), 3, THREE, "mixed")
 
 
 async def _relay(url: str, folder: Path, seed: int) -> None:
     """One worker after the other is stopped, at a random moment or right after a step began; the next one continues."""
     chance = random.Random(seed)
-    runs, log = 60, folder / "steps.log"
+    runs, log = volume(40, 60), folder / "steps.log"
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.mixed, runs)
         with workers_on(url, folder, "--concurrency", "4") as group:
-            for turn in range(6):
+            for turn in range(volume(4, 6)):
                 before = len(read_log(log))
                 member = group.start()
 

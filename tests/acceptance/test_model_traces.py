@@ -10,9 +10,10 @@ from holdfast.testing.model_traces.walks import random_trace
 from holdfast.testing.postgres import PostgresServer
 from tests.acceptance.processes import sqlite_url
 from tests.unit.testing.model_traces.corpus import FILES
+from tests.volume import volume
 
 SEEDS = (4, 11)
-SAMPLE = 65
+SAMPLE = volume(130, 65)
 """Every so-manieth published trace is followed here."""
 
 

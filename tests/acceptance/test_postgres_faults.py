@@ -13,9 +13,10 @@ from tests.acceptance import storm_app
 from tests.acceptance.evidence import check_steps, check_store, results_of, rows_of
 from tests.acceptance.processes import WorkerGroup, chosen_seed, eventually, start_all, until_completed
 from tests.acceptance.test_kills import workers_on
+from tests.volume import volume
 
-RUNS = 300
-OUTAGE_SECONDS = 20.0
+RUNS = volume(100, 300)
+OUTAGE_SECONDS = volume(8.0, 20.0)
 
 
 async def _until_under_way(group: WorkerGroup, app: Holdfast) -> None:
@@ -78,7 +79,7 @@ async def _outage(server: PostgresServer, folder: Path) -> None:
 
 
 def test_a_long_outage_is_logged_and_survived_without_help(tmp_path: Path, own_postgres: PostgresServer) -> None:
-    """Twenty seconds without a server, with leases of two: the worker logs it, continues by itself, finishes all."""
+    """Many seconds without a server, with leases of two: the worker logs it, continues by itself, finishes all."""
     asyncio.run(_outage(own_postgres, tmp_path))
 
 

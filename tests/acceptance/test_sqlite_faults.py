@@ -32,6 +32,7 @@ from tests.acceptance.processes import (
     until_completed,
 )
 from tests.acceptance.test_kills import workers_on
+from tests.volume import volume
 
 
 @step
@@ -48,11 +49,11 @@ async def doubled(number: int) -> int:
 
 
 async def _kill_committers(url: str, folder: Path, seed: int) -> None:
-    runs = 2000
+    runs = volume(600, 2000)
     async with Holdfast(url, worker=False) as app:
         await start_all(app, storm_app.total_of, runs)
         with workers_on(url, folder) as group:  # a thousand concurrent steps: it commits all the time
-            await storm(group, 1, 8, seed, seconds=(0.0, 0.3))
+            await storm(group, 1, volume(4, 8), seed, seconds=(0.0, 0.3))
             await until_completed(app, runs)
             group.stop()
         assert len(await results_of(app, await rows_of(app))) == runs

@@ -107,6 +107,7 @@ SECTIONS: dict[str, list[str]] = {
         "TenantInfo",
         "WorkspaceInfo",
         "UserInfo",
+        "IdentityInfo",
         "TokenInfo",
         "MintedToken",
         "RunCheck",

@@ -124,7 +124,7 @@ class FaultyStore:
         if name == "load":
             return self._load
         if name in self._faults.reads:
-            return lambda *args: self._read(operation, args)
+            return lambda *args, **named: self._read(partial(operation, **named), args)
         return operation
 
     async def _load(self, keys: Sequence[p.Key], *, whole: bool = False) -> dict[p.Key, p.Loaded]:

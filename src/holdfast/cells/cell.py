@@ -131,6 +131,14 @@ def decode_entry(data: bytes) -> IndexEntry:
     return entry
 
 
+def shown_key(key: bytes) -> str:
+    """A key for people: as the value that it is, else its bytes."""
+    try:
+        return f"{cbor.read(key)!r:.80}" if key else "(none)"
+    except cbor.NotCanonical:
+        return key.hex()
+
+
 def _require_lawful(cell: CellRecord) -> None:
     positions = [intent.position for intent in cell.intents]
     if positions != sorted(set(positions)):

@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "def": ("definitions.group:definitions", "Check, show, test, draw and change definitions."),
     "templates": ("templates.group:templates", "Offer programs to be started: make, activate, start templates."),
     "emit": ("templates.instances:emit", "Tell templates that something happened: they start instances."),
-    "machines": ("machines.machines:machines", "Make machines from charts."),
+    "machines": ("machines.machines:machines", "Govern and check machines, prove their cells, import charts."),
     "schedules": ("schedules.group:schedules", "Make, steer and explain what starts by itself."),
     "webhooks": ("webhooks.incoming:webhooks", "Let others start templates and signal runs."),
     "subscriptions": (

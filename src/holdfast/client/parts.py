@@ -180,7 +180,7 @@ class Parts(Actor):
         """The machines that this engine can run."""
         from holdfast.programs.machine.kind import Machines
 
-        return Machines()
+        return Machines(mode=self._whole().manifests_mode)
 
     @property
     def machines(self) -> AppMachines:

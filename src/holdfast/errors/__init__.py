@@ -44,6 +44,7 @@ The tree is split by who must act::
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
+    │   ├── LaneFull                 too many events wait for a machine's cells
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
@@ -56,6 +57,9 @@ The tree is split by who must act::
     │   ├── NotReversible            the receipt's act cannot be taken back
     │   ├── TemplateNotFound         no template of that id in that tenant
     │   ├── TemplateConflict         the template's status does not allow it, or its id is taken
+    │   ├── ProposalNotFound         no proposal of that id in that tenant
+    │   ├── ProposalConflict         the proposal's status, or what was applied since, does not allow it
+    │   ├── ManifestBlocked          work in flight keeps a manifest from being applied
     │   ├── EventConflict            the event's id was used for another event
     │   ├── NotPermitted             the caller's level or token is not enough
     │   ├── InvalidToken             a token that is unknown, expired or revoked
@@ -124,10 +128,14 @@ from holdfast.errors.caller import (
     InvalidArguments,
     InvalidRequest,
     InvalidToken,
+    LaneFull,
     LastRuler,
+    ManifestBlocked,
     NameTaken,
     NotPermitted,
     NotReversible,
+    ProposalConflict,
+    ProposalNotFound,
     ReceiptNotFound,
     RetryRefused,
     RunCancelled,
@@ -242,10 +250,12 @@ __all__ = [
     "InvalidSettings",
     "InvalidToken",
     "KeyLocked",
+    "LaneFull",
     "LastRuler",
     "LawBroken",
     "LoginRefused",
     "MalformedRequest",
+    "ManifestBlocked",
     "MethodNotAllowed",
     "NameTaken",
     "NodeTimeout",
@@ -259,6 +269,8 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProposalConflict",
+    "ProposalNotFound",
     "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",

@@ -79,6 +79,13 @@ class RunEnded(CallerError):
     http_status = 409
 
 
+class LaneFull(CallerError):
+    """Too many events wait for a machine's cells: send it again in a while, with the same id."""
+
+    code = "lane_full"
+    http_status = 429
+
+
 class RetryRefused(CallerError):
     """A retry would do something twice, or leave out what was undone: fork the run from where it should go on."""
 
@@ -172,6 +179,34 @@ class TemplateConflict(CallerError):
 
     code = "template_conflict"
     http_status = 409
+
+
+class ProposalNotFound(CallerError):
+    """There is no proposal of that id in that tenant: look with ``holdfast machines proposals``."""
+
+    code = "proposal_not_found"
+    http_status = 404
+
+
+class ProposalConflict(CallerError):
+    """The proposal's status, its author or what was applied since does not allow this: the message says what to do."""
+
+    code = "proposal_conflict"
+    http_status = 409
+
+
+class ManifestBlocked(CallerError):
+    """A manifest cannot be applied while this work is under way, and nothing was changed: ``blockers`` name all of it.
+
+    Let it end, or settle it, and apply the manifest again.
+    """
+
+    code = "manifest_blocked"
+    http_status = 409
+
+    def __init__(self, message: str, blockers: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.blockers = tuple(blockers)
 
 
 class EventConflict(CallerError):

@@ -152,6 +152,7 @@ def _explained(message: str) -> CannotEvaluate:
         ("Applying SELECT to non-message type", "a member is selected of a value that is no map"),
         ("<jump_condition>", "the condition before `?` is not true or false"),
         ("<iter_range>", "a macro runs over a value that is no list or map"),
+        ("Unable to convert function return value", "its value is no data: end an optional one with `.orValue(…)`"),
     ):
         if sign in text:
             return CannotEvaluate(summary)

@@ -302,7 +302,7 @@ class Ledger:
         else:
             self._fired.add(event.promise_id)
         self.resolved.add(event.promise_id)
-        self.unseen = True
+        self.unseen = self.unseen or type(self.status) is not Running
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
         if self.strict and event.delivery_id != self.next_delivery(event.signal_name):

@@ -89,12 +89,12 @@ class Trigger(msgspec.Struct, frozen=True):
     ref: str
 
     def run_id(self, workflow: str) -> str:
-        """The id of the run that this trigger starts: always the same one for a workflow."""
+        """The id of the run that this trigger starts: always the same one for a workflow, and no other's."""
         plain = f"{workflow}:{self.type}:{self.ref}"
-        plainly = ":" not in self.type and CHILD_MARK not in plain and plain.isprintable()
+        plainly = ":" not in workflow and ":" not in self.type and CHILD_MARK not in plain and plain.isprintable()
         if len(plain) <= ID_LIMIT and plainly:
             return plain
-        named = f"{len(self.type)}:{plain}"
+        named = f"{len(self.type)}:{plain}" if ":" not in workflow else f"{len(workflow)}:{len(self.type)}:{plain}"
         return f"{workflow[:100].replace(CHILD_MARK, '-')}:{hashlib.sha256(named.encode()).hexdigest()}"
 
 

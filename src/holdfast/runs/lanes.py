@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.errors import InvalidRequest
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Payload
 from holdfast.runs import messages
@@ -32,9 +33,23 @@ def lane_id(machine: str, index: int) -> str:
     return f"{_PREFIX}{machine}:{index}"
 
 
+def parse_lane(id: str) -> tuple[str, int] | None:
+    """The machine and the index of a lane, by its id; None where it is no lane's."""
+    machine, colon, index = id.removeprefix(_PREFIX).rpartition(":")
+    if not (id.startswith(_PREFIX) and colon and machine and index.isascii() and index.isdigit()):
+        return None
+    return machine, int(index)
+
+
 def is_lane(id: str) -> bool:
     """Whether a run of this id is a lane."""
     return id.startswith(_PREFIX)
+
+
+def refuse_lane(id: str, act: str) -> None:
+    """Raises InvalidRequest for an act that would end a lane, or reach past its cells. It can be paused and resumed."""
+    if is_lane(id) and act not in ("pause", "resume"):
+        raise InvalidRequest(f"{id} carries the cells of a machine, and {act} is for runs: send events to its cells.")
 
 
 def lane_of(key: bytes, lanes: int) -> int:

@@ -12,7 +12,7 @@ from holdfast.errors import StoreCorrupt
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
-from holdfast.store.protocol import Message, ReceiptRow, TaskRow
+from holdfast.store.protocol import CANCEL, Message, ReceiptRow, TaskRow
 
 
 def signal(name: str, payload: Payload, at: int, id: str | None = None, expected_version: int | None = None) -> Message:
@@ -20,12 +20,12 @@ def signal(name: str, payload: Payload, at: int, id: str | None = None, expected
 
 
 def cancel(reason: str, at: int) -> Message:
-    return Message("cancel", _write([reason]), at)
+    return Message(CANCEL, _write([reason]), at)
 
 
 def is_cancel(message: Message) -> bool:
     """Whether it asks the run to stop."""
-    return message.kind == "cancel"
+    return message.kind == CANCEL
 
 
 def settled(

@@ -1,4 +1,4 @@
-"""What an engine tells somebody who counts: runs that ended here, attempts of steps, commits."""
+"""What an engine tells somebody who counts: runs that ended here, attempts of steps, commits, tries of deliveries."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ class Observer(Protocol):
 
     def step_ended(self, step: str, outcome: str, seconds: float) -> None:
         """An attempt of a step or an action has completed or failed."""
+        ...
+
+    def delivery_tried(self, outcome: str) -> None:
+        """A delivery of a subscription was tried here; it is delivered, pending or failed now."""
         ...
 
     def committed(self, changes: int) -> None:

@@ -44,12 +44,13 @@ OPEN: Final = Clearance()
 
 
 class Situation(msgspec.Struct, frozen=True, gc=False):
-    """What a plan depends on beside the schedule: the time, and whether the run of the last tick is under way."""
+    """What a plan depends on beside the schedule: the time, and whether its runs are under way; ``live`` are those."""
 
     now: int
     under_way: bool = False
     gate: Clearance = OPEN
     offset: int = 0
+    live: tuple[str, ...] = ()
 
     @property
     def horizon(self) -> int:
@@ -58,12 +59,12 @@ class Situation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """One thing to do: what becomes of a tick, the schedule after it, and perhaps a run to start or to cancel."""
+    """One thing to do: what becomes of a tick, the schedule after it, and perhaps a run to start or runs to cancel."""
 
     outcome: Outcome
     schedule: Schedule
     start: int | None = None
-    cancel: str | None = None
+    cancel: tuple[str, ...] = ()
 
 
 def plan(id: str, schedule: Schedule, situation: Situation) -> Move | None:
@@ -94,7 +95,7 @@ def refused(before: Schedule, move: Move, reason: str) -> Move:
     """The move, where its run cannot be started."""
     outcome = replace(move.outcome, what="refused", reason=reason, run=None)
     recent = (*move.schedule.recent[:-1], outcome)
-    return Move(outcome, replace(move.schedule, recent=recent, last_run=before.last_run))
+    return Move(outcome, replace(move.schedule, recent=recent, last_run=before.last_run, beside=before.beside))
 
 
 def taken_in(schedule: Schedule, now: int, offset: int) -> tuple[Schedule, tuple[Outcome, ...]]:
@@ -120,7 +121,10 @@ def retimed(schedule: Schedule, timing: Timing, now: int, offset: int) -> tuple[
         after, outcomes = taken_in(schedule, now, offset)
     else:
         after, outcomes = passed_over(schedule, now, offset, f"the schedule was paused: {schedule.paused}")
-    return replace(after, timing=timing, cursor=max(after.cursor, now), over=None), outcomes
+    after = replace(after, timing=timing, cursor=max(after.cursor, now), over=None)
+    if isinstance(timing, Once) and timing.at <= now and timing.at not in after.queue:  # it is due at once
+        after = replace(after, queue=(*after.queue, timing.at))
+    return after, outcomes
 
 
 def passed_over(schedule: Schedule, now: int, offset: int, reason: str) -> tuple[Schedule, tuple[Outcome, ...]]:
@@ -224,7 +228,8 @@ def _from_queue(id: str, schedule: Schedule, situation: Situation) -> Move | Non
         return _move(rest, "refused", tick, situation, gate.reason)
     if not _is_busy(schedule, situation):
         return _start(id, rest, tick, situation)
-    return _move(rest, "skipped", tick, situation, _busy(schedule)) if schedule.overlap == "skip" else None
+    busy = _busy(schedule, situation)
+    return _move(rest, "skipped", tick, situation, busy) if schedule.overlap == "skip" else None
 
 
 def _of_tick(id: str, schedule: Schedule, tick: int, situation: Situation) -> Move:
@@ -238,7 +243,7 @@ def _of_tick(id: str, schedule: Schedule, tick: int, situation: Situation) -> Mo
         return _move(moved, "skipped", tick, situation, gate.reason)
     if not _is_busy(schedule, situation):
         return _start(id, moved, tick, situation)
-    busy = _busy(schedule)
+    busy = _busy(schedule, situation)
     match schedule.overlap:
         case "queue_one" if not schedule.queue:
             return _wait(moved, tick, situation, busy)
@@ -252,7 +257,8 @@ def _of_tick(id: str, schedule: Schedule, tick: int, situation: Situation) -> Mo
             left = replace(schedule, queue=schedule.queue[1:])
             return _move(left, "skipped", schedule.queue[0], situation, "a later tick took its place while it waited")
         case "cancel_other":
-            return replace(_wait(moved, tick, situation, f"{busy} and is cancelled"), cancel=schedule.last_run)
+            waits = _wait(moved, tick, situation, f"{busy} and is cancelled")
+            return replace(waits, cancel=_in_the_way(schedule, situation))
         case _:
             return _move(moved, "skipped", tick, situation, busy)
 
@@ -261,13 +267,18 @@ def _is_busy(schedule: Schedule, situation: Situation) -> bool:
     return situation.under_way and schedule.overlap != "allow"
 
 
-def _busy(schedule: Schedule) -> str:
-    return f"run {schedule.last_run} is under way"
+def _in_the_way(schedule: Schedule, situation: Situation) -> tuple[str, ...]:
+    return situation.live or (() if schedule.last_run is None else (schedule.last_run,))
+
+
+def _busy(schedule: Schedule, situation: Situation) -> str:
+    runs = _in_the_way(schedule, situation)
+    return f"run {runs[-1] if runs else None} is under way"
 
 
 def _start(id: str, schedule: Schedule, tick: int, situation: Situation) -> Move:
     outcome = Outcome("started", tick, situation.now, run=run_id(id, tick))
-    return Move(outcome, replace(schedule, last_run=outcome.run).with_outcome(outcome), start=tick)
+    return Move(outcome, replace(schedule, last_run=outcome.run, beside=()).with_outcome(outcome), start=tick)
 
 
 def _wait(schedule: Schedule, tick: int, situation: Situation, reason: str) -> Move:

@@ -74,6 +74,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cursor: int = 0
     queue: tuple[int, ...] = ()
     last_run: str | None = None
+    beside: tuple[str, ...] = ()  # runs that were under way when the last one was started out of turn
     paused: str | None = None
     over: str | None = None  # why it will never start anything again
     deleted: bool = False
@@ -91,6 +92,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.paused is not None:
             return "paused"
         return "waiting" if self.queue else "active"
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Its runs that may be under way, the last one last."""
+        return self.beside if self.last_run is None else (*self.beside, self.last_run)
 
     @property
     def target(self) -> str:

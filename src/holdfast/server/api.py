@@ -170,7 +170,10 @@ class Api:
                 async with operating(acting.client, route.operation, acting.tenant):
                     if call is None:
                         call = await self._read(request, route, match, acting)
-                    return self._written(route, await route.handler(call), path_of(request.scope))
+                    answer = await route.handler(call)
+                    if isinstance(answer, Events) and request.method == "HEAD":
+                        return Response(media_type=EVENTS)  # a stream that nobody reads would not end
+                    return self._written(route, answer, path_of(request.scope))
             except CallerChanged:
                 continue  # nothing was committed: it is judged anew
 

@@ -24,6 +24,7 @@ from holdfast.errors import (
 from holdfast.server import problems
 from holdfast.server.api import body_of
 from holdfast.server.decoder import check_depth
+from holdfast.server.protection.proxies import sender_of
 from holdfast.server.protection.rates import Rates
 from holdfast.server.public import PublicRoute
 from holdfast.server.route import BODY_LIMIT, JSON
@@ -62,10 +63,10 @@ class Hooks:
 
     async def _taken(self, request: Request) -> Response:
         tenant, id = request.path_params["tenant"], request.path_params["webhook"]
-        address = f"address:{request.client.host}" if request.client is not None else "address:"
+        address, place = sender_of(request), f"{tenant}/{id}"
         if self._failures.is_empty(address):
             raise TooManyRequests("too many deliveries from here were refused.", retry_after=60)
-        if seconds := self._rates.take(f"{tenant}/{id}"):
+        if seconds := self._rates.take(place):
             raise TooManyRequests("these are more deliveries than one webhook takes.", retry_after=seconds)
         if self._settings.read_only:
             raise ServerReadOnly("this server was started with --read-only: nothing can be changed through it.")
@@ -76,6 +77,7 @@ class Hooks:
             outcome = await self._app.webhooks.receive(tenant, id, request.headers, body)
         except WebhookRefused:
             self._failures.take(address)
+            self._rates.give_back(place)  # else strangers could use up what its sender may send
             raise
         return Response(msgspec.json.encode(outcome), media_type=JSON)
 

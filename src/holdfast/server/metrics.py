@@ -22,10 +22,12 @@ from holdfast.server.protection.proxies import strangers
 from holdfast.server.public import PublicRoute
 from holdfast.server.streams.watcher import StreamWatcher
 from holdfast.store import protocol as p
+from holdfast.webhooks.subscription import DELIVERY
 
 MOST_READ: Final = 1000
 FRESH_SECONDS: Final = 5.0
 
+_UNDELIVERED: Final = ("pending", "failed")
 _RUN_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 3600, 86400, 604800)
 _STEP_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800)
 _BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -45,6 +47,18 @@ class Metrics:
         self._read_at = -FRESH_SECONDS
         self._ended: dict[tuple[str, str, int], Histogram] = {}
         self.registry = registry = CollectorRegistry(auto_describe=True)
+        self._make_counted(registry)
+        self._make_read(registry)
+        self.route = PublicRoute(
+            method="GET",
+            path="/metrics",
+            words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
+            handler=self._answer,
+        )
+        if app.observation.observer is None:
+            app.observation.observer = self
+
+    def _make_counted(self, registry: CollectorRegistry) -> None:
         self._runs_total = Counter(
             "holdfast_runs", "Runs that ended in this process.", ["workflow", "outcome"], registry=registry
         )
@@ -72,6 +86,14 @@ class Metrics:
             buckets=_REQUEST_SECONDS,
             registry=registry,
         )
+        self._tries = Counter(
+            "holdfast_delivery_attempts", "Tries of subscriptions' deliveries here.", ["outcome"], registry=registry
+        )
+
+    def _make_read(self, registry: CollectorRegistry) -> None:
+        self._deliveries = Gauge(
+            "holdfast_deliveries_present", "Deliveries that wait or failed, up to 1000.", ["status"], registry=registry
+        )
         self._runs = Gauge("holdfast_runs_present", "Runs in the store.", ["status"], registry=registry)
         self._parked = Gauge("holdfast_runs_parked", "Parked runs, up to 1000.", registry=registry)
         self._tasks = Gauge("holdfast_tasks_open", "Open tasks, up to 1000.", ["kind"], registry=registry)
@@ -82,14 +104,6 @@ class Metrics:
             "holdfast_oldest_due_seconds", "How long the oldest ready run waits for a worker.", registry=registry
         )
         self._streams = Gauge("holdfast_streams_open", "Open streams of events.", registry=registry)
-        self.route = PublicRoute(
-            method="GET",
-            path="/metrics",
-            words="Metrics for Prometheus, with the token of HOLDFAST_METRICS_TOKEN.",
-            handler=self._answer,
-        )
-        if app.observation.observer is None:
-            app.observation.observer = self
 
     # -- counted as it happens
 
@@ -99,6 +113,9 @@ class Metrics:
 
     def step_ended(self, step: str, outcome: str, seconds: float) -> None:
         self._step_seconds.labels(step, outcome).observe(seconds)
+
+    def delivery_tried(self, outcome: str) -> None:
+        self._tries.labels(outcome).inc()
 
     def committed(self, changes: int) -> None:
         self._batch.observe(changes)
@@ -146,6 +163,8 @@ class Metrics:
         self._tasks.clear()
         for task in await store.tasks(p.TaskQuery(None, "requested"), MOST_READ):
             self._tasks.labels(task.kind).inc()
+        for status in _UNDELIVERED:
+            self._deliveries.labels(status).set(len(await store.items(DELIVERY, MOST_READ, status=status)))
         oldest = [entry.at for entry in await store.unsealed(1)]
         self._unsealed.set(max(0, now - oldest[0]) / 1e6 if oldest else 0)
         due = await store.oldest_due()

@@ -62,7 +62,7 @@ class Server:
         self.app = app
         self.slack = slack
         self.settings = settings or ServerSettings()
-        self.watcher = StreamWatcher(app, self.settings.stream_limit)
+        self.watcher = StreamWatcher(app, self.settings.stream_limit, self.settings.stream_limit_each)
         self.console = Console(app, self.settings, openid) if console else None
         ways = self._usual_ways() if authenticators is None else tuple(authenticators)
         if openid is not None:

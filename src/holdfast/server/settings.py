@@ -19,6 +19,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     hooks_at_once: int = 500  # how many more may come in a burst
     failures_per_minute: float = 30.0  # requests of one address that fail to say who they are
     stream_limit: int = 1000  # open streams of events, together
+    stream_limit_each: int = 250  # of them, those of one token or session
     stream_seconds: float = 600.0  # a stream ends after this time, and its reader goes on with a new one
     metrics_token: str | None = None  # who may read /metrics; without one nobody, unless the server asks nobody
     bulk_limit: int = 1000  # runs that one request over a filter changes

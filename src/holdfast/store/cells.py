@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.store.cell_roots import RootPort
 from holdfast.store.values import Key
 
 
@@ -116,7 +117,7 @@ def buried(change: PutCells) -> list[DeadRow]:
     ]
 
 
-class CellPort(Protocol):
+class CellPort(RootPort, Protocol):
     """The operations that read cells."""
 
     async def cells(self, lane: Key, keys: Sequence[bytes]) -> list[CellRow]:

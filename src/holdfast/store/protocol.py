@@ -25,6 +25,7 @@ from typing import Protocol
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
+from holdfast.store.cell_roots import PutRoot, RootRow, Unrooted
 from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, DeadLetter, DeadRow, PutCells
 from holdfast.store.changes import (
     Act,
@@ -123,6 +124,7 @@ from holdfast.store.rows import (
     story_id,
 )
 from holdfast.store.values import (
+    CANCEL,
     ENDED,
     FUNCTION,
     MACHINE,
@@ -146,6 +148,7 @@ from holdfast.store.values import (
 
 __all__ = [
     "ASKS",
+    "CANCEL",
     "CAP",
     "CAP_SET",
     "CAP_UNSET",
@@ -226,6 +229,7 @@ __all__ = [
     "Publish",
     "PutCells",
     "PutItem",
+    "PutRoot",
     "PutTask",
     "Query",
     "QueueLoad",
@@ -239,6 +243,7 @@ __all__ = [
     "Renewed",
     "Repeated",
     "Retired",
+    "RootRow",
     "Run",
     "RunCount",
     "Sealing",
@@ -267,6 +272,7 @@ __all__ = [
     "TenantLimits",
     "Unknown",
     "Unpause",
+    "Unrooted",
     "VersionTaken",
     "Withdraw",
     "Withdrawn",

@@ -19,6 +19,8 @@ MACHINE: Final = "machine"
 PAUSED: Final = "paused by request"
 """The prefix of the reason of a pause by a person. Any other reason means that the engine parked the run."""
 
+CANCEL: Final = "cancel"
+"""The kind of the message that asks a run to cancel: a store shows that the run is asked, as soon as it arrives."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 

@@ -83,10 +83,11 @@ class HintExchange:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self._flushed.wait()
         self._is_open = False
-        tasks, self._tasks = list(self._tasks.values()), {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        tasks, self._tasks = set(self._tasks.values()), {}
+        while tasks:  # a driver may turn a cancellation into an error of its own: then it is cancelled again
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=FLUSH_SECONDS)
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self.driver.close()

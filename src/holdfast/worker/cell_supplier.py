@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeGuard
 
@@ -11,6 +11,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.program import Program
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.runs.clock import Clock
 from holdfast.runs.lanes import LANE_EVENT
 from holdfast.store import protocol as p
@@ -32,6 +33,11 @@ class Wanted(Protocol):
 
 class Supplied(Program, Protocol):
     """A program whose turns need cells."""
+
+    @property
+    def lane_counts(self) -> Mapping[str, int]:
+        """How many lanes its machine has here, and each that hears what it emits."""
+        ...
 
     def wanted(self, heard: list[Payload], settled: list[PromiseId], now: int) -> Wanted | None:
         """The cells that a turn with these arrivals needs and that are not here; None where all are."""
@@ -62,6 +68,7 @@ class CellSupplier:
         self._schedule = schedule
         self._fail = fail
         self._background = background
+        self._counts = LaneCounts(store, clock)
         self._under_way: set[p.Key] = set()
 
     def must_read(self, held: Held) -> bool:
@@ -80,6 +87,7 @@ class CellSupplier:
 
     async def _read(self, held: Held, program: Supplied, wanted: Wanted) -> None:
         try:
+            await patiently(partial(self._counts.confirm, held.key.tenant, program.lane_counts))
             rows = await patiently(partial(self._store.cells, held.key, wanted.keys)) if wanted.keys else []
             found: dict[bytes, CellRecord | None] = dict.fromkeys(wanted.keys)
             found.update((row.key, decode_cell(row.record)) for row in rows)

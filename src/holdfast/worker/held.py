@@ -19,7 +19,7 @@ from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performer import Performance
 
 EVENTS_AT_ONCE: Final = 500
-"""So many messages are taken into one turn of a lane."""
+"""So many messages are taken into one turn of a lane; one, where its last worker died over it."""
 
 _NO_STEPS: Final[Mapping[PromiseId, Performable]] = {}
 
@@ -41,6 +41,7 @@ class Held:
     """One leased run: where its journal stands, its execution, what has arrived, and which steps run."""
 
     __slots__ = (
+        "admitted",
         "alarm",
         "arrivals",
         "cancel_first",
@@ -63,6 +64,7 @@ class Held:
         "parent",
         "parent_position",
         "pause",
+        "poison",
         "priority",
         "reference",
         "row",
@@ -79,6 +81,7 @@ class Held:
         self.key: Key = run.key
         self.workflow = run.workflow
         self.is_lane = run.program_kind == MACHINE
+        self.admitted = False  # whether the code here may run it by the manifest in force: of a lane
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch
@@ -90,6 +93,7 @@ class Held:
         self.consumed = run.consumed
         self.reference = run.reference  # as the store has it
         self.pause = run.pause
+        self.poison: str | None = None  # of a lane: its next event has killed too many workers
         self.through = run.consumed
         self.execution: Execution | None = None
         self.warm: Execution | None = None  # the execution that was kept of it, until its inbox is read
@@ -172,6 +176,8 @@ class Held:
         self.execution = execution
         execution.program.names = self.names
         self.inline = getattr(execution.program, "inline", _NO_STEPS)
+        if self.poison is not None:
+            execution.program.poison = self.poison  # type: ignore[attr-defined]  # a lane's
         self.lineage = lineage_of(execution.started.idempotency_key)
 
     def take_in(self, inbox: list[Received], recorded: Recorded | None = None) -> None:
@@ -180,7 +186,7 @@ class Held:
         ``recorded`` is what the audit records of the run's tasks, where it was read for these messages.
         """
         for position, message in inbox:
-            if self.is_lane and len(self.arrivals) >= EVENTS_AT_ONCE:
+            if self.is_lane and len(self.arrivals) >= (1 if self.row.crashes else EVENTS_AT_ONCE):
                 return  # the rest comes when these are handled
             if position > self.through:
                 arrival = messages.read(message, self.id)

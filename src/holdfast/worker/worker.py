@@ -44,6 +44,7 @@ from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.follower import Follower
+from holdfast.worker.roles.indexer import Indexer
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
@@ -56,7 +57,6 @@ from holdfast.worker.watchdog import Watchdog, guard
 log = logging.getLogger("holdfast.worker")
 
 FLUSH_SECONDS: Final = 2.0
-
 
 PulseFactory = Callable[[p.Store, Beats], Pulse]
 
@@ -201,8 +201,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
-        roles.append(finisher := Finisher(self._store, self._clock, self._duties))
-        self._finisher = finisher
+        self._finisher = Finisher(self._store, self._clock, self._duties)
+        roles += [self._finisher, self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)
@@ -210,7 +210,7 @@ class Worker:
 
     def _make_follower(self) -> tuple[Follower, list[Deliverer]]:
         parts = (self._store, self.committer, self._clock, self._entropy)
-        deliverer = Deliverer(*parts, lambda: self._follower.wake()) if self.options.webhooks else None
+        deliverer = Deliverer(*parts, lambda: self._follower.wake(), self._observer) if self.options.webhooks else None
         return Follower(*parts, self.lifecycle, deliverer), [] if deliverer is None else [deliverer]
 
     def _make_scheduler(self, launcher: Launcher) -> Scheduler:

@@ -105,12 +105,97 @@ def test_a_user_is_made_gets_a_token_and_loses_it(new_page: NewPage, office: Off
     expect(page.locator("tbody tr")).to_contain_text("never")
     fill(page, "End ", "End it")
     expect(page.locator("tbody tr .chip")).to_contain_text("revoked")
+    page.goto("/people")
+    fill(page, "Link a Slack account", "Link it", account="U0DORA", user="dora")
+    expect(page.locator(".notice")).to_contain_text("U0DORA stands for dora")
+    page.goto("/people/dora")
+    fill(page, "Unlink U0DORA", "Unlink it")
+    expect(page.locator(".notice")).to_contain_text("stands for nobody")
+    page.goto("/people/dora")
     page.locator("summary", has_text="Change").click()
     page.get_by_label("Disabled").check()
     page.locator("aside [name=reason]").fill("she left")
     page.get_by_role("button", name="Change", exact=True).click()
     expect(page.locator(".why")).to_contain_text("may do nothing")
     assert office.get("users/dora")["disabled"] is True
+
+
+def test_tenants_and_workspaces_are_made_and_capped(new_page: NewPage, office: Office) -> None:
+    """A number that is none is refused, and what was typed is kept."""
+    page = new_page()
+    page.goto("/tenants")
+    fill(page, "New tenant", "Make the tenant", name="harbour", title="Harbour", max_concurrency="many")
+    expect(page.locator(".trouble")).to_contain_text("whole number")
+    expect(page.locator("[name=title]:visible")).to_have_value("Harbour")
+    page.locator("[name=max_concurrency]:visible").fill("3")
+    page.get_by_role("button", name="Make the tenant").click()
+    expect(page.locator("tr", has_text="harbour")).to_contain_text("3 at once")
+    fill(page, "Change harbour", "Change", title="The harbour", weight="2")
+    expect(page.locator("tr", has_text="The harbour")).to_be_visible()
+    fill(page, "New workspace", "Make the workspace", name="quay")
+    fill(page, "Change quay", "Set the caps", max_runs_per_min="60")
+    expect(page.locator("tr", has_text="quay")).to_contain_text("60 in a minute")
+    fill(page, "Change quay", "Archive it")
+    expect(page.locator("tr", has_text="quay")).to_contain_text("archived")
+
+
+def test_tasks_are_given_to_somebody_rejected_and_resolved(new_page: NewPage, office: Office) -> None:
+    """Assigned and delegated to another user, taken back, rejected with a reason that is asked for; and an outcome that
+    a person has looked up."""
+    office.post("users", name="emil", level=2)
+    for number, amount, account in (("R-81", 4100.0, "1200"), ("R-82", 12.0, "4711")):
+        invoice = {"number": number, "supplier": "Kai Ost", "amount": amount}
+        office.post("runs", workflow="pay_invoice", kwargs={"invoice": invoice, "account": account}, id=number)
+    page = new_page()
+    place = f"/tasks/{office.task_of('R-81')}"
+    page.goto(place)
+    fill(page, "Give it to somebody", "Assign", to="emil")
+    page.goto(place)
+    expect(page.locator("main")).to_contain_text("You cannot answer this.")
+    fill(page, "Give it to somebody", "Assign", to="you")
+    page.goto(place)
+    fill(page, "Give it to somebody", "Delegate", to="emil")
+    page.goto(place)
+    expect(page.locator(".card", has_text="What was said")).to_contain_text("you delegated")
+    fill(page, "Give it to somebody", "Assign", to="you")
+    page.goto(place)
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".trouble")).to_be_visible()
+    page.locator(".open [name=reason]").fill("we have not ordered this")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".notice")).to_contain_text("Rejected")
+    (rejected,) = office.get("tasks?run=R-81&status=rejected")["items"]
+    assert rejected["answers"][-1]["reason"] == "we have not ordered this"
+    page.goto(f"/tasks/{office.task_of('R-82')}")
+    page.locator(".open [name=reason]").fill("it is in the ledger")
+    page.locator("[name=result]").fill('"entry 17"')
+    page.get_by_role("button", name="It happened").click()
+    page.goto("/runs/R-82")
+    expect(page.locator(".why")).to_contain_text("It completed")
+
+
+def test_a_subscription_is_made_pinged_and_sent_again(new_page: NewPage, office: Office) -> None:
+    """Its secret is shown once. A private address is refused when it is tried, and the page says so."""
+    page = new_page()
+    page.goto("/webhooks")
+    fill(page, "New subscription", "Make the subscription", id="dock", url="https://10.1.2.3/x", events="run.failed")
+    expect(page.locator("#secret")).to_contain_text("whsec_")
+    page.get_by_role("link", name="Done").click()
+    page.get_by_role("button", name="Send a ping").click()
+    expect(page.locator("tbody tr")).to_contain_text("ping")
+    fill(page, "Disable", "Disable")
+    expect(page.locator(".why")).to_contain_text("It is told nothing")
+    fill(page, "Enable", "Enable")
+    expect(page.locator(".head .chip")).to_contain_text("active")
+    fill(page, "New secret", "Make a new secret")
+    expect(page.locator("#secret")).to_contain_text("whsec_")
+    page.goto("/webhooks")
+    fill(page, "New webhook", "Make the webhook", id="hub", does="emit", target="pushed", scheme="github")
+    page.get_by_role("link", name="Done").click()
+    expect(page.locator("main")).to_contain_text("/hooks/default/hub")
+    fill(page, "Disable", "Disable")
+    expect(page.locator(".why")).to_contain_text("It refuses every delivery")
+    assert office.get("subscriptions/dock")["status"] == "active"
 
 
 def test_live_runs_are_moved_after_a_look_and_an_act_is_taken_back(new_page: NewPage, office: Office) -> None:

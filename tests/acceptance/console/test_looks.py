@@ -65,9 +65,13 @@ def pages_of(office: Office) -> dict[str, str]:
         "/templates/claims": "It can be started",
         "/schedules": "tidy-up",
         "/schedules/tidy-up": "What became of the last ones",
+        "/webhooks": "Who tells us",
+        "/webhooks/in/orders": "It takes deliveries",
+        "/webhooks/out/ops": "next try",
         "/workers": "worker is running",
         "/people": "What each level may do",
         "/people/you": "Effective permissions",
+        "/me/tokens": "no token stands for you",
         "/tenants": "Workspaces of default",
     }
 

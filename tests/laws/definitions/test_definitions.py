@@ -63,7 +63,7 @@ def _judged(seed: int, *, whole: bool = False) -> None:
         raise
 
 
-MOVED: Final = 40
+MOVED: Final = volume(25, 50)
 
 
 @pytest.mark.parametrize("first", range(0, MOVED, CHUNK))
@@ -84,7 +84,7 @@ def test_a_run_that_moves_to_the_same_definition_does_the_same(first: int) -> No
 def test_the_cases_reach_every_verb_and_every_end() -> None:
     """A law that is never put to the test proves nothing."""
     words: Counter[str] = Counter()
-    for seed in (*range(SEEDS), *range(RICH, RICH + SEEDS)):
+    for seed in (*range(SEEDS // 2), *range(RICH, RICH + SEEDS // 2)):
         found = case(seed)
         for document in (found.document, *found.children.values()):
             _count(document["steps"], words)

@@ -75,6 +75,16 @@ class Played(Defined):
     def __init__(self, routine: Routine) -> None:
         self.routine = routine
         self.signature = self
+        self._routines: dict[str, Routine] = {}
+
+    def program(self) -> DefinitionProgram:
+        return DefinitionProgram(self.routine, self._loaded)
+
+    def _loaded(self, data: bytes, digest: str) -> Routine:
+        """Each version that a run moves to is made ready once, as a worker does."""
+        if digest not in self._routines:
+            self._routines[digest] = Routine(load(data), digest, self.routine.tools)
+        return self._routines[digest]
 
 
 class Player:
@@ -82,7 +92,8 @@ class Player:
 
     def __init__(self, world: World, routine: Routine, start: Any, key: str, over: Callable[[e.Event], None]) -> None:
         self.world, self.over, self.key = world, over, key
-        self._made = lambda: Run(Played(routine), start, key=key)  # type: ignore[arg-type]
+        played = Played(routine)
+        self._made = lambda: Run(played, start, key=key)  # type: ignore[arg-type]
         self.run = self._made()
         self.checkpoint: Checkpoint | None = None
         self.calls: dict[PromiseId, str] = {}

@@ -33,8 +33,10 @@ from tests.laws.sagas.tree import (
     Stream,
     Timeout,
 )
+from tests.volume import volume
 
-SCHEDULES: Final = 30
+SCHEDULES: Final = volume(10, 30)
+WHOLE_SCHEDULES: Final = volume(3, 6)
 
 LEFT, RIGHT = Receive("left"), Receive("right")
 DRAINS = Seq((Drain("left"), Drain("right")))
@@ -155,7 +157,7 @@ FORMS: Final[dict[str, Node]] = {
 
 
 def _hold(tree: Node, *, whole: bool = False) -> None:
-    for seed in range(SCHEDULES // 5 if whole else SCHEDULES):
+    for seed in range(WHOLE_SCHEDULES if whole else SCHEDULES):
         if (broken := play(tree, seed, whole=whole)) is not None:
             broken.violation.add_note(broken.shown())
             raise broken.violation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast import OutcomeUnknown, Receipt, action, workflow
+from holdfast import DidNotHappen, OutcomeUnknown, Receipt, action, workflow
 
 POLICY = """
 version: 1
@@ -31,7 +31,19 @@ async def refund(receipt: Receipt) -> dict[str, Any]:
     return {"refunded": receipt.result["payment"]}
 
 
-@action(connector="bank", operation="pay", target="account {account}", reverse=refund, secret=["token"], name="cli_pay")
+async def find_payment(account: str, amount: int, token: str) -> DidNotHappen:
+    return DidNotHappen({"amount": 0, "account": account, "opened with": token})
+
+
+@action(
+    connector="bank",
+    operation="pay",
+    target="account {account}",
+    reverse=refund,
+    probe=find_payment,
+    secret=["token"],
+    name="cli_pay",
+)
 async def pay(account: str, amount: int, token: str) -> dict[str, Any]:
     return {"payment": f"p-{amount}"}
 

@@ -296,3 +296,19 @@ def test_the_doctor_tells_what_waits_for_people(bank: Invoke, task: Find) -> Non
     checks = {check["name"]: check for check in lines(bank("doctor", "--json"))[0]["checks"]}
     assert (checks["tasks"]["good"], checks["tasks"]["facts"]) == (True, {"open": 1, "outcomes": 0})
     assert checks["audit"]["facts"]["unsealed"] > 0
+
+
+def test_the_present_is_compared_with_the_proposal_by_the_apps_probe(bank: Invoke, task: Find) -> None:
+    """Without the secrets of the call, and only for who may approve it; an unknown outcome has nothing to compare."""
+    id, app = task("asking"), ("--app", "tests.unit.cli.cli_bank")
+    shown = bank("tasks", "present", id, *app, "--as", "bob")
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines()[0] == "It has not happened."
+    (record,) = lines(bank("tasks", "present", id, *app, "--as", "bob", "--json"))
+    assert record["state"] == "not done"
+    amount, account, secret = record["fields"]
+    assert (amount["name"], amount["present"], amount["differs"]) == ("amount", 0, True)
+    assert not account["differs"]
+    assert "s3cret" not in shown.stdout + str(secret)
+    assert bank("tasks", "present", id, *app, "--as", "eve").exit_code == 1
+    assert bank("tasks", "present", "a-none", *app, "--as", "bob").exit_code == 3

@@ -146,6 +146,21 @@ def test_files_that_are_checked_together_may_run_each_other(leave: Path, tmp_pat
     assert "cli.leave cannot be started with this: /days:" in done.output
 
 
+def test_files_that_run_each_other_in_a_circle_are_refused(leave: Path, tmp_path: Path) -> None:
+    """Each is known by its digest once it is accepted, so one of them could only mean something that is not there. But
+    where one has a fault, nothing is said of those that run it."""
+    head = "holdfast: definition/1\nname: NAME\nversion: 1\nsteps: [{go: {run: OTHER}}]\n"
+    for name, other in (("one", "two"), ("two", "three"), ("three", "one")):
+        text = head.replace("NAME", name).replace("OTHER", other)
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for done in (holdfast("def", "check", str(tmp_path)), holdfast("def", "publish", str(tmp_path), "--as", "ann")):
+        assert done.exit_code != exits.GOOD
+        assert "three.yaml:4:15: go: one runs this definition, too" in done.output.replace("\n", " ")
+    (tmp_path / "three.yaml").write_text("name: three", encoding="utf-8")
+    done = holdfast("def", "check", str(tmp_path))
+    assert all(f"{name}.yaml is in order" in done.output for name in ("one", "two", "leave"))
+
+
 def test_two_files_of_one_version_are_refused_by_the_check(leave: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(LEAVE.replace("- start.days", "+ start.days"), encoding="utf-8")

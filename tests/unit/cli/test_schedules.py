@@ -35,6 +35,16 @@ def test_a_schedule_is_made_listed_and_shown(holdfast: Invoke) -> None:
     ]
 
 
+def test_a_list_of_several_tenants_names_them(holdfast: Invoke) -> None:
+    """One of the default tenant alone does not."""
+    made(holdfast)
+    assert holdfast("schedules").stdout.split()[0] == "ID"
+    made(holdfast, "--tenant", "acme")
+    listed = holdfast("schedules").stdout.splitlines()
+    assert [line.split()[:2] for line in listed] == [["TENANT", "ID"], ["acme", "nightly"], ["default", "nightly"]]
+    assert holdfast("schedules", "list", "--tenant", "acme").stdout.split()[0] == "ID"
+
+
 def test_it_is_changed_paused_resumed_explained_and_deleted(holdfast: Invoke) -> None:
     made(holdfast)
     assert "is changed: every 15m 0s" in holdfast("schedules", "change", "nightly", "--every", "15m").stdout

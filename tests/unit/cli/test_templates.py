@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Invoke, lines
+from tests.unit.cli.test_pages import cursor_of
 
 BILLS = """\
 holdfast: definition/1
@@ -51,6 +52,24 @@ def test_a_template_is_made_started_and_archived(holdfast: Invoke, file: str) ->
     assert "owner               ann" in holdfast("templates", "show", "bills").stdout
     missing = holdfast("templates", "show", "other")
     assert (missing.exit_code, "no template 'other'" in missing.stderr) == (3, True)
+
+
+def test_instances_go_on_from_a_cursor(holdfast: Invoke, file: str) -> None:
+    """Newest first, in every state; a cursor of another list is refused."""
+    holdfast("templates", "create", "bills", "--file", file)
+    holdfast("templates", "activate", "bills")
+    for name in ("one", "two", "three"):
+        holdfast("templates", "start", "bills", "--id", name)
+    whole = [record["id"] for record in lines(holdfast("templates", "instances", "bills", "--json"))]
+    assert sorted(whole) == ["one", "three", "two"]
+    begun = holdfast("templates", "instances", "bills", "--limit", "2")
+    assert "these are the newest 2; --limit 0 shows all" in begun.stderr
+    cursor = cursor_of(begun)
+    rest = lines(holdfast("templates", "instances", "bills", "--after", cursor, "--json"))
+    assert [record["id"] for record in rest] == whole[2:]
+    assert len(lines(holdfast("templates", "instances", "bills", "--limit", "0", "--json"))) == 3
+    refused = holdfast("list", "--after", cursor)
+    assert (refused.exit_code, "this cursor is of a list of instances" in refused.stderr) == (2, True)
 
 
 def test_an_event_starts_what_hears_it(holdfast: Invoke, file: str) -> None:

@@ -15,6 +15,7 @@ from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -27,6 +28,9 @@ from holdfast.client.webhooks.app_webhooks import Webhooks
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.manifest import MachineManifest
 from holdfast.templates.template import EventRoute
 from holdfast.webhooks.webhook import EmitEvent
 
@@ -43,6 +47,7 @@ CLASSES: list[type] = [
     Users,
     Tokens,
     AppTemplates,
+    AppManifests,
     Schedules,
     SlackAccounts,
     Webhooks,
@@ -52,6 +57,14 @@ CLASSES: list[type] = [
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 FREE = parse('{"version": 1, "rules": [{"name": "all", "when": "true", "effect": "allow"}]}', "free", clock=lambda: 0)
+
+
+class Counted(msgspec.Struct):
+    by: int = 1
+
+
+class Count(msgspec.Struct):
+    total: int = 0
 
 
 class Review(msgspec.Struct):
@@ -84,6 +97,11 @@ async def asking() -> bool:
     return answer.good
 
 
+@machine(name="permitted.counter", lanes=1)
+def counter(state: Count | None, event: Counted, cell: Cell) -> Count | None:
+    return state
+
+
 WORKFLOWS: list[Workflow[..., Any]] = [leaf, paying, asking]
 
 
@@ -104,6 +122,7 @@ class Things(msgspec.Struct, frozen=True):
     workspace: str = "sales"
     template: str = "offered"
     instance: str = "instance"
+    proposal: str = ""
     schedule: str = "yearly"
     account: str = "USOMEBODY"
     webhook: str = "incoming"
@@ -133,6 +152,14 @@ async def _moves(app: Holdfast, things: Things, *, plan: bool) -> Any:
     if plan:
         return await app.definitions.plan_moves(to, tenant=things.tenant, runs=[things.defined])
     return await app.definitions.migrate(to, tenant=things.tenant, runs=[things.defined])
+
+
+async def _manifest(app: Holdfast, things: Things) -> Any:
+    return (await app.machines.manifest(tenant=things.tenant)).manifest
+
+
+async def _migrated(app: Holdfast, things: Things) -> Any:
+    return list((await app.machines.migrate(counter, tenant=things.tenant)).cells)
 
 
 CALLS: dict[str, Call] = {
@@ -212,6 +239,7 @@ CALLS: dict[str, Call] = {
     "AppTemplates.list": lambda app, it: app.templates.list(tenant=it.tenant),
     "AppTemplates.page": lambda app, it: app.templates.page(tenant=it.tenant),
     "AppTemplates.instances": lambda app, it: app.templates.instances(it.template, tenant=it.tenant),
+    "AppTemplates.instances_page": lambda app, it: app.templates.instances_page(it.template, tenant=it.tenant),
     "AppTemplates.instance": lambda app, it: app.templates.instance(it.instance, tenant=it.tenant),
     "AppTemplates.start": lambda app, it: app.templates.start(it.template, id=f"new {it.instance}", tenant=it.tenant),
     "AppTemplates.create": lambda app, it: app.templates.create(f"new {it.template}", leaf, tenant=it.tenant),
@@ -234,6 +262,15 @@ CALLS: dict[str, Call] = {
     "Schedules.pause": lambda app, it: app.schedules.pause(it.schedule, tenant=it.tenant),
     "Schedules.resume": lambda app, it: app.schedules.resume(it.schedule, tenant=it.tenant),
     "Schedules.delete": lambda app, it: app.schedules.delete(it.schedule, tenant=it.tenant),
+    "AppManifests.manifest": _manifest,
+    "AppManifests.proposals": lambda app, it: app.machines.proposals(tenant=it.tenant),
+    "AppManifests.proposal": lambda app, it: app.machines.proposal(it.proposal, tenant=it.tenant),
+    "AppManifests.migrate": _migrated,
+    "AppManifests.propose": lambda app, it: app.machines.propose(MachineManifest(), tenant=it.tenant),
+    "AppManifests.shadow": lambda app, it: app.machines.shadow(it.proposal, tenant=it.tenant),
+    "AppManifests.approve": lambda app, it: app.machines.approve(it.proposal, tenant=it.tenant),
+    "AppManifests.apply": lambda app, it: app.machines.apply(it.proposal, tenant=it.tenant),
+    "AppManifests.reject": lambda app, it: app.machines.reject(it.proposal, tenant=it.tenant),
     "AppTemplates.archive": lambda app, it: app.templates.archive(it.template, tenant=it.tenant),
     "Workspaces.limit": lambda app, it: app.workspaces.limit(it.workspace, weight=2, tenant=it.tenant),
     "Tenants.list": lambda app, it: app.tenants.list(),
@@ -252,6 +289,7 @@ CALLS: dict[str, Call] = {
     "Users.set_groups": lambda app, it: app.users.set_groups(it.user, ["desk"], tenant=it.tenant),
     "Users.disable": lambda app, it: app.users.disable(it.user, tenant=it.tenant),
     "Users.enable": lambda app, it: app.users.enable(it.user, tenant=it.tenant),
+    "Users.identity": lambda app, it: app.users.identity(it.user, tenant=it.tenant),
     "Users.unlink": lambda app, it: app.users.unlink(it.user, tenant=it.tenant),
     "SlackAccounts.show": lambda app, it: app.slack.show(tenant=it.tenant),
     "SlackAccounts.use": lambda app, it: app.slack.use("C0123", tenant=it.tenant),
@@ -323,7 +361,8 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     await app.subscriptions.create("outgoing", "https://a.example/", ["task.reminded"], tenant=tenant)
     await app.subscriptions.disable("outgoing", tenant=tenant)  # nothing is sent from here
     ping = await app.subscriptions.ping("outgoing", tenant=tenant)
-    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id)
+    proposal = await app.machines.propose(MachineManifest(), tenant=tenant)
+    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id, proposal=proposal.id)
 
 
 def _one(version: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from holdfast.errors import (
 )
 from holdfast.people.tenants import TenantQuota
 from holdfast.store import protocol as p
+from holdfast.templates.template import EventRoute
 
 
 @workflow(name="people.greet")
@@ -288,9 +289,18 @@ def test_runs_start_in_the_workspaces_that_there_are() -> None:
             with pytest.raises(WorkspaceNotFound):
                 await ann.start(greet, "a", id="r2", workspace="anything")
             await ann.start(greet, "a", id="r2", workspace="sales")
+            await ann.templates.create("greet", greet, route=EventRoute("met"))
+            await ann.templates.activate("greet")
+            await ann.templates.start("greet", "a", id="r4", workspace="sales")
             await ann.workspaces.archive("sales")
-            with pytest.raises(WorkspaceNotFound):
-                await ann.start(greet, "a", id="r3", workspace="sales")
+            for place in ("sales", "anything"):
+                with pytest.raises(WorkspaceNotFound):
+                    await ann.start(greet, "a", id="r3", workspace=place)
+                with pytest.raises(WorkspaceNotFound):
+                    await ann.templates.start("greet", "a", id="r3", workspace=place)
+                with pytest.raises(WorkspaceNotFound):
+                    await ann.emit("met", {"name": "a"}, id="e1", workspace=place)
+            assert sorted([run.id async for run in app.list(tenant="acme")]) == ["r1", "r2", "r4"]
             with pytest.raises(WorkspaceNotFound):
                 await ann.workspaces.archive("nowhere")
             assert [(each.name, each.archived) async for each in ann.workspaces.list()] == [("sales", True)]

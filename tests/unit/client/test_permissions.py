@@ -201,6 +201,8 @@ async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
                 "tenant",
                 "workspace",
                 "template",
+                "manifest",
+                "manifest_proposal",
                 "route",
                 "event",
                 "cap",

@@ -129,6 +129,9 @@ def test_what_a_definition_runs_is_published_before_or_with_it() -> None:
         verb: Any = kept.definition.steps[1].verb
         assert (verb.workflow, verb.version) == ("letters", 2)
         assert claims.uses.workflows == ("letters@^1",)
+        later = document({"x": {"run": "letters@9"}}, name="later")
+        with pytest.raises(InvalidDefinition, match="there is no version 'letters@9': the newest is letters@2"):
+            await one.definitions.publish(later, by="ann", check_uses=False)
         with pytest.raises(InvalidRequest, match="say who steers"):
             await one.definitions.publish(NEWER, by="")
 

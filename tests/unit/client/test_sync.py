@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -171,3 +172,21 @@ def test_closing_lets_go_of_a_thread_that_waits_for_a_result() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert isinstance(ended[0], (CancelledError, InvalidRequest))
+
+
+def test_every_part_has_every_operation_of_its_asynchronous_one() -> None:
+    """A method that is added to one is missed in the other here."""
+    with SyncHoldfast("memory://", worker=False) as app:
+        app.tenants.create("default", by="root")
+        app.users.create("ann", level=2, by="root")
+        assert app.slack.map("U0001", "ann", by="root").user == "ann"
+        assert app.slack.use("C0001", by="root").channel == "C0001"
+        assert [each.account for each in app.slack.show().accounts] == ["U0001"]
+        assert app.slack.unmap("U0001", by="root").user is None
+        names = [name for name, member in inspect.getmembers(type(app)) if isinstance(member, property)]
+        parts = [part for name in names if hasattr(part := getattr(app, name), "_part")]
+        assert len(parts) >= 13
+        for part in parts:
+            kind = type(part._part)
+            wanted = {name for name, method in inspect.getmembers(kind) if hasattr(method, "operation")} - {"give"}
+            assert {name for name in wanted if not hasattr(part, name)} == set(), kind.__name__

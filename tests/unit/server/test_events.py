@@ -12,6 +12,7 @@ import httpx
 
 from holdfast import Holdfast
 from holdfast.server import Server, ServerSettings
+from holdfast.server.route import EVENTS
 from tests.serving import person, served, token_of
 from tests.unit.server.test_runs import WAIT, WORKFLOWS
 
@@ -174,6 +175,50 @@ def test_a_stream_ends_with_the_server_and_with_the_right_to_look() -> None:
                 await server.stop_streams()
                 assert [each async for each in found] == []
             assert (await client.get("/v1/me")).status_code == 200
+
+    asyncio.run(main())
+
+
+def test_one_caller_cannot_have_all_streams() -> None:
+    """Somebody else's stream begins; and so does another of the first caller's, when one of theirs has ended."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=WORKFLOWS) as app:
+            tokens = [await token_of(app, tenant, "ann", 4) for tenant in ("acme", "bolt")]
+            server = Server(app, settings=ServerSettings(stream_limit_each=1))
+            async with (
+                served(app, server=server) as address,
+                person(address, tokens[0]) as greedy,
+                person(address, tokens[1]) as other,
+            ):
+                async with greedy.stream("GET", "/v1/events/runs") as first:
+                    await anext(events(first))
+                    async with greedy.stream("GET", "/v1/events/inbox") as second:
+                        (refused,) = [each async for each in events(second)]
+                        assert refused.data["code"] == "too_many_requests"
+                    async with other.stream("GET", "/v1/events/runs") as third:
+                        assert (await anext(events(third))).kind == "runs"
+                while server.watcher.open_streams:  # noqa: ASYNC110  # uvicorn tells nobody that a reader has gone
+                    await asyncio.sleep(0.01)
+                async with greedy.stream("GET", "/v1/events/runs") as again:
+                    assert (await anext(events(again))).kind == "runs"
+
+    asyncio.run(main())
+
+
+def test_whoever_asks_for_the_head_of_a_stream_opens_none() -> None:
+    """The connection is good for the next request at once."""
+
+    async def main() -> None:
+        async with Holdfast("memory://", workflows=WORKFLOWS) as app:
+            token = await token_of(app, "acme", "ann", 4)
+            server = Server(app)
+            async with served(app, server=server) as address, person(address, token) as client:
+                for path in ("/v1/events/runs", "/v1/events/inbox"):
+                    head = await client.head(path)
+                    assert (head.status_code, head.headers["content-type"].partition(";")[0]) == (200, EVENTS)
+                    assert server.watcher.open_streams == 0
+                assert (await client.get("/v1/me")).status_code == 200
 
     asyncio.run(main())
 

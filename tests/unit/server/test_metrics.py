@@ -47,6 +47,27 @@ def test_metrics_count_runs_steps_commits_and_requests() -> None:
     asyncio.run(main())
 
 
+def test_metrics_count_deliveries_and_their_tries() -> None:
+    """A private address is refused: the try is counted, and the delivery waits; then its subscription ends, and it has
+    failed. Neither the address nor the subscription is named."""
+
+    async def main() -> None:
+        app = Holdfast("memory://", workflows=WORKFLOWS)
+        server = Server(app, authenticators=[Operator(app, "root")])
+        async with app, served(app, server=server) as address, person(address, None) as client:
+            await app.subscriptions.create("secret-ops", "http://10.9.8.7/hook", ["run.*"], by="ann")
+            await app.subscriptions.ping("secret-ops", by="ann")
+            while not [each for each in await app.subscriptions.deliveries("secret-ops") if each.attempts]:
+                await app.changed(0.1)
+            lines = (await client.get("/metrics")).text.splitlines()
+            assert 'holdfast_delivery_attempts_total{outcome="pending"} 1.0' in lines
+            assert 'holdfast_deliveries_present{status="pending"} 1.0' in lines
+            assert 'holdfast_deliveries_present{status="failed"} 0.0' in lines
+            assert not any("10.9.8.7" in line or "secret-ops" in line for line in lines)
+
+    asyncio.run(main())
+
+
 class StillClock:
     """A clock that stands still."""
 

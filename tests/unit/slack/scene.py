@@ -102,13 +102,18 @@ async def people(app: Holdfast) -> None:
 
 @asynccontextmanager
 async def scene(
-    policy: Policy | None = None, *, read_only: bool = False, starts: bool = True, **settings: Any
+    policy: Policy | None = None,
+    *,
+    read_only: bool = False,
+    starts: bool = True,
+    url: str = "memory://",
+    **settings: Any,
 ) -> AsyncIterator[Scene]:
-    """All of it, on a memory store."""
+    """All of it, on a memory store or another one."""
     clock = MovingClock()
     plain: Clock = clock
     stand_in = SlackStandIn()
-    app = Holdfast("memory://", workflows=[paying], policy=policy or asking(), clock=plain)
+    app = Holdfast(url, workflows=[paying], policy=policy or asking(), clock=plain)
     async with stand_in.running(), app:
         await people(app)
         slack = Slack(app, stand_in.settings(**settings), takes_presses=not read_only)

@@ -28,11 +28,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poster, "GATHER_SECONDS", 0.0)
 
 
-def test_approving_in_slack_lets_the_run_go_on() -> None:
-    """The user of the account approved it, by the audit, too; the card says who and when."""
+def test_approving_in_slack_lets_the_run_go_on(url: str) -> None:
+    """The user of the account approved it, by the audit, too; the card says who and when. On every store."""
 
     async def main() -> None:
-        async with scene() as on:
+        async with scene(url=url) as on:
             task = await on.ask()
             assert (await on.approve(await on.stand_in.card())).status_code == 200
             assert await on.result() == "paid 7"
@@ -149,11 +149,11 @@ def test_level_starter_demotion_and_expiry_are_judged_by_the_engine() -> None:
     asyncio.run(main())
 
 
-def test_a_mapping_that_changes_during_an_answer_has_not_answered() -> None:
+def test_a_mapping_that_changes_during_an_answer_has_not_answered(url: str) -> None:
     """The answer is committed on condition of the mapping by which it was judged."""
 
     async def main() -> None:
-        async with scene() as on:
+        async with scene(url=url) as on:
             task = await on.ask()
             client = await client_of(on.app, "acme", ANN)
             assert client is not None

@@ -13,6 +13,7 @@ from holdfast.client.templates.emitter import FINISH_SECONDS
 from holdfast.errors import EventConflict, InvalidRequest
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
+from holdfast.templates.routes import event_run_id
 from holdfast.templates.template import EventRoute
 from tests.unit.templates import ground
 from tests.unit.worker.ground import Line
@@ -207,6 +208,30 @@ async def test_an_open_event_that_cannot_be_read_keeps_no_other_waiting(holdfast
     assert len([run async for run in app.list()]) == 2
     dying.cancel()
     await asyncio.wait({dying})
+
+
+async def test_templates_and_events_with_colons_are_told_apart(holdfast_app: Holdfast) -> None:
+    """Each template and each event has an instance of its own, however their names are put together."""
+    app = holdfast_app
+    for id in ("a", "a:event:b"):
+        await listening(app, id, f"event.data.who == '{id}'")
+    first = await app.emit("order.paid", {"who": "a"}, id="b:event:c")
+    second = await app.emit("order.paid", {"who": "a:event:b"}, id="c")
+    assert (len(first.started), len(second.started), first.problems, second.problems) == (1, 1, {}, {})
+    assert first.started != second.started
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_an_event_whose_runs_id_is_taken_says_so_and_is_done(holdfast_app: Holdfast, count: int) -> None:
+    """By a run that is no instance of the template: emitting it again would change nothing."""
+    app = holdfast_app
+    for number in range(count):
+        await listening(app, f"t{number}")
+    await app.start(heard, id=event_run_id("t0", "e1"))
+    first = await app.emit("order.paid", {"total": 1.0}, id="e1")
+    again = await app.emit("order.paid", {"total": 1.0}, id="e1")
+    assert (len(first.started), list(first.problems)) == (count - 1, ["t0"])
+    assert (again.repeated, again.starts) == (True, first.starts)
 
 
 async def test_two_who_emit_one_event_at_once_start_it_once(holdfast_app: Holdfast) -> None:

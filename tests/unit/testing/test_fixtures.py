@@ -111,6 +111,8 @@ async def test_of_the_other_plugin():
     assert not isinstance(asyncio.get_running_loop(), VirtualLoop)
 """,
 }
+UNUSED = ("cacheprovider", "hypothesispytest", "schemathesis", "timeout", "valkey", "xdist", "xdist.looponfail")
+"""Plugins of this environment that have no part in it, and take longer to load than the tests to run."""
 SCOPE = ["-o", "asyncio_default_fixture_loop_scope=function"]
 MODES = {
     "alone": ["-p", "no:asyncio", "-p", "no:anyio"],
@@ -124,7 +126,8 @@ def session(folder: Path, text: str, *options: str) -> subprocess.CompletedProce
     """A session as in a user's project, in which every warning is an error."""
     (folder / "test_them.py").write_text(text, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\nfilterwarnings = error\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *options]
+    unused = [option for name in UNUSED for option in ("-p", f"no:{name}")]
+    command = [sys.executable, "-m", "pytest", "-q", *unused, *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
 
 

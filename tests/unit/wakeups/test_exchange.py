@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from holdfast.testing.virtual import run_virtually
+from holdfast.wakeups.driver import Heard
 from holdfast.wakeups.exchange import FLUSH_SECONDS, GAP_SECONDS, HintExchange, channel_of
 from tests.unit.wakeups.board import Board, BoardWakeups
 
@@ -203,6 +204,40 @@ def test_a_connection_that_was_closed_while_idle_is_no_trouble(caplog: pytest.Lo
         assert side.hints == 11
         assert caplog.records == []
         await side.exchange.close()
+
+    run_virtually(main())
+
+
+class _Deaf(BoardWakeups):
+    """A driver whose library turns the first cancellation into an error of the connection."""
+
+    cancelled = 0
+
+    async def listen(self, channel: str, heard: Heard) -> None:
+        try:
+            await super().listen(channel, heard)
+        except asyncio.CancelledError:
+            type(self).cancelled += 1
+            if self.cancelled == 1:
+                raise ConnectionError("the connection was closed") from None
+            raise
+
+
+def test_a_driver_that_swallows_a_cancellation_keeps_no_process_from_ending() -> None:
+    """It is cancelled again, and then nothing of it is left."""
+
+    async def main() -> None:
+        async def identity() -> str:
+            return "a store"
+
+        exchange = HintExchange(_Deaf(Board()), identity, lambda: None)
+        exchange.open()
+        exchange.listen()
+        await asyncio.sleep(1)
+        async with asyncio.timeout(60):
+            await exchange.close()
+        left = [task for task in asyncio.all_tasks() if task.get_name().startswith("holdfast-wakeups")]
+        assert (left, _Deaf.cancelled) == ([], 2)
 
     run_virtually(main())
 

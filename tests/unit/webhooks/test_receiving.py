@@ -53,6 +53,9 @@ class Hooked:
         return await self.app.store.find(p.Query(tenant=T), 100)
 
 
+SLOW = ServerSettings(hooks_per_second=0.001, hooks_at_once=1, failures_per_minute=3)
+
+
 @asynccontextmanager
 async def hooked(settings: ServerSettings | None = None) -> AsyncIterator[Hooked]:
     async with Holdfast("memory://", workflows=[paid], worker=False) as app:
@@ -247,6 +250,30 @@ def test_more_than_a_webhook_takes_is_refused_with_a_time() -> None:
             assert int(answers[2].headers["retry-after"]) > 0
             guesses = [await it.send("other", {}, f"m-{number}") for number in range(2)]
             assert {answer.status_code for answer in guesses} == {401}
+
+    asyncio.run(main())
+
+
+def test_strangers_use_up_nothing_of_what_the_sender_may_send() -> None:
+    """An unproved delivery is counted for its address alone, and all addresses of one IPv6 network are one."""
+
+    async def main() -> None:
+        async with hooked(SLOW) as it:
+            await it.hook("orders", StartTemplate("pays"))
+            server, path = Server(it.app, settings=SLOW, console=False), f"/hooks/{T}/orders"
+            seen = []
+            for number in range(5):
+                transport = httpx.ASGITransport(server.asgi, client=(f"2001:db8::{number + 1}", 1))
+                async with httpx.AsyncClient(base_url="http://holdfast.example", transport=transport) as stranger:
+                    seen.append((await stranger.post(path, content=b"{}")).status_code)
+            assert seen == [401, 401, 401, 429, 429]
+            own = Hooked(it.app, httpx.AsyncClient(base_url="http://x", transport=httpx.ASGITransport(server.asgi)))
+            own.secrets = it.secrets
+            assert [(await own.send("orders", {"order": "x"}, f"m-{number}")).status_code for number in range(2)] == [
+                200,
+                429,
+            ]
+            await own.client.aclose()
 
     asyncio.run(main())
 

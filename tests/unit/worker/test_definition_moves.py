@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, RunFailed, step, verify_evidence
+from holdfast import Holdfast, RunCancelled, RunFailed, step, verify_evidence
 from holdfast.audit.bundles import pack, unpack
 from holdfast.errors import InvalidRequest, RunEnded, RunParked
 from holdfast.journal.events import REVISION
 from tests.unit.worker.ground import OPTIONS, Ground, kill, rested, until
-from tests.unit.worker.test_definition_runs import DEFINITIONS, booked, document
+from tests.unit.worker.test_definition_runs import CALLS, DEFINITIONS, booked, document
 
 NAME = "moves.trip"
 BEFORE = document(booked("hotel", "hotel"), {"go": {"wait": "go"}}, {"end": {"end": 1}}, name=NAME)
@@ -147,6 +147,49 @@ def test_a_parked_run_goes_on_with_a_mended_definition(ground: Ground) -> None:
             assert (await run.verify()).good
 
     ground.play(main)
+
+
+MISFIT = document(
+    booked("hotel", "hotel"),
+    {"flight": {"step": "runs.book", "with": {"what": "flight"}, "as": "state.n"}},
+    {"end": {"end": "=state.n"}},
+    name=NAME,
+    state={"n": "integer"},
+)
+
+
+def test_a_result_that_does_not_fit_is_kept_for_a_mended_definition(ground: Ground) -> None:
+    """The run is parked. What was done is not done again."""
+    CALLS.clear()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await begun(app, "one", MISFIT)
+            assert "state.n is of type integer" in str((await run.info()).pause_reason)
+            mended = app.definitions.add({**MISFIT, "version": 2, "state": {"n": "string"}})
+            (move,) = await app.definitions.migrate(mended, by="ann")
+            assert move.asked
+            await run.resume(by="ann")
+            assert await run.result(30) == "flight"
+            assert (await run.verify()).good
+
+    ground.play(main)
+    assert CALLS == ["book hotel", "book flight"]
+
+
+def test_a_run_that_is_parked_by_a_result_is_cancelled_and_that_is_undone_too(ground: Ground) -> None:
+    CALLS.clear()
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine(options=DEFINITIONS) as app:
+            run = await begun(app, "one", MISFIT)
+            await run.cancel(by="ann")
+            with pytest.raises(RunCancelled):
+                await run.result(30)
+            assert (await run.verify()).good
+
+    ground.play(main)
+    assert CALLS == ["book hotel", "book flight", "free flight", "free hotel"]
 
 
 def test_a_moved_run_is_retried_and_forked_with_what_it_moved_to(ground: Ground) -> None:

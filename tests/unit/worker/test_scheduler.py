@@ -171,7 +171,8 @@ def test_a_scheduler_that_was_down_for_a_week(
             acts = [each for each in await acts_of(app.store, "s") if each.act == "miss_scheduled"]
             assert [int(each.details["count"]) for each in acts] == ([missed] if missed else [])
             assert all(each.reason for each in acts)
-            await asyncio.sleep(3600)
+            clock.skew_seconds += 3600 - clock.now() / 1e6 % 3600 - 10  # ten seconds before the next tick
+            await asyncio.sleep(30)
             assert len(await runs_of(app, "s")) == started + 1
 
     virtual.play(main)
@@ -185,15 +186,17 @@ def test_a_clock_that_jumps_a_day_starts_nothing_twice(virtual: Ground) -> None:
         assert isinstance(clock, VirtualClock)
         async with ground.engine(quick_report) as app:
             await app.schedules.create("s", quick_report, cron="0 * * * *", catch_up="all", overlap="allow")
-            await asyncio.sleep(2 * 3600)
+            clock.skew_seconds = 2 * 3600
+            await asyncio.sleep(60)
             assert len(await runs_of(app, "s")) == 2
-            clock.skew_seconds = DAY
+            clock.skew_seconds = 2 * 3600 + DAY
             await asyncio.sleep(60)
             assert len(await runs_of(app, "s")) == 26
-            clock.skew_seconds = 0.0
-            await asyncio.sleep(2 * 3600)
-            assert len(await runs_of(app, "s")) == 26
-            clock.skew_seconds = DAY
+            for hours in (2, 3, 4):
+                clock.skew_seconds = hours * 3600
+                await asyncio.sleep(60)
+                assert len(await runs_of(app, "s")) == 26
+            clock.skew_seconds = 4 * 3600 + DAY
             await asyncio.sleep(60)
             assert len(await runs_of(app, "s")) == 28
 

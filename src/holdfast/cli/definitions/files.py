@@ -13,7 +13,7 @@ import click
 from holdfast.cli import exits, options, output
 from holdfast.cli.apps import load_app
 from holdfast.errors import DuplicateName, InvalidDefinition
-from holdfast.programs.definition.compiler.batch import SUFFIXES, Draft, files_in, in_order
+from holdfast.programs.definition.compiler.batch import SUFFIXES, Draft, files_in, one_by_one
 from holdfast.programs.definition.compiler.compiler import compile_document
 from holdfast.programs.definition.compiler.faults import DefinitionFault
 from holdfast.programs.definition.compiler.schema import definition_schema
@@ -67,9 +67,9 @@ def _compiled_together(files: Sequence[str], tools: Toolbox | None) -> dict[str,
         except InvalidDefinition as error:
             found[file] = error
     given = _GivenWorkflows()
-    for draft in in_order(drafts):
+    for draft, known in one_by_one(drafts, given):
         try:
-            accepted = compile_document(draft.document, tools, given, draft.marks)
+            accepted = compile_document(draft.document, tools, known, draft.marks)
             given.add(accepted)
             found[draft.label] = accepted
         except (InvalidDefinition, DuplicateName) as error:

@@ -7,6 +7,7 @@ import click
 from holdfast.cli import options
 from holdfast.cli.governance.answers import give
 from holdfast.cli.governance.forms import complete, fill, write_file
+from holdfast.cli.governance.present import compare
 from holdfast.cli.governance.tasks import tasks
 
 __all__ = ["delegate", "tasks"]
@@ -86,5 +87,5 @@ def delegate(
     )
 
 
-for _command in (complete, fill, write_file, claim, release, assign, delegate):
+for _command in (complete, fill, write_file, compare, claim, release, assign, delegate):
     tasks.add_command(_command)

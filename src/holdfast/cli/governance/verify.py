@@ -31,7 +31,7 @@ def verify(
 ) -> int:
     """Check RUN, or --all runs: every law on every event, hash chain and stored status; exit 1 on a problem.
 
-    Where RUN is a file, it is a bundle of evidence, and it is checked without any store.
+    Where RUN is a file, it is a bundle of evidence or the proof of a cell, and it is checked without any store.
     """
     if (run is None) != everything:
         raise click.UsageError("give a RUN, a FILE, or --all")

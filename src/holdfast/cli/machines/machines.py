@@ -1,15 +1,18 @@
-"""``holdfast machines``: import charts."""
+"""``holdfast machines``: govern and check machines, prove their cells, and import charts."""
 
 from __future__ import annotations
 
 import click
 
 from holdfast.cli.machines.charts import import_chart
+from holdfast.cli.machines.manifests import COMMANDS
+from holdfast.cli.machines.verification import prove, verify
 
 
 @click.group()
 def machines() -> None:
-    """Make machines from other ways of writing them."""
+    """Govern machines: the manifest in force, and proposals for another. Check them, prove cells, import charts."""
 
 
-machines.add_command(import_chart)
+for command in (import_chart, verify, prove, *COMMANDS):
+    machines.add_command(command)

@@ -15,6 +15,7 @@ from holdfast.client.schedules.explanation import outcome_words
 from holdfast.client.views.schedules import ScheduleInfo, TickInfo, schedule_json
 from holdfast.client.views.times import clock
 from holdfast.client.views.values import compact
+from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.schedules.schedule import Status
 
 
@@ -40,8 +41,9 @@ def list_schedules(
     if not page.items:
         output.note("there are no schedules: `holdfast schedules create` makes one.")
         return
-    rows: list[list[output.Part]] = [_row(info) for info in page.items]
-    output.table(["id", "status", "starts", "when", "next", "last"], rows)
+    show_tenant = tenant is None and any(info.tenant != DEFAULT_TENANT for info in page.items)
+    rows: list[list[output.Part]] = [[*([info.tenant] if show_tenant else []), *_row(info)] for info in page.items]
+    output.table([*(["tenant"] if show_tenant else []), "id", "status", "starts", "when", "next", "last"], rows)
     note_rest(page, limit, "the first")
 
 

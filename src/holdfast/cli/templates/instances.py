@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from holdfast.cli import exits, options, output, session
+from holdfast.cli.pages import note_rest, read_list
 from holdfast.client.engine import Holdfast
 from holdfast.client.templates.emitter import EmittedInfo
 from holdfast.client.views.states import INSTANCE_STATES
@@ -53,26 +54,30 @@ def start(
 @click.argument("id")
 @click.option("--state", type=click.Choice(list(INSTANCE_STATES)), help="Only those in this state.")
 @options.limit
+@options.after
 @options.tenant
 @options.store
-def instances(id: str, state: str | None, limit: int, tenant: str, store: str | None, as_json: bool) -> None:
+def instances(
+    id: str, state: str | None, limit: int, after: str | None, tenant: str, store: str | None, as_json: bool
+) -> None:
     """List what was started of a template, newest first, with the states of steps."""
-
-    async def work(app: Holdfast) -> list[TemplateInstance]:
-        found = app.templates.instances(id, state=state, limit=limit or None, tenant=tenant)
-        return [instance async for instance in found]
-
-    found = session.on_store(session.url_of(store), work)
+    page = read_list(
+        store,
+        lambda app, size, place: app.templates.instances_page(id, state=state, limit=size, after=place, tenant=tenant),
+        limit,
+        after,
+        template_instance_record if as_json else None,
+    )
     if as_json:
-        for instance in found:
-            output.emit(template_instance_record(instance))
-    elif not found:
+        return
+    if not page.items:
         output.note("no instances match.")
-    else:
-        rows: list[list[output.Part]] = [
-            [each.id, each.status, each.started_by or "", clock(each.started_at), _steps(each)] for each in found
-        ]
-        output.table(["instance", "status", "by", "started", "steps"], rows)
+        return
+    rows: list[list[output.Part]] = [
+        [each.id, each.status, each.started_by or "", clock(each.started_at), _steps(each)] for each in page.items
+    ]
+    output.table(["instance", "status", "by", "started", "steps"], rows)
+    note_rest(page, limit, "the newest")
 
 
 def _steps(instance: TemplateInstance) -> str:

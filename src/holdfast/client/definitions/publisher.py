@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.client.operators import operator_note
 from holdfast.client.views.definitions import DefinitionInfo, definition_info
 from holdfast.errors import DuplicateName, EngineError, InvalidDefinition, StoreCorrupt
-from holdfast.programs.definition.compiler.batch import compile_batch, read_drafts
+from holdfast.programs.definition.compiler.batch import NamesBut, compile_batch, read_drafts
 from holdfast.programs.definition.compiler.compiler import load
 from holdfast.programs.definition.kind import code_of
 from holdfast.programs.definition.model import Accepted
@@ -186,7 +186,7 @@ class _PublishedWorkflows:
         return found
 
     def function_names(self) -> Collection[str]:
-        return self._functions
+        return NamesBut(self._functions, self.definition_names())
 
     def definition_names(self) -> Collection[str]:
         return {*self._rows, *(name for name, _ in self._new)}

@@ -82,14 +82,16 @@ class Tasks(ProbedTasks):
         tenant: str | None = None,
         limit: int = PAGE,
         after: str | None = None,
+        most_read: int | None = None,
     ) -> Page[TaskInfo]:
         """One page of the open tasks that a person may answer now, oldest first, with a cursor for the rest.
 
-        ``groups`` are as in ``complete``. A page may have fewer than ``limit`` where many tasks are other people's.
+        ``groups`` are as in ``complete``. A page with fewer than ``limit`` is the last one, unless so many open
+        tasks were read by then as ``most_read`` says: then the cursor goes on behind those.
         """
         from holdfast.client.inbox import inbox_of
 
-        return await inbox_of(self._app, self._app.tenant_of(tenant), by, groups, limit, after)
+        return await inbox_of(self._app, self._app.tenant_of(tenant), by, groups, limit, after, most_read)
 
     def _finder(self, query: p.TaskQuery) -> Find[p.TaskRow]:
         async def find(limit: int, place: p.Cursor | None) -> Sequence[p.TaskRow]:

@@ -9,12 +9,14 @@ import msgspec
 
 from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.errors import InvalidRequest
+from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.machines.proofs import CellProofFile
 
 S = TypeVar("S")
 
@@ -50,11 +52,25 @@ class CellHandle(Generic[S]):
         return self._machine.read_state(record.state, record.machine_version)
 
     async def record(self, *, after: EventPlace | None = None) -> CellRecord | None:
-        """All that is kept of it; None where it does not exist."""
+        """All that is kept of it; None where it does not exist. Raises InvalidFunction where its machine's number of
+        lanes has changed."""
+        app, machine = self._app, self._machine
+        counts = LaneCounts(app.whole_store, app.clock, app.machine_kind.counted)
+        await counts.check(self._lane.tenant, machine.name, machine.lanes)
         if after is not None:
             await self._reached(after)
         rows = await self._app.store.cells(self._lane, [self._bytes])
         return decode_cell(rows[0].record) if rows else None
+
+    async def proof(self) -> CellProofFile:
+        """A small file that proves which record it has, or that it does not exist: ``holdfast verify FILE`` checks it.
+
+        A root of its lane is made for it where something was written since the last one, and sealed in the audit.
+        Raises InvalidRequest where its lane never had a cell, and KeyLocked.
+        """
+        from holdfast.client.machines.proofs import prove_cell
+
+        return await prove_cell(self._app, self._machine.name, self._lane, self._bytes)
 
     async def _reached(self, place: EventPlace) -> None:
         """Wait until the lane has handled that event."""

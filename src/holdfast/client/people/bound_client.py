@@ -29,6 +29,7 @@ from holdfast.store.committer import Committer, Done
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions
     from holdfast.programs.catalogue import Catalogue
+    from holdfast.programs.machine.kind import Machines
 
 
 class ActingHoldfast(Holdfast):
@@ -49,6 +50,10 @@ class ActingHoldfast(Holdfast):
     @property
     def catalogue(self) -> Catalogue:  # it is that of the engine, whatever the engine adopts
         return self._engine.catalogue
+
+    @property
+    def machine_kind(self) -> Machines:
+        return self._engine.machine_kind
 
     @property
     def has_definitions(self) -> bool:

@@ -75,6 +75,12 @@ class TenantStore:
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [] if self._is_foreign(key.tenant) else await self._store.declined(key)
 
+    async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
+        return [] if self._is_foreign(lane.tenant) else await self._store.cells(lane, keys)
+
+    async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
+        return [] if self._is_foreign(query.tenant) else await self._store.find_cells(query, limit, after)
+
     async def workers(self) -> list[p.WorkerRow]:
         """The workers serve all tenants, and what they serve is no tenant's secret."""
         return await self._store.workers()

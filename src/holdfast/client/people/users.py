@@ -13,9 +13,10 @@ from holdfast.client.pages import PAGE, page_of
 from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import no_tenant
 from holdfast.client.views.cursors import Page
-from holdfast.client.views.people import UserInfo, user_info
+from holdfast.client.views.people import IdentityInfo, UserInfo, user_info
+from holdfast.client.views.times import moment
 from holdfast.errors import EngineError, NameTaken, UserNotFound
-from holdfast.people.identities import LINKED, UNLINKED, identity_key
+from holdfast.people.identities import LINKED, UNLINKED, identity_key, read_identity
 from holdfast.people.tenants import tenant_key
 from holdfast.people.users import (
     CHANGE_USER,
@@ -115,6 +116,19 @@ class Users:
     ) -> UserInfo:
         """Let a disabled user act again. Raises UserNotFound."""
         return await self._edit(name, tenant, by, reason, disabled=False)
+
+    @operation("users.see")
+    async def identity(self, name: str, *, tenant: str | None = None) -> IdentityInfo | None:
+        """The account of a provider of identities that a user is linked to; None where there is none. Raises
+        UserNotFound."""
+        user = await self.get(name, tenant=tenant)
+        row = await self._app.store.item(identity_key(user.tenant, user.name))
+        if row is None or row.status != LINKED:
+            return None
+        found, at = read_identity(row), moment(row.changed_at)
+        return IdentityInfo(
+            user=user.name, tenant=user.tenant, issuer=found.issuer, subject=found.subject, linked_at=at
+        )
 
     @operation("users.change")
     async def unlink(

@@ -15,7 +15,7 @@ from holdfast.client.people.permission import operation
 from holdfast.client.people.tenants import check_workspace
 from holdfast.client.schedules.backfill import BackfillInfo, backfill
 from holdfast.client.schedules.explanation import explain
-from holdfast.client.schedules.launcher import ScheduleLauncher
+from holdfast.client.schedules.launcher import ScheduleLauncher, owner_gate
 from holdfast.client.schedules.requests import Seconds, Settings, Target, read_timing, with_settings
 from holdfast.client.schedules.targets import aimed, offered, template_of
 from holdfast.client.views.cursors import Page
@@ -23,11 +23,13 @@ from holdfast.client.views.schedules import ScheduleInfo, schedule_info, timing_
 from holdfast.errors import (
     EngineError,
     InvalidRequest,
+    NotPermitted,
     RunConflict,
     ScheduleConflict,
     ScheduleNotFound,
 )
 from holdfast.people.names import NAME, is_name
+from holdfast.people.users import user_key
 from holdfast.runs.birth import check_id
 from holdfast.schedules.notes import noted_outcomes, outcome_note, tick_note
 from holdfast.schedules.planner import ended, resumed, retimed
@@ -42,7 +44,7 @@ from holdfast.schedules.schedule import (
     offset_of,
     run_id,
 )
-from holdfast.schedules.timing import Once, next_tick
+from holdfast.schedules.timing import Once, Timing, check_timing, next_tick
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ Edit = Callable[[Schedule, int, int], tuple[Schedule, Sequence[Outcome]]]
 """Makes the next state of a schedule, given the time and its jitter; and what becomes of ticks by that."""
 
 BACKFILL_LIMIT: Final = 1_000
+BESIDE: Final = 100
+"""So many runs that were started out of turn are remembered at most, for overlap."""
 
 
 class Schedules:
@@ -101,8 +105,7 @@ class Schedules:
         await check_workspace(app, key.tenant, schedule.workspace)
         if isinstance(timing, Once) and timing.at <= now:
             schedule = replace(schedule, cursor=timing.at, queue=(timing.at,))
-        elif next_tick(timing, now) is None:
-            raise InvalidRequest(f"{timing_words(timing)}: that never comes any more")
+        _check_comes(timing, now)
 
         async def make(present: p.ItemRow | None) -> Change:
             if present is not None and present.status != "deleted":
@@ -146,6 +149,8 @@ class Schedules:
         def edit(schedule: Schedule, now: int, offset: int) -> tuple[Schedule, Sequence[Outcome]]:
             after, outcomes = schedule, tuple[Outcome, ...]()
             if timing is not None:
+                check_timing(timing)
+                _check_comes(timing, now)
                 after, outcomes = retimed(schedule, timing, now, offset)
             if target is not None:
                 names = ("workflow", "template", "input", "program")
@@ -199,18 +204,21 @@ class Schedules:
 
     @operation("schedules.change")
     async def run_now(self, id: str, *, tenant: str | None = None, by: str | None = None, reason: str = "") -> str:
-        """Start its run now, whatever is under way; gives the run's id. The ticks to come stay as they are."""
+        """Start its run now, whatever is under way; gives the run's id. The ticks to come stay as they are, and do not
+        overlap with it or with the runs before it. Without a name it is done in the owner's: raises NotPermitted where
+        the owner may no longer start runs."""
         key = self._key(id, tenant)
         while True:
             row = await self._row(key)
             schedule, now = decode(row.body, id), self._app.clock.now()
             template = await template_of(self._app, key.tenant, schedule)
             who = self._person(by)
+            conditions = await self._conditions(key, schedule, template, who)
             birth = await self._launcher.birth(key, schedule, template, now, now, who)
             outcome = Outcome("started", now, now, reason or "run now", run_id(id, now))
-            after = replace(schedule, last_run=outcome.run).with_outcome(outcome)
+            beside = await self._under_way(key, schedule)
+            after = replace(schedule, last_run=outcome.run, beside=beside).with_outcome(outcome)
             put = self._put(key, row.version + 1, after, now)
-            conditions = self._conditions(template)
             note = outcome_note(key, after, outcome, now, tick_note(id, now), who or "")
             answer = await self._app.committer.commit(p.Operate(note, (*conditions, put, birth.start(now))))
             if isinstance(answer, p.OperatedOn | p.Repeated):
@@ -243,6 +251,7 @@ class Schedules:
         row = await self._row(key)
         schedule = decode(row.body, id)
         template = await template_of(self._app, key.tenant, schedule)
+        who = self._person(by)
         found = await backfill(
             self._app,
             self._launcher,
@@ -252,8 +261,8 @@ class Schedules:
             (since, until),
             limit=limit,
             dry_run=dry_run,
-            conditions=self._conditions(template),
-            by=self._person(by),
+            conditions=await self._conditions(key, schedule, template, who),
+            by=who,
             reason=reason,
         )
         self._changed()
@@ -347,13 +356,36 @@ class Schedules:
         due = due_at(schedule, offset_of(key.tenant, key.id, schedule))
         return p.PutItem(p.ItemRow(*key, version, encode(schedule), schedule.status, due, now))
 
-    def _conditions(self, template: p.ItemRow | None) -> tuple[p.ExpectItem, ...]:
+    async def _conditions(
+        self, key: p.ItemKey, schedule: Schedule, template: p.ItemRow | None, who: str | None
+    ) -> tuple[p.ExpectItem, ...]:
+        """What must still hold when a run is started out of turn. Raises NotPermitted where that is in the name of the
+        owner, who may no longer start runs, and WorkspaceNotFound as ``app.start``."""
+        await check_workspace(self._app, key.tenant, schedule.workspace)
         expected = () if template is None else (p.ExpectItem(template.key, template.version),)
-        return (*self._app.conditions(), *expected)
+        if who is not None or schedule.owner is None:
+            return (*self._app.conditions(), *expected)
+        owner = user_key(key.tenant, schedule.owner)
+        user = await self._app.store.item(owner)
+        if (clearance := owner_gate(user)).verdict != "open":
+            raise NotPermitted(f"{clearance.reason}: say by= who does it.", operation="runs.start")
+        return (*self._app.conditions(), *expected, p.ExpectItem(owner, 0 if user is None else user.version))
+
+    async def _under_way(self, key: p.ItemKey, schedule: Schedule) -> tuple[str, ...]:
+        """Those of its runs that are under way, at most the last ``BESIDE``."""
+        rows = await self._app.store.get([p.Key(key.tenant, run) for run in schedule.runs])
+        live = {row.key.run for row in rows if row.ended_at is None}
+        return tuple(run for run in schedule.runs if run in live)[-BESIDE:]
 
     def _changed(self) -> None:
         self._app.wake_sealer()
         self._app.hint()
+
+
+def _check_comes(timing: Timing, now: int) -> None:
+    """Raises InvalidRequest where it has no tick to come. One time that is over is due at once."""
+    if not isinstance(timing, Once) and next_tick(timing, now) is None:
+        raise InvalidRequest(f"{timing_words(timing)}: that never comes any more")
 
 
 def _check_alive(id: str, schedule: Schedule) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.audit.collector import entries_in
+from holdfast.audit.records import UNREADABLE, Operated, decode
 from holdfast.client.schedules.launcher import ScheduleLauncher
 from holdfast.errors import EngineError, InvalidRequest, ScheduleConflict
-from holdfast.schedules.notes import outcome_note, tick_note
+from holdfast.schedules.notes import ACTS, outcome_note, tick_note
 from holdfast.schedules.schedule import Outcome, Schedule, run_id
 from holdfast.schedules.timing import count_ticks, microseconds, moment, next_tick
 from holdfast.store import protocol as p
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
 
 AT_ONCE: Final = 200
+OPERATED: Final = str(Operated.__struct_config__.tag)
 
 
 class BackfillInfo(msgspec.Struct, frozen=True):
@@ -64,7 +67,7 @@ async def backfill(
     started = existed = 0
     for page in _pages(schedule, since - 1, until):
         if dry_run:
-            there = len(await app.store.get([p.Key(key.tenant, run_id(key.id, tick)) for tick in page]))
+            there = await _count_started(app, [p.Key(key.tenant, run_id(key.id, tick)) for tick in page])
         else:
             there = await _start(app, launcher, key, schedule, template, page, conditions, by, reason)
         existed += there
@@ -82,6 +85,21 @@ def _pages(schedule: Schedule, after: int, until: int) -> Iterator[list[int]]:
             page = []
     if page:
         yield page
+
+
+async def _count_started(app: Holdfast, runs: Sequence[p.Key]) -> int:
+    """How many of these are there, or were started and have been deleted since: of those the audit has the note."""
+    there = {row.key.run for row in await app.store.get(runs)}
+    gone = [p.Span(run, kind=OPERATED) for run in runs if run.run not in there]
+    if gone:
+        async for entry in entries_in(app.store, gone):
+            try:
+                record = decode(entry.body)
+            except UNREADABLE:
+                continue
+            if entry.run is not None and isinstance(record, Operated) and record.act == ACTS["started"]:
+                there.add(entry.run)
+    return len(there)
 
 
 async def _start(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cbor2
 
 from holdfast.people.permissions import LEAST
+from holdfast.people.tenants import read_workspace, workspace_key
 from holdfast.people.users import read_user, user_key
 from holdfast.runs.birth import Birth, Trigger, origin_of
 from holdfast.runs.program_names import DEFINITION
@@ -38,7 +39,7 @@ class ScheduleLauncher:
         await declare_all(self._app)
 
     async def judge(self, schedules: Mapping[p.ItemKey, Schedule]) -> Mapping[p.ItemKey, Judgement]:
-        """Each template and each owner is read once."""
+        """Each template, each workspace and each owner is read once."""
         items: Items = {}
         return {key: await self._judged(key.tenant, schedule, items) for key, schedule in schedules.items()}
 
@@ -50,6 +51,11 @@ class ScheduleLauncher:
             user = await self._item(key, items)
             conditions.append(p.ExpectItem(key, 0 if user is None else user.version))
             gate = owner_gate(user)
+        if schedule.workspace:
+            key = workspace_key(tenant, schedule.workspace)
+            workspace = await self._item(key, items)
+            conditions.append(p.ExpectItem(key, 0 if workspace is None else workspace.version))
+            gate = workspace_gate(workspace) if gate.verdict == "open" else gate
         if schedule.template:
             key = template_key(tenant, schedule)
             template = await self._item(key, items)
@@ -134,6 +140,13 @@ def owner_gate(user: p.ItemRow | None) -> Clearance:
     if found.level < (needed := LEAST["runs.start"]):
         return Clearance("refuse", f"its owner {found.name} has level {found.level}, and to start runs needs {needed}")
     return OPEN
+
+
+def workspace_gate(workspace: p.ItemRow | None) -> Clearance:
+    """Whether runs may still start in a workspace. One that nobody made is a name only."""
+    if workspace is None or not read_workspace(workspace).archived:
+        return OPEN
+    return Clearance("refuse", f"workspace {workspace.id!r} is archived")
 
 
 def template_gate(template: p.ItemRow | None, id: str) -> Clearance:

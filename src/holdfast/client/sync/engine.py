@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
     from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.programs.machine.proposals import ManifestsMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +65,7 @@ class SyncHoldfast(SyncParts):
         policy: str | Path | Policy | None = None,
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
+        manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
         tracing: Tracing = False,
     ) -> None:
@@ -76,6 +78,7 @@ class SyncHoldfast(SyncParts):
             policy=policy,
             definitions=definitions,
             definitions_mode=definitions_mode,
+            manifests=manifests,
             wakeups=wakeups,
             tracing=tracing,
         )

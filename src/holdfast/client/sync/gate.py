@@ -25,6 +25,9 @@ class SyncTasks:
 
     list = each_of(Tasks.list)
     page = waited(Tasks.page)
+    inbox = waited(Tasks.inbox)
+    refusal = waited(Tasks.refusal)
+    present = waited(Tasks.present)
     get = waited(Tasks.get)
     approve = waited(Tasks.approve)
     reject = waited(Tasks.reject)
@@ -54,6 +57,9 @@ class SyncDefinitions:
     publish = waited(AppDefinitions.publish)
     publish_all = waited(AppDefinitions.publish_all)
     list = each_of(AppDefinitions.list)
+    compile = waited(AppDefinitions.compile)
+    plan_moves = waited(AppDefinitions.plan_moves)
+    migrate = waited(AppDefinitions.migrate)
     load = waited(AppDefinitions.load)
     info = waited(AppDefinitions.info)
 

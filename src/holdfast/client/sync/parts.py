@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
     from holdfast.client.loop_thread import LoopThread
+    from holdfast.client.sync.people import SyncSlackAccounts
     from holdfast.client.sync.templates import SyncTemplates
     from holdfast.client.sync.webhooks import SyncSubscriptions, SyncWebhooks
 
@@ -24,6 +25,14 @@ class SyncParts:
 
         loop, engine = self._opened()
         return SyncTemplates(loop, engine.templates)
+
+    @property
+    def slack(self) -> SyncSlackAccounts:
+        """Where approvals are shown in Slack, and which accounts there are which users."""
+        from holdfast.client.sync.people import SyncSlackAccounts
+
+        loop, engine = self._opened()
+        return SyncSlackAccounts(loop, engine.slack)
 
     @property
     def webhooks(self) -> SyncWebhooks:

@@ -1,4 +1,4 @@
-"""Tenants, workspaces, users and tokens for code without an event loop.
+"""Tenants, workspaces, users, Slack accounts and tokens for code without an event loop.
 
 Each method is that of the asynchronous class, waited for: its signature and its types come from there.
 """
@@ -6,6 +6,7 @@ Each method is that of the asynchronous class, waited for: its signature and its
 from __future__ import annotations
 
 from holdfast.client.loop_thread import LoopThread
+from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
 from holdfast.client.people.users import Users
@@ -33,6 +34,7 @@ class SyncWorkspaces:
         self._part = workspaces
 
     list = each_of(Workspaces.list)
+    get = waited(Workspaces.get)
     create = waited(Workspaces.create)
     archive = waited(Workspaces.archive)
     limit = waited(Workspaces.limit)
@@ -53,7 +55,21 @@ class SyncUsers:
     set_groups = waited(Users.set_groups)
     disable = waited(Users.disable)
     enable = waited(Users.enable)
+    identity = waited(Users.identity)
     unlink = waited(Users.unlink)
+
+
+class SyncSlackAccounts:
+    """Slack in a tenant: each method is that of ``SlackAccounts``, waited for."""
+
+    def __init__(self, loop: LoopThread, slack: SlackAccounts) -> None:
+        self._loop = loop
+        self._part = slack
+
+    show = waited(SlackAccounts.show)
+    use = waited(SlackAccounts.use)
+    map = waited(SlackAccounts.map)
+    unmap = waited(SlackAccounts.unmap)
 
 
 class SyncTokens:

@@ -30,6 +30,7 @@ class SyncTemplates:
     list = each_of(AppTemplates.list)
     page = waited(AppTemplates.page)
     instances = each_of(AppTemplates.instances)
+    instances_page = waited(AppTemplates.instances_page)
     instance = waited(AppTemplates.instance)
 
     def start(self, template: str, input: object = None, **options: Any) -> SyncRunHandle[Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.client.filters import run_rows
+from holdfast.client.filters import finder
 from holdfast.client.items import (
     Change,
     all_items,
@@ -18,23 +18,24 @@ from holdfast.client.items import (
     item_finder,
     write_cap_change,
 )
-from holdfast.client.pages import PAGE, page_of
+from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.permission import operation
+from holdfast.client.people.tenants import check_workspace
 from holdfast.client.runs.handle import RunHandle
+from holdfast.client.templates.drafts import read_draft
 from holdfast.client.templates.instance_starter import InstanceStarter, template_details
 from holdfast.client.templates.instances import instance_view
-from holdfast.client.views.cursors import Page
+from holdfast.client.views.cursors import Page, read_cursor
 from holdfast.client.views.states import INSTANCE_STATES
 from holdfast.client.views.templates import TemplateInfo, TemplateInstance, template_info
-from holdfast.errors import InvalidRequest, TemplateConflict, TemplateNotFound, WorkflowUnknown
+from holdfast.errors import InvalidRequest, TemplateConflict, TemplateNotFound
 from holdfast.programs.definition.compiler.batch import DefinitionSource
 from holdfast.programs.function.decorators import Workflow
 from holdfast.runs.birth import Trigger, check_id, check_text
 from holdfast.runs.journals import row_of
-from holdfast.runs.program_names import DEFINITION
 from holdfast.store import protocol as p
 from holdfast.templates import template as t
-from holdfast.templates.routes import ROUTE, check_route
+from holdfast.templates.routes import ROUTE
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
@@ -48,18 +49,8 @@ _ACTS: Final[dict[t.TemplateAct, str]] = {
 }
 """The audit's word for each act."""
 
+INSTANCES: Final = "instances"  # the list that its cursors are of
 MANUAL: Final = "manual"  # the type of the trigger of what a person started
-
-
-class TemplateDraft(NamedTuple):
-    """What an author may say of a template. What is None stays as it was."""
-
-    program: t.TemplateProgram | None
-    name: str | None
-    trigger: t.StartTrigger | None
-    caps: t.TemplateCaps | None
-    input: Any
-    route: t.EventRoute | None
 
 
 class AppTemplates:
@@ -98,10 +89,10 @@ class AppTemplates:
         """
         tenant = self._app.tenant_of(tenant)
         check_id(id, "the template's id")
-        said = await self._draft(program, source, name, trigger, caps, input, route, check_uses, tenant, by)
+        said = await read_draft(self._app, program, source, name, trigger, caps, input, route, check_uses, tenant, by)
         if said.program is None:
             raise InvalidRequest("a template needs a program: a workflow, a published definition, or source=")
-        made = _made(t.Template(name=name or id, program=said.program, owner=self._app.person_of(by)), said)
+        made = said.laid_over(t.Template(name=name or id, program=said.program, owner=self._app.person_of(by)))
 
         def judge(present: p.ItemRow | None) -> tuple[t.Template, t.TemplateStatus]:
             if present is not None:
@@ -135,13 +126,13 @@ class AppTemplates:
         Instances that were started keep the program that they were started with. Raises as ``create`` does.
         """
         tenant = self._app.tenant_of(tenant)
-        said = await self._draft(program, source, name, trigger, caps, input, route, check_uses, tenant, by)
+        said = await read_draft(self._app, program, source, name, trigger, caps, input, route, check_uses, tenant, by)
 
         def judge(present: p.ItemRow | None) -> tuple[t.Template, t.TemplateStatus]:
             row = found(present, _missing(id, tenant))
             status = t.next_status(row, "new version")
             before = t.read_template(row)
-            return _made(msgspec.structs.replace(before, version=before.version + 1), said), status
+            return said.laid_over(msgspec.structs.replace(before, version=before.version + 1)), status
 
         return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS["new version"], judge, by, reason)
 
@@ -183,68 +174,6 @@ class AppTemplates:
             return t.read_template(row), t.next_status(row, act)
 
         return await self._change(p.ItemKey(tenant, t.TEMPLATE, id), _ACTS[act], judge, by, reason)
-
-    async def _draft(
-        self,
-        program: str | Workflow[..., Any] | None,
-        source: DefinitionSource | None,
-        name: str | None,
-        trigger: t.StartTrigger | None,
-        caps: t.TemplateCaps | None,
-        input: object,
-        route: t.EventRoute | None,
-        check_uses: bool,
-        tenant: str,
-        by: str | None,
-    ) -> TemplateDraft:
-        """What the author says, checked. Raises InvalidRequest."""
-        self._app.check_open()
-        if trigger is not None and trigger not in t.TRIGGERS:
-            raise InvalidRequest(f"a template's trigger is one of {', '.join(t.TRIGGERS)}, not {trigger!r:.60}")
-        if name is not None and not check_text(name, "the template's name").strip():
-            raise InvalidRequest("the template's name is empty")
-        if route is not None:
-            if trigger not in (None, "event"):
-                raise InvalidRequest(f"a route is for the trigger event, and the trigger is {trigger}")
-            route, trigger = check_route(route), "event"
-        elif trigger == "event":
-            raise InvalidRequest("a template of trigger event needs route=EventRoute(event, filter, input)")
-        return TemplateDraft(
-            await self._program(program, source, check_uses, tenant, by),
-            name,
-            trigger,
-            None if caps is None else _checked(caps),
-            _json(input),
-            route,
-        )
-
-    async def _program(
-        self,
-        program: str | Workflow[..., Any] | None,
-        source: DefinitionSource | None,
-        check_uses: bool,
-        tenant: str,
-        by: str | None,
-    ) -> t.TemplateProgram | None:
-        """The program that is meant, pinned. Raises WorkflowUnknown, and what publishing raises."""
-        if source is not None:
-            if program is not None:
-                raise InvalidRequest("give a program or a source= to be published, not both")
-            info = await self._app.definitions.publish(source, tenant=tenant, by=by, check_uses=check_uses)
-            return t.TemplateProgram(DEFINITION, info.name, info.version, info.digest)
-        if program is None:
-            return None
-        if isinstance(program, Workflow):
-            return t.function_program(program.name)
-        published = await self._app.definitions.load(check_text(program, "the program"), tenant=tenant)
-        if published is not None:
-            return t.definition_program(published)
-        if "@" not in program and (self._app.workflow_named(program) is not None or not check_uses):
-            return t.function_program(program)
-        raise WorkflowUnknown(
-            f"no definition {program!r} is published in tenant {tenant!r}, and no workflow of that name is known here: "
-            "publish the definition, or import the module of the workflow."
-        )
 
     async def _change(
         self,
@@ -304,20 +233,45 @@ class AppTemplates:
 
     @operation("templates.see")
     async def instances(
-        self, id: str, *, state: str | None = None, limit: int | None = None, tenant: str | None = None
+        self,
+        id: str,
+        *,
+        state: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        tenant: str | None = None,
     ) -> AsyncIterator[TemplateInstance]:
         """What was started of a template, newest first, with the states of steps. Raises TemplateNotFound.
 
-        ``state`` is one of queued, running, completed, failed and cancelled.
+        ``state`` is one of queued, running, completed, failed and cancelled. ``after`` is the ``next`` of a page: the
+        list begins behind that page.
         """
-        tenant = self._app.tenant_of(tenant)
+        find = await self._instance_finder(id, state, self._app.tenant_of(tenant))
+        async for row in rows_of(find, limit, read_cursor(INSTANCES, after)):
+            yield await instance_view(self._app, row)
+
+    @operation("templates.see")
+    async def instances_page(
+        self,
+        id: str,
+        *,
+        state: str | None = None,
+        limit: int = PAGE,
+        after: str | None = None,
+        tenant: str | None = None,
+    ) -> Page[TemplateInstance]:
+        """One page of ``instances``, with a cursor for the rest. Raises TemplateNotFound."""
+        find = await self._instance_finder(id, state, self._app.tenant_of(tenant))
+        page = await page_of(INSTANCES, find, limit, after, lambda row: row)
+        return Page([await instance_view(self._app, row) for row in page.items], page.next)
+
+    async def _instance_finder(self, id: str, state: str | None, tenant: str) -> Find[p.Run]:
+        """Reads the rows of a template's instances, newest first. Raises TemplateNotFound, InvalidRequest."""
         await self._row(id, tenant)
         if state is not None and state not in INSTANCE_STATES:
             raise InvalidRequest(f"an instance's state is one of {', '.join(INSTANCE_STATES)}, not {state!r:.60}")
         wanted = None if state is None else f"instance:{state}"
-        rows = run_rows(self._app.store, limit=limit, tenant=tenant, attributes={t.TEMPLATE: id}, state=wanted)
-        async for row in rows:
-            yield await instance_view(self._app, row)
+        return finder(self._app.store, {"tenant": tenant, "attributes": {t.TEMPLATE: id}, "state": wanted})
 
     @operation("templates.see")
     async def instance(self, run: str, *, tenant: str | None = None) -> TemplateInstance:
@@ -348,11 +302,12 @@ class AppTemplates:
 
         ``input`` is laid over the template's own, member by member. Over a cap the instance is queued. Raises
         TemplateNotFound, TemplateConflict where the template is not active, InvalidArguments where the input does not
-        fit, and RunConflict where the id belongs to another run.
+        fit, WorkspaceNotFound as ``app.start``, and RunConflict where the id belongs to another run.
         """
         tenant = self._app.tenant_of(tenant)
         run = check_id(id, "the id") if id is not None else self._app.token()
         actor = self._app.person_of(by)
+        await check_workspace(self._app, tenant, check_text(workspace, "the workspace"))
         while True:
             row = await self._row(template, tenant)
             try:
@@ -376,25 +331,3 @@ def _missing(id: str, tenant: str) -> TemplateNotFound:
 def _check_status(status: object) -> None:
     if status is not None and status not in t.STATUSES:
         raise InvalidRequest(f"a template's status is one of {', '.join(t.STATUSES)}, not {status!r:.60}")
-
-
-def _made(template: t.Template, said: TemplateDraft) -> t.Template:
-    """The template with what its author says. A route is of a template that events start, and of no other."""
-    given = {name: value for name, value in said._asdict().items() if value is not None}
-    made = msgspec.structs.replace(template, **given)
-    return made if made.trigger == "event" else msgspec.structs.replace(made, route=None)
-
-
-def _checked(caps: t.TemplateCaps) -> t.TemplateCaps:
-    try:
-        return msgspec.convert(msgspec.to_builtins(caps), t.TemplateCaps)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"caps are TemplateCaps(…) with numbers from 0 to 1,000,000,000: {error}") from None
-
-
-def _json(input: object) -> Any:
-    """The input as JSON. Raises InvalidRequest."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(input))
-    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidRequest(f"a template's own input is plain JSON: {error}") from None

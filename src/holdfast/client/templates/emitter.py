@@ -16,10 +16,19 @@ from msgspec.structs import replace
 
 from holdfast.client.items import all_items
 from holdfast.client.operators import operator_note
+from holdfast.client.people.tenants import check_workspace
 from holdfast.client.schedules.launcher import owner_gate
 from holdfast.client.templates.instance_starter import InstanceStarter
 from holdfast.client.views.times import moment
-from holdfast.errors import CallerError, EngineError, EventConflict, InvalidRequest, NotPermitted, TemplateConflict
+from holdfast.errors import (
+    CallerError,
+    EngineError,
+    EventConflict,
+    InvalidRequest,
+    NotPermitted,
+    RunConflict,
+    TemplateConflict,
+)
 from holdfast.journal.payload import Payload
 from holdfast.people.users import user_key
 from holdfast.programs.function.values import decode, encode
@@ -93,6 +102,7 @@ class Emitter:
             event = routes.EmittedEvent(name, id, decode(payload), moment(at))
             act = _Emission(app, event, key, workspace, by, trigger)
             if known is None:
+                await check_workspace(app, tenant, check_text(workspace, "the workspace"))
                 starts, who = tuple(await act.plan()), app.person_of(by)
                 cause = None if trigger is None else (trigger.type, trigger.ref)
                 known = routes.RememberedEvent(name, digest, at, starts, payload.data, workspace, who, cause)
@@ -181,7 +191,12 @@ class _Emission:
             known = self._with_problem(known, planned, str(error))
             return known if await self._remember(None, known, _DONE) else None
         put = p.PutItem(self._row(None, known, _DONE))
-        answer = await self._starter.commit(row, start, self._by, self._details(), (put,))
+        try:
+            answer = await self._starter.commit(row, start, self._by, self._details(), (put,))
+        except (RunConflict, TemplateConflict) as error:
+            if not await self._starter.is_instance(p.Key(self.key.tenant, planned.run), planned.template):
+                known = self._with_problem(known, planned, str(error))  # its id is another run's, and stays so
+            return known if await self._remember(None, known, _DONE) else None
         if answer == "found":  # by whatever means, it was started: only the event is left
             return known if await self._remember(None, known, _DONE) else None
         return known if answer == "started" else None

@@ -55,6 +55,16 @@ class UserInfo(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: datetime
 
 
+class IdentityInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a provider of identities that a user is linked to: who vouches for it, and its name there."""
+
+    user: str
+    tenant: str
+    issuer: str
+    subject: str
+    linked_at: datetime
+
+
 class TokenInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A token, without its secret, which nobody can show again."""
 

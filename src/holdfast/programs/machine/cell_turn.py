@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
@@ -53,11 +53,13 @@ Occurrence = Envelope | Release | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
-    """An effect to be invoked, with its written arguments, and for which cell."""
+    """An effect to be invoked, with its written arguments, and for which cell. It is not ``awaited`` where that cell is
+    deleted, or fails, later in the same turn: another cell of the key must not get its receipt."""
 
     key: bytes
     effect: EffectRequest
     payload: Payload
+    awaited: bool = True
 
 
 class CellTurn:
@@ -128,6 +130,7 @@ class CellTurn:
             if event is not None:
                 self._take(record, occurrence, self._stepped(record, event))
         except UnreadableReceipt as error:
+            self._await_nothing(record.key)
             ended = self._without(record, occurrence)
             self._changed(replace(ended, status="failed", reason=str(error), intents=(), timers=()))
         except Exception as error:  # an author's handler may raise anything
@@ -225,6 +228,7 @@ class CellTurn:
             self.annotations.append((record.key, made.annotation))
         if state is None and made.status == "running":
             self.changed[record.key] = None
+            self._await_nothing(record.key)
             return
         self._changed(
             replace(
@@ -241,8 +245,13 @@ class CellTurn:
 
     def _written_call(self, call: EffectRequest) -> Payload:
         """The arguments in their one form: however they are given, equal values are equal bytes. Raises where they do
-        not fit what the effect declares."""
+        not fit what the effect declares, and where the manifest in force does not allow it."""
         effect, signature = call.effect, call.effect.signature
+        if not self._board.allows(self._machine.name, effect.name):
+            raise InvalidFunction(
+                f"machine {self._machine.name} asks for {effect.name}, which the manifest in force does not allow it: "
+                "apply one that does, then release the cell."
+            )
         args, kwargs = signature.in_order(call.args, call.kwargs)
         payload = effect.write_call(args, kwargs, self) if isinstance(effect, Step) else signature.write(args, kwargs)
         signature.accept(payload)
@@ -261,6 +270,12 @@ class CellTurn:
         for machine, lane, key in targets:
             envelope = Envelope(key, schema.name, value, hops, None, self._cause)
             emitted.append(LaneMessage(machine, lane, envelope.write()))
+
+    def _await_nothing(self, key: bytes) -> None:
+        """Nobody waits any more for what this cell has asked for in this turn."""
+        for call in self.calls:
+            if call.key == key:
+                call.awaited = False
 
     def _changed(self, record: CellRecord) -> None:
         self.changed[record.key] = replace(record, last_active=self._where.now)

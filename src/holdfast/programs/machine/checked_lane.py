@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from holdfast.cells.cell import CellRecord
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
+from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
 from holdfast.programs.machine.cell_turn import CellTurn
 from holdfast.programs.machine.lane import OPEN, LaneProgram
@@ -37,10 +39,14 @@ class CheckedLane(LaneProgram):
         return {key: record for key, record in self._cells.items() if record is not None}
 
     def run(self) -> Yielded:
-        scribe = self._running()
+        with suppress(Halt):  # the kernel says what does not fit
+            self._take_turn(self._running())
+        return OPEN
+
+    def _take_turn(self, scribe: Scribe) -> None:
         self._receive_all(scribe)
         if scribe.upcoming() is None or not (self._arrived or self._rang):
-            return OPEN
+            return
         self._note = self._notes.popleft() if self._notes else self._note
         known = self._cells
         self._due = [record for key in self._note.due if (record := known.get(key)) is not None]
@@ -48,7 +54,6 @@ class CheckedLane(LaneProgram):
             known.setdefault(key, None)
         self._handle(scribe)
         self._rang, self._due = False, None
-        return OPEN
 
     def _recorded(self) -> Mapping[int, str]:
         return dict(self._note.failures)

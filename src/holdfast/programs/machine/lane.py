@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import cbor2
@@ -25,7 +26,8 @@ from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.program import Scribe, Stopped, Waiting, Yielded
+from holdfast.kernel.pen import Halt
+from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
@@ -61,6 +63,7 @@ class LaneProgram:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
+        self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
         self.machine = machine
         self._board = board
         self._cached = cached
@@ -74,7 +77,6 @@ class LaneProgram:
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
         self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
-        self._cancelled = False
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -98,17 +100,17 @@ class LaneProgram:
             self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
-        self._cancelled = True
+        """A lane has no end: its cells do."""
 
     def revise(self, payload: Payload) -> None:
         """A manifest: the next turn runs by it."""
 
     def run(self) -> Yielded:
         scribe = self._running()
-        if self._cancelled:
-            return Stopped()
         if scribe.upcoming() is not None:
-            return self._repeat(scribe)
+            with suppress(Halt):  # the kernel says what does not fit
+                self._repeat(scribe)
+            return OPEN
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
@@ -152,6 +154,10 @@ class LaneProgram:
 
     # -- what the worker brings ----------------------------------------------------------------------------------------
 
+    def route_by(self, board: Switchboard) -> None:
+        """Address what cells emit, and judge what they ask for, by the manifest in force."""
+        self._board = board
+
     def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
         for payload in heard:
@@ -162,6 +168,11 @@ class LaneProgram:
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
         return WantedCells(missing, now if is_due else None) if missing or is_due else None
+
+    @property
+    def lane_counts(self) -> Mapping[str, int]:
+        """See ``cell_supplier.Supplied``."""
+        return self._board.lane_counts(self.machine.name)
 
     def bring(
         self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
@@ -205,12 +216,13 @@ class LaneProgram:
         where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
         turn.handle(arrived)
+        self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
 
     def _recorded(self) -> Mapping[int, str] | None:
-        """The failures that the journal has for this turn; None where they are decided here."""
-        return None
+        """The failures that are known before the turn, by number; None where there are none."""
+        return None if self.poison is None else {1: self.poison}
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""
@@ -221,7 +233,7 @@ class LaneProgram:
             self._intents[promise] = _Intent(call.key, effect.name, effect.sequence)
             intents.append(IntentNote(call.key, effect.name, effect.sequence))
             record = turn.record(call.key)
-            if record is not None:
+            if record is not None and call.awaited:
                 opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
                 turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
         cells = [_encoded(key, record) for key, record in turn.changed.items()]
@@ -269,7 +281,7 @@ class LaneProgram:
 
     # -- a replay ------------------------------------------------------------------------------------------------------
 
-    def _repeat(self, scribe: Scribe) -> Yielded:
+    def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
         while self._receive is None:
             promise, payload = scribe.receive(LANE_EVENT)
@@ -299,8 +311,7 @@ class LaneProgram:
                 case None:
                     raise EngineError("the journal of a lane ends in the middle of a turn: restore it from a backup.")
                 case _:
-                    return OPEN  # the kernel compares, and says what does not fit
-        return OPEN
+                    return  # the kernel compares, and says what does not fit
 
     def _queue(self, name: str) -> str | None:
         effect = self.machine.effects.get(name)

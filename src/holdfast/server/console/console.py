@@ -46,6 +46,8 @@ _REFRESH: Final = "x-holdfast-refresh"
 
 MOST_FIELDS: Final = 2000
 INBOX_SHOWN: Final = 10
+MOST_READ: Final = 2000
+"""For the number beside *Tasks*, no page looks through more open tasks than these."""
 
 
 class Console:
@@ -144,7 +146,8 @@ class Console:
         who = await me(call)
         inbox = None
         if who.user and "inbox_count" not in context:  # a page that has read the inbox says what is in it
-            inbox = await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=INBOX_SHOWN)
+            tasks = call.client.tasks
+            inbox = await tasks.inbox(by=call.by, tenant=call.tenant, limit=INBOX_SHOWN, most_read=MOST_READ)
         more = {
             "me": who,
             "page": page,

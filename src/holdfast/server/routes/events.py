@@ -76,7 +76,7 @@ async def _run_stream(
     call: RouteCall[Any, Any], key: p.Key, generation: int, first: int
 ) -> AsyncGenerator[bytes, None]:
     yield BEGIN
-    async with call.watcher.run(key) as subscription:
+    async with call.watcher.run(key, call.acting.key) as subscription:
         async for row in _changes(call, subscription):
             if row is None:
                 yield PING
@@ -140,7 +140,7 @@ async def _list_stream(
 ) -> AsyncGenerator[bytes, None]:
     seen = call.header("Last-Event-ID")
     yield BEGIN
-    async with call.watcher.listing(key, read) as subscription:
+    async with call.watcher.listing(key, read, call.acting.key) as subscription:
         async for page in _changes(call, subscription):
             if page is None:
                 yield PING

@@ -11,7 +11,7 @@ from holdfast.client.views.cursors import Page
 from holdfast.client.views.templates import TemplateInfo, TemplateInstance
 from holdfast.client.views.values import read_plain
 from holdfast.server.call import Answered, RouteCall
-from holdfast.server.fields import Limit, Name, PageQuery, Reason, ReasonBody, Text, Value
+from holdfast.server.fields import Name, PageQuery, Reason, ReasonBody, Text, Value
 from holdfast.server.route import IDEMPOTENCY_KEY, PREFER, Nothing, Route
 from holdfast.server.routes.runs import StartedRun
 from holdfast.templates.template import EventRoute, StartTrigger, TemplateCaps, TemplateStatus
@@ -44,11 +44,10 @@ class NewTemplate(TemplateBody, frozen=True, kw_only=True, forbid_unknown_fields
     id: Name
 
 
-class InstanceQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InstanceQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which instances."""
 
     state: Text | None = None
-    limit: Limit = 100
 
 
 class StartInstance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,12 +111,11 @@ async def archive(call: RouteCall[Nothing, ReasonBody]) -> TemplateInfo:
     )
 
 
-async def instances(call: RouteCall[InstanceQuery, None]) -> list[TemplateInstance]:
+async def instances(call: RouteCall[InstanceQuery, None]) -> Page[TemplateInstance]:
     query = call.query
-    found = call.client.templates.instances(
-        call.path["template"], state=query.state, limit=query.limit, tenant=call.tenant
+    return await call.client.templates.instances_page(
+        call.path["template"], state=query.state, limit=query.limit, after=query.after, tenant=call.tenant
     )
-    return [each async for each in found]
 
 
 async def instance(call: RouteCall[Nothing, None]) -> TemplateInstance:
@@ -229,7 +227,7 @@ ROUTES = (
         words="List the instances of a template, newest first, with the states of their steps.",
         handler=instances,
         query=InstanceQuery,
-        answer=list[TemplateInstance],
+        answer=Page[TemplateInstance],
     ),
     Route(
         method="GET",

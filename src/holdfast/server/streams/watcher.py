@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -91,10 +92,12 @@ class StreamWatcher(Role):
 
     name = "watcher"
 
-    def __init__(self, app: Holdfast, limit: int) -> None:
+    def __init__(self, app: Holdfast, limit: int, limit_each: int | None = None) -> None:
         super().__init__()
         self._app = app
         self._limit = limit
+        self._limit_each = limit if limit_each is None else limit_each
+        self._counts: Counter[str] = Counter()
         self._subjects: dict[Hashable, Subject] = {}
         self._count = 0
         self._unlisten: Callable[[], None] | None = None
@@ -117,21 +120,24 @@ class StreamWatcher(Role):
         return self._alarm is not None or self._woken.is_set()
 
     @asynccontextmanager
-    async def run(self, key: p.Key) -> AsyncIterator[Subscription]:
-        """Watch a run's row."""
-        async with self._subscribed(("run", key), Subject(key, None)) as found:
+    async def run(self, key: p.Key, caller: str = "") -> AsyncIterator[Subscription]:
+        """Watch a run's row. ``caller`` is whose stream it is."""
+        async with self._subscribed(("run", key), Subject(key, None), caller) as found:
             yield found
 
     @asynccontextmanager
-    async def listing(self, key: Hashable, read: Read) -> AsyncIterator[Subscription]:
+    async def listing(self, key: Hashable, read: Read, caller: str = "") -> AsyncIterator[Subscription]:
         """Watch what ``read`` reads; equal keys share it."""
-        async with self._subscribed(key, Subject(None, read)) as found:
+        async with self._subscribed(key, Subject(None, read), caller) as found:
             yield found
 
     @asynccontextmanager
-    async def _subscribed(self, key: Hashable, fresh: Subject) -> AsyncIterator[Subscription]:
+    async def _subscribed(self, key: Hashable, fresh: Subject, caller: str) -> AsyncIterator[Subscription]:
         if self._count >= self._limit:
             raise TooManyRequests(f"{self._limit} streams are open, which is the limit of this server.", retry_after=5)
+        if self._counts[caller] >= self._limit_each:  # else one caller could keep all others from having any
+            problem = f"you have {self._limit_each} streams open, which is the limit of one caller: close some."
+            raise TooManyRequests(problem, retry_after=5)
         if self.is_over:
             raise StoreUnavailable("the server is stopping.")
         subject = self._subjects.setdefault(key, fresh)
@@ -140,11 +146,15 @@ class StreamWatcher(Role):
             subscription.change()  # what others have seen is new here
         subject.readers.add(subscription)
         self._count += 1
+        self._counts[caller] += 1
         self._begin()
         try:
             yield subscription
         finally:
             self._count -= 1
+            self._counts[caller] -= 1
+            if not self._counts[caller]:
+                del self._counts[caller]
             subject.readers.discard(subscription)
             if not subject.readers:
                 self._subjects.pop(key, None)

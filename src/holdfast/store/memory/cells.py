@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from holdfast.store import protocol as p
 from holdfast.store.cells import buried
-from holdfast.store.memory.governance import MemoryGovernance
+from holdfast.store.memory.cell_roots import MemoryRoots
 from holdfast.store.memory.tables import Tables
 
 
@@ -18,6 +18,7 @@ def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
     for each in change.cells:
         if each.record is None:
             lane.pop(each.key, None)
+            tables.deleted_cells.setdefault(change.key, {})[each.key] = change.version
         else:
             lane[each.key] = p.CellRow(
                 *change.key,
@@ -34,7 +35,7 @@ def put_cells(tables: Tables, change: p.PutCells) -> p.Answer:
     return p.Kept()
 
 
-class MemoryCells(MemoryGovernance):
+class MemoryCells(MemoryRoots):
     """The operations of the memory store that read cells."""
 
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:

@@ -294,7 +294,8 @@ def _deliver(tables: Tables, key: p.Key, message: p.Message) -> p.Answer:
     if run.owner is None and ready_at is None:
         ready_at = message.at
     position = run.arrived + 1
-    tables.put(replace(run, arrived=position, ready_at=ready_at))
+    cancelling = run.cancelling or message.kind == p.CANCEL
+    tables.put(replace(run, arrived=position, ready_at=ready_at, cancelling=cancelling))
     tables.inbox.setdefault(key, {})[position] = replace(message, id=None)
     return p.Delivered(position)
 

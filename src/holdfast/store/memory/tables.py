@@ -30,6 +30,7 @@ from holdfast.store.protocol import (
     Key,
     Message,
     ReceiptRow,
+    RootRow,
     Run,
     Segment,
     SigningKey,
@@ -72,6 +73,9 @@ class Tables:
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
     cells: dict[Key, dict[bytes, CellRow]] = field(default_factory=dict)
+    deleted_cells: dict[Key, dict[bytes, int]] = field(default_factory=dict)  # the version in front of the turn
+    cell_roots: dict[Key, list[RootRow]] = field(default_factory=dict)
+    cell_nodes: dict[Key, dict[bytes, bytes]] = field(default_factory=dict)
     dead_letters: dict[tuple[str, str, int, int], DeadRow] = field(default_factory=dict)
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
@@ -148,6 +152,8 @@ class Tables:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
         for table in (self.segments, self.checkpoints, self.deliveries, self.ready, self.sleeping, self.write_counts):
             table.pop(key, None)
+        for belonging in (self.cells, self.deleted_cells, self.cell_roots, self.cell_nodes):
+            belonging.pop(key, None)
         del self.runs[key]
 
     def hint(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.store import protocol as p
 from holdfast.store.cells import buried
-from holdfast.store.postgres.governance import PostgresGovernance
+from holdfast.store.postgres.cell_roots import PostgresRoots
 from holdfast.store.postgres.writer import Writer
 
 
@@ -17,7 +17,7 @@ async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Ans
         for each in change.cells:
             place = (*change.key, each.key)
             if each.record is None:
-                deleted.append(place)
+                deleted.append((*place, change.version))
             else:
                 kept.append(
                     (*place, change.machine, each.record, each.status, each.wake_at, each.active_at, change.version)
@@ -25,14 +25,16 @@ async def put_cells(writer: Writer, changes: Sequence[p.PutCells]) -> list[p.Ans
     if kept:
         await writer.fetch_columns("put_cells", sorted(kept), width=9)
     if deleted:
-        await writer.fetch_columns("drop_cells", sorted(deleted), width=3)
+        deleted.sort()
+        await writer.fetch_columns("drop_cells", [row[:3] for row in deleted], width=3)
+        await writer.fetch_columns("mark_deleted_cells", deleted, width=4)
     dead = [row for change in changes for row in buried(change)]
     if dead:
         await writer.fetch_columns("bury", sorted(dead), width=11)
     return [p.Kept() for _ in changes]
 
 
-class PostgresCells(PostgresGovernance):
+class PostgresCells(PostgresRoots):
     """The operations of the PostgreSQL store that read cells."""
 
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:

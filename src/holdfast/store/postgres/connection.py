@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from holdfast.errors import (
     EngineError,
     HoldfastError,
+    InvalidRequest,
     StoreCorrupt,
     StoreFull,
     StoreReadOnly,
@@ -154,6 +155,8 @@ def translate(error: BaseException, url: str) -> HoldfastError:
         return UnsupportedStore(f"{place} refused ({error}): grant the user its rights on the schema.")
     if state in ("42P01", "3F000"):
         return UnsupportedStore(f"{place} holds no Holdfast tables ({error}): start a worker on it first.")
+    if state in ("22021", "22P05"):  # its texts cannot have it; everything else is UTF-8 already
+        return InvalidRequest("a text has the character U+0000 in it, which PostgreSQL cannot hold: take it out.")
     if state[:2] in ("22", "23", "42"):
         return EngineError(f"{place} refused a statement: {error}")
     return StoreUnavailable(f"{place}: {error}")

@@ -13,7 +13,7 @@ from typing import Final, Literal, assert_never
 from holdfast.store import protocol as p
 from holdfast.store.items import item_key
 
-Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks", "items", "definitions"]
+Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks", "items", "definitions", "roots"]
 
 
 Touched = tuple[Table, str, str]
@@ -66,6 +66,8 @@ def _rows_of_act(act: p.Act) -> Iterator[Touched]:
         case p.PutItem() | p.ExpectItem() | p.DropItem():
             tenant, kind, id_ = item_key(act)
             yield "items", tenant, f"{kind} {id_}"
+        case p.PutRoot(row=row):
+            yield "roots", *row.key
         case p.Pause() | p.Unpause():
             yield "runs", *act.key
         case _:

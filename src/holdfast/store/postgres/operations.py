@@ -12,6 +12,7 @@ from holdfast.store import protocol as p
 from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.postgres import code
+from holdfast.store.postgres.cell_roots import last_root, put_root
 from holdfast.store.postgres.writer import Place, Writer
 from holdfast.store.sql_rows import item_columns
 
@@ -101,6 +102,8 @@ async def _first_refusal(writer: Writer, change: p.Operate, versions: Versions) 
 async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.PutRoot):
+        return None if await last_root(writer, change.row.key) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):
         return None if item_fits(change, versions.get(item_key(change))) else p.Fenced()
     if isinstance(change, p.Publish):
@@ -150,3 +153,5 @@ async def _make_rows(writer: Writer, changes: Sequence[p.Operate]) -> None:
         elif isinstance(act, p.Publish):
             await code.keep(writer, [p.KeepCode(act.tenant, act.code)])
             await writer.fetch("publish", *act.row)
+        elif isinstance(act, p.PutRoot):
+            await put_root(writer, act)

@@ -182,7 +182,8 @@ RETURNING runs.tenant, runs.id, runs.generation;
 
 -- name: deliver
 -- Messages take the next positions of their inbox in the given order. The holder of a leased run gets them with its next
--- advance or hint; a run without a lease becomes ready. Answers every message whose run exists.
+-- advance or hint; a run without a lease becomes ready. Answers every message whose run exists. A run that is asked to cancel
+-- is shown so from then on.
 WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::text[])
     WITH ORDINALITY AS given (tenant, run, kind, body, at, message, ordinal)
@@ -210,9 +211,11 @@ WITH given AS (
 ), arrived AS (
     UPDATE runs
     SET arrived = runs.arrived + more.count,
-        ready_at = CASE WHEN runs.owner IS NULL THEN coalesce(runs.ready_at, more.at) END
+        ready_at = CASE WHEN runs.owner IS NULL THEN coalesce(runs.ready_at, more.at) END,
+        cancelling = runs.cancelling OR more.cancels
     FROM (
-        SELECT tenant, run, count(*) AS count, (array_agg(at ORDER BY ordinal))[1] AS at
+        SELECT tenant, run, count(*) AS count, (array_agg(at ORDER BY ordinal))[1] AS at,
+            bool_or(kind = 'cancel') AS cancels
         FROM placed WHERE fresh GROUP BY tenant, run
     ) AS more
     WHERE runs.tenant = more.tenant AND runs.id = more.run
@@ -656,6 +659,14 @@ WITH given AS (
     DELETE FROM work USING given WHERE work.tenant = given.tenant AND work.run = given.run
 ), progress_gone AS (
     DELETE FROM progress USING given WHERE progress.tenant = given.tenant AND progress.run = given.run
+), cells_gone AS (
+    DELETE FROM cells USING given WHERE cells.tenant = given.tenant AND cells.lane = given.run
+), deleted_cells_gone AS (
+    DELETE FROM deleted_cells USING given WHERE deleted_cells.tenant = given.tenant AND deleted_cells.lane = given.run
+), cell_roots_gone AS (
+    DELETE FROM cell_roots USING given WHERE cell_roots.tenant = given.tenant AND cell_roots.lane = given.run
+), cell_nodes_gone AS (
+    DELETE FROM cell_nodes USING given WHERE cell_nodes.tenant = given.tenant AND cell_nodes.lane = given.run
 ), write_counts_gone AS (
     DELETE FROM write_counts USING given WHERE write_counts.tenant = given.tenant AND write_counts.run = given.run
 )
@@ -869,3 +880,53 @@ ON CONFLICT DO NOTHING;
 -- name: dead_letters
 SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
 WHERE tenant = $1 AND (lane, version, number) > ($2, $3::bigint, $4::bigint) ORDER BY lane, version, number LIMIT $5;
+
+-- name: mark_deleted_cells
+INSERT INTO deleted_cells (tenant, lane, key, version)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[])
+ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
+
+-- name: unrooted
+-- One statement reads one moment: the run's row says at which version of the journal that is.
+SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+LEFT JOIN cells ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= $3
+WHERE runs.tenant = $1 AND runs.id = $2
+UNION ALL
+SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+WHERE gone.tenant = $1 AND gone.lane = $2 AND gone.version >= $3 AND NOT EXISTS (
+    SELECT FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
+);
+
+-- name: cell_roots
+SELECT tenant, lane, version, head, root, cells, at FROM cell_roots
+WHERE tenant = $1 AND lane = $2 AND ($4::bigint IS NULL OR version = $4) ORDER BY version DESC LIMIT $3;
+
+-- name: lock_roots
+-- Roots of a lane are made, and swept, one after the other. The lane's turns do not wait for it.
+SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 22));
+
+-- name: last_root
+SELECT version FROM cell_roots WHERE tenant = $1 AND lane = $2 ORDER BY version DESC LIMIT 1;
+
+-- name: put_root
+INSERT INTO cell_roots (tenant, lane, version, head, root, cells, at) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: put_nodes
+INSERT INTO cell_nodes (tenant, lane, name, data)
+SELECT $1, $2, given.name, given.data FROM unnest($3::bytea[], $4::bytea[]) AS given (name, data)
+ON CONFLICT DO NOTHING;
+
+-- name: forget_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = $1 AND lane = $2 AND version < $3;
+
+-- name: cell_nodes
+SELECT name, data FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name = ANY ($3::bytea[]);
+
+-- name: cell_node_names
+SELECT name FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name > $3 ORDER BY name LIMIT $4;
+
+-- name: drop_roots
+DELETE FROM cell_roots WHERE tenant = $1 AND lane = $2 AND version = ANY ($3::bigint[]);
+
+-- name: drop_nodes
+DELETE FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name = ANY ($3::bytea[]);

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from holdfast.store import protocol as p
 from holdfast.store.cells import buried
-from holdfast.store.sqlite.governance import SqliteGovernance
+from holdfast.store.sqlite.cell_roots import SqliteRoots
 from holdfast.store.sqlite.sql import SQL
 
 
@@ -24,12 +24,13 @@ def put_cells(cursor: sqlite3.Cursor, change: p.PutCells) -> p.Answer:
     deleted = [(*lane, each.key) for each in change.cells if each.record is None]
     if deleted:
         cursor.executemany(SQL["drop_cell"], deleted)
+        cursor.executemany(SQL["mark_deleted_cell"], [(*place, change.version) for place in deleted])
     if change.dead:
         cursor.executemany(SQL["bury"], buried(change))
     return p.Kept()
 
 
-class SqliteCells(SqliteGovernance):
+class SqliteCells(SqliteRoots):
     """The operations of the SQLite store that read cells."""
 
     async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:

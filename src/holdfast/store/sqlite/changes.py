@@ -154,6 +154,9 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
         return p.Limited() if is_capped else p.Retired()
     _add_segment(cursor, change.key, 0, segment)
     _add_blobs(cursor, change.key.tenant, "run", change.key.run, change.blobs)
+    tenant, run = change.key
+    for attribute in change.attributes.items():
+        cursor.execute(SQL["add_attribute"], (tenant, *attribute, segment.at, run))
     return p.Started(1, tuple(apply(cursor, each) for each in change.attached))
 
 
@@ -344,6 +347,8 @@ def _deliver(cursor: sqlite3.Cursor, key: p.Key, message: p.Message) -> p.Answer
             cursor.execute(SQL["unnote_delivery"], (*key, message.id))
         return p.Unknown() if cursor.execute(SQL["exists"], key).fetchone() is None else p.Gone()
     cursor.execute(SQL["add_message"], (*key, found[0], message.kind, message.body, message.at))
+    if message.kind == p.CANCEL:
+        cursor.execute(SQL["mark_cancelling"], key)
     return p.Delivered(found[0])
 
 

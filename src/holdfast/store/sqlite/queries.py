@@ -109,11 +109,18 @@ class SqliteQueries(SqliteCells):
 
     def _part(self, query: p.Query, limit: int, after: p.Run | p.Cursor | None) -> list[p.Run]:
         are_few = self._ended_are_few(query)
-        where, values = rows.conditions(query, after, "" if are_few else self._leading(query))
+        leading = "" if are_few else self._leading(query)
+        where, values = rows.conditions(query, after, leading)
+        tables: tuple[str, ...] = ("runs WHERE true",)
+        order = "created_at DESC, id DESC"
+        if are_few:
+            tables = rows.ENDED_RUNS
+        elif leading.startswith(rows.ATTRIBUTE):
+            tables, order = (rows.OF_ATTRIBUTE,), "made_at DESC, run DESC"
         found = []
-        for table in rows.ENDED_RUNS if are_few else ("runs WHERE true",):
-            order = "ORDER BY created_at DESC, id DESC LIMIT ?"
-            sql = f"SELECT * FROM {table} AND {where} {order}"  # noqa: S608  # the clauses are ours, the values are bound
+        for table in tables:
+            clauses = f"{table} AND {where} ORDER BY {order} LIMIT ?"
+            sql = f"SELECT runs.* FROM {clauses}"  # noqa: S608  # the clauses are ours, the values are bound
             found += [sql_rows.run(row) for row in self._read(sql, (*values, limit))]
         return found
 
@@ -124,7 +131,8 @@ class SqliteQueries(SqliteCells):
             return next(iter(leaders), "")
         counts = {}
         for column, (where, values) in leaders.items():
-            some = f"SELECT 1 FROM runs WHERE tenant = ? AND {where} LIMIT {FEW}"  # noqa: S608  # the clauses are ours
+            table = "run_attributes WHERE of_tenant" if column.startswith(rows.ATTRIBUTE) else "runs WHERE tenant"
+            some = f"SELECT 1 FROM {table} = ? AND {where} LIMIT {FEW}"  # noqa: S608  # the clauses are ours
             ((counts[column],),) = self._read(f"SELECT count(*) FROM ({some})", (query.tenant, *values))  # noqa: S608
         return min(counts, key=lambda column: counts[column])
 

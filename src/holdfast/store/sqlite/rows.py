@@ -16,6 +16,9 @@ from holdfast.store.protocol import ASKS, ENDED, PAUSED, Cursor, Query, Run, Sta
 from holdfast.store.rows import latest_start
 
 LATEST: Final = 2**63 - 1
+ATTRIBUTE: Final = "attribute "
+"""Before a name: an attribute leads, whose table has the runs in the order of a list."""
+OF_ATTRIBUTE: Final = "run_attributes CROSS JOIN runs ON runs.tenant = of_tenant AND runs.id = run WHERE true"
 
 ENDED_RUNS: Final = (
     "runs INDEXED BY runs_prunable WHERE (NOT governed OR evidence IS NOT NULL)",
@@ -51,6 +54,8 @@ def leaders(query: Query) -> dict[str, tuple[str, tuple[Any, ...]]]:
     for column in ("reference", "parent", "actor", "workspace", "workflow"):
         if value := getattr(query, column):
             found[column] = (f"{column} = ? AND {column} <> ''", (value,))
+    for attribute in query.attributes.items():
+        found[ATTRIBUTE + attribute[0]] = ("name = ? AND content = ?", attribute)
     if _is_held_up(query) or is_leaving:
         found["pause"] = ("ended_at IS NULL AND (pause IS NOT NULL OR cancelling)", ())
     elif len(wanted) == 1:
@@ -103,7 +108,12 @@ def conditions(query: Query, after: Run | Cursor | None, leading: str) -> tuple[
         equal("standing", query.standings[0])
     _add_more(query, add)
     for attribute in query.attributes.items():
-        add("EXISTS (SELECT 1 FROM json_each(attributes) WHERE key = ? AND value = ?)", *attribute)
+        if ATTRIBUTE + attribute[0] == leading:
+            add("of_tenant = ? AND name = ? AND content = ?", query.tenant, *attribute)
+            if after is not None:
+                add("made_at <= ?", after.cursor.at)
+        else:
+            add("EXISTS (SELECT 1 FROM json_each(attributes) WHERE key = ? AND value = ?)", *attribute)
     if after is not None and after.cursor.tenant == query.tenant:
         add("(created_at, id) < (?, ?)", after.cursor.at, after.cursor.id)
     elif after is not None:

@@ -84,6 +84,10 @@ SET arrived = arrived + 1, ready_at = CASE WHEN owner IS NULL THEN coalesce(read
 WHERE tenant = ?1 AND id = ?2 AND ended_at IS NULL
 RETURNING arrived;
 
+-- name: mark_cancelling
+-- A run that is asked to cancel is shown so from then on. By itself: what is always set with an arrival is no index's.
+UPDATE runs SET cancelling = 1 WHERE tenant = ? AND id = ? AND NOT cancelling;
+
 -- name: note_delivery
 INSERT INTO deliveries (tenant, run, message, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
@@ -356,6 +360,16 @@ ORDER BY ended_at LIMIT ?;
 -- name: prune_run
 DELETE FROM runs WHERE tenant = ? AND id = ?;
 
+-- name: add_attribute
+INSERT OR IGNORE INTO run_attributes (of_tenant, name, content, made_at, run) VALUES (?, ?, ?, ?, ?);
+
+-- name: prune_attributes
+DELETE FROM run_attributes WHERE (of_tenant, name, content, made_at, run) IN (
+    SELECT runs.tenant, each.key, each.value, runs.created_at, runs.id
+    FROM runs, json_each(CASE WHEN json_valid(runs.attributes) THEN runs.attributes ELSE '{}' END) AS each
+    WHERE runs.tenant = ? AND runs.id = ? AND runs.attributes <> '{}'
+);
+
 -- name: prune_write_counts
 DELETE FROM write_counts WHERE tenant = ? AND run = ?;
 
@@ -519,3 +533,59 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 -- name: dead_letters
 SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
 WHERE tenant = ?1 AND (lane, version, number) > (?2, ?3, ?4) ORDER BY lane, version, number LIMIT ?5;
+
+-- name: mark_deleted_cell
+INSERT INTO deleted_cells (tenant, lane, key, version) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
+
+-- name: unrooted
+-- One statement reads one moment: the run's row says at which version of the journal that is.
+SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+LEFT JOIN cells INDEXED BY cells_unrooted
+    ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= ?3
+WHERE runs.tenant = ?1 AND runs.id = ?2
+UNION ALL
+SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+WHERE gone.tenant = ?1 AND gone.lane = ?2 AND gone.version >= ?3 AND NOT EXISTS (
+    SELECT 1 FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
+);
+
+-- name: cell_roots
+SELECT tenant, lane, version, head, root, cells, at FROM cell_roots
+WHERE tenant = ?1 AND lane = ?2 AND (?4 IS NULL OR version = ?4) ORDER BY version DESC LIMIT ?3;
+
+-- name: last_root
+SELECT version FROM cell_roots WHERE tenant = ? AND lane = ? ORDER BY version DESC LIMIT 1;
+
+-- name: put_root
+INSERT INTO cell_roots (tenant, lane, version, head, root, cells, at) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_node
+INSERT INTO cell_nodes (tenant, lane, name, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: forget_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = ? AND lane = ? AND version < ?;
+
+-- name: cell_node
+SELECT name, data FROM cell_nodes WHERE tenant = ? AND lane = ? AND name = ?;
+
+-- name: cell_node_names
+SELECT name FROM cell_nodes WHERE tenant = ?1 AND lane = ?2 AND name > ?3 ORDER BY name LIMIT ?4;
+
+-- name: drop_root
+DELETE FROM cell_roots WHERE tenant = ? AND lane = ? AND version = ?;
+
+-- name: drop_node
+DELETE FROM cell_nodes WHERE tenant = ? AND lane = ? AND name = ?;
+
+-- name: prune_cells
+DELETE FROM cells WHERE tenant = ? AND lane = ?;
+
+-- name: prune_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = ? AND lane = ?;
+
+-- name: prune_roots
+DELETE FROM cell_roots WHERE tenant = ? AND lane = ?;
+
+-- name: prune_nodes
+DELETE FROM cell_nodes WHERE tenant = ? AND lane = ?;

@@ -226,6 +226,20 @@ class Queries(Topic):
         assert await listed(store, p.Query(cancelled=True, standings=("queued", "running", "waiting"))) == ["asked"]
 
     @on_fresh_store
+    async def test_a_run_is_found_as_asked_to_cancel_as_soon_as_the_message_is_there(self, store: p.Store) -> None:
+        """Before anybody reads it: a run that waits for its place may wait long. Another message changes nothing."""
+        for name in ("asked", "told"):
+            await begun(store, start(name))
+        await ended(store, "over")
+        for name, kind in (("asked", p.CANCEL), ("told", "signal"), ("over", p.CANCEL)):
+            await commit(store, p.Deliver(key(name), p.Message(kind, b"", NOW)))
+        assert await listed(store, p.Query(cancelled=True)) == ["asked"]
+        assert await listed(store, p.Query(status="cancelling")) == ["asked"]
+        assert await listed(store, p.Query(status="queued")) == ["told"]
+        counted = {(each.status, each.count) for each in await store.counts(TENANT)}
+        assert counted == {("cancelling", 1), ("queued", 1), ("completed", 1)}
+
+    @on_fresh_store
     async def test_counts_are_what_lists_would_count(self, store: p.Store) -> None:
         """After starts, turns, pauses, ends, new generations and pruning; of one tenant, or of all."""
         await begun(store, start("queued"))

@@ -60,6 +60,11 @@ def _is_dots(part: str) -> bool:
     return part.lower().replace("%2e", ".") in (".", "..")
 
 
+def places_of(path: str) -> list[str]:
+    """The names of the places in a path that are to be filled."""
+    return _PLACE.findall(path)
+
+
 def filled(path: str, given: Mapping[str, Any], what: str) -> tuple[str, dict[str, Any]]:
     """A path with its places filled, and what is left of the arguments. Raises InvalidRequest."""
     left = dict(given)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.errors import HoldfastError, KeyLocked, SecretMissing, StoreCorrupt, TransportFailed
 from holdfast.kernel.execution import Entropy
 from holdfast.runs.clock import Clock
+from holdfast.runs.observer import Observer
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
@@ -59,9 +60,16 @@ class Deliverer(Role):
     name = "deliverer"
 
     def __init__(
-        self, store: p.Store, committer: Committer, clock: Clock, entropy: Entropy, freed: Callable[[], None]
+        self,
+        store: p.Store,
+        committer: Committer,
+        clock: Clock,
+        entropy: Entropy,
+        freed: Callable[[], None],
+        observer: Observer | None = None,
     ) -> None:
         super().__init__()
+        self._observer = observer
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -147,7 +155,10 @@ class Deliverer(Role):
                 return
             tried = await self._tried(subscription, found, parts_of(row.key)[1], delivery)
             jitter = int.from_bytes(self._entropy.randbytes(2)) / 65536
-            await self._keep(row, after_try(delivery, tried, self._clock.now(), jitter), tried, found)
+            after = after_try(delivery, tried, self._clock.now(), jitter)
+            if self._observer is not None:
+                self._observer.delivery_tried(after.status)
+            await self._keep(row, after, tried, found)
         except TROUBLE as error:
             log.debug("what came of delivery %s was not kept, it is tried again: %s", row.id, error)
         except HoldfastError as error:

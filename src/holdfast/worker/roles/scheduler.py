@@ -185,7 +185,7 @@ class Scheduler(Role):
         try:
             for number, (key, row) in enumerate(zip(keys, rows, strict=True)):
                 if (schedule := schedules.get(key)) is not None:
-                    moves = await self._moves(key, row, schedule, judgements[key], under_way.get(key, False), now)
+                    moves = await self._moves(key, row, schedule, judgements[key], under_way.get(key, ()), now)
                     sent += map(self._submitted, moves[:1])
                     following[key] = moves[1:]
                 if number % YIELD_EVERY == 0:
@@ -206,26 +206,29 @@ class Scheduler(Role):
             made, number = made + len(moved), number + 1
         return made
 
-    async def _under_way(self, schedules: Mapping[p.ItemKey, Schedule]) -> dict[p.ItemKey, bool]:
-        """Whether the run of each schedule's last tick is under way, where that matters."""
-        keys = {
-            key: p.Key(key.tenant, schedule.last_run)
-            for key, schedule in schedules.items()
-            if schedule.last_run is not None and schedule.overlap != "allow"
-        }
-        rows = await self._store.get(sorted(set(keys.values()))) if keys else []
+    async def _under_way(self, schedules: Mapping[p.ItemKey, Schedule]) -> dict[p.ItemKey, tuple[str, ...]]:
+        """Those runs of each schedule that are under way, where that matters."""
+        matters = {key: schedule.runs for key, schedule in schedules.items() if schedule.overlap != "allow"}
+        keys = {p.Key(key.tenant, run) for key, runs in matters.items() for run in runs}
+        rows = await self._store.get(sorted(keys)) if keys else []
         live = {row.key for row in rows if row.ended_at is None}
-        return {key: run in live for key, run in keys.items()}
+        return {key: tuple(run for run in runs if p.Key(key.tenant, run) in live) for key, runs in matters.items()}
 
     async def _moves(
-        self, key: p.ItemKey, row: p.ItemRow, schedule: Schedule, judgement: Judgement, under_way: bool, now: int
+        self,
+        key: p.ItemKey,
+        row: p.ItemRow,
+        schedule: Schedule,
+        judgement: Judgement,
+        live: tuple[str, ...],
+        now: int,
     ) -> list[_Planned]:
         """The next moves of one schedule, each for the version that the one before it makes, if that is made."""
         planned: list[_Planned] = []
         offset = offset_of(row.tenant, row.id, schedule)
         while len(planned) < CHAIN:
             try:
-                move = plan(row.id, schedule, Situation(now, under_way, judgement.gate, offset))
+                move = plan(row.id, schedule, Situation(now, bool(live), judgement.gate, offset, live))
                 if move is None:
                     break
                 start = None
@@ -236,8 +239,8 @@ class Scheduler(Role):
             except (HoldfastError, NotHere) as error:  # its time zone is not known here, or what it starts
                 self._set_aside(row, error)
                 return planned
-            if start is not None or move.outcome.what == "found":
-                under_way = True
+            if move.outcome.run is not None:  # it is started, or is there
+                live = (move.outcome.run,)
             version = row.version + len(planned) + 1
             planned.append(_Planned(key, move, _operate(key, version, move, judgement, start, now, offset)))
             schedule = move.schedule
@@ -288,8 +291,8 @@ class Scheduler(Role):
         if not isinstance(answer, p.OperatedOn):
             return False
         self._found.discard(place)
-        if sent.move.cancel is not None:
-            self._cancelled(p.Key(sent.key.tenant, sent.move.cancel))
+        for run in sent.move.cancel:
+            self._cancelled(p.Key(sent.key.tenant, run))
         return True
 
 
@@ -302,8 +305,7 @@ def _operate(
     acts: list[p.Act] = [*judgement.conditions, put]
     if start is not None:
         acts.append(start)
-    if move.cancel is not None:
-        reason = f"tick {written(move.outcome.tick)} of schedule {key.id} takes its place"
-        acts.append(p.Deliver(p.Key(key.tenant, move.cancel), messages.cancel(reason, now)))
+    reason = f"tick {written(move.outcome.tick)} of schedule {key.id} takes its place"
+    acts += (p.Deliver(p.Key(key.tenant, run), messages.cancel(reason, now)) for run in move.cancel)
     name = f"schedule:{key.id}:v{version}" if start is None else tick_note(key.id, move.outcome.tick)
     return p.Operate(outcome_note(key, after, move.outcome, now, name), tuple(acts))

@@ -195,6 +195,9 @@ def test_an_expression_that_cannot_be_read_is_refused(expression: str, fault: st
     [
         ("1 / start.zero", "node a: division by zero"),
         ("1 % start.zero", "node a: division by zero"),
+        ("start.half / 0.0", "node a: inf is no number that JSON has: a division by zero gives it"),
+        ("[{'x': 0.0 / 0.0}]", "node a: nan is no number that JSON has"),
+        ("start.?none", "node a: its value is no data: end an optional one with `.orValue(…)`"),
         ("start.none", "node a: there is no 'none' in start (guard it with has(…) or `in`)"),
         ("start.list[9]", "node a: "),
         ("start.text + start.zero", "node a: No such overload"),

@@ -106,6 +106,7 @@ HEAD = "holdfast: definition/1\nname: t\nversion: 1\nsteps:\n"
         "- a: {run: a.function}",
         "- a: {repeat: {over: {a: 1}}, do: [{b: {set: {state.x: =item.key}}}]}",
         "- a: {set: {state.x: =now}}",
+        "- a: {repeat: {while: true}, do: [{b: {wait: x}}, {c: {switch: [{when: =payload.ok, do: [{d: {end: 1}}]}]}}]}",
     ],
 )
 def test_what_can_go_on_is_not_refused(steps: str) -> None:
@@ -214,6 +215,11 @@ def test_what_a_node_before_has_had_is_there(steps: str) -> None:
 
 NEVER_RIGHT = [
     ("{repeat: {until: =false}, do: [{x: {sleep: 1s}}]}", "it never ends: give a limit, `most: 100`"),
+    ("{repeat: {while: true}, do: [{x: {switch: [{when: =has(start.x), do: [{y: {sleep: 1s}}]}]}}]}", "it never ends"),
+    (
+        "{do: [{p: {step: checks.add, with: {one: 1}}}, {c: {compensate: p, retry: {max: 3}}}]}",
+        "it is not tried again: give the step or action that undoes a retry",
+    ),
     ("{repeat: {times: -1}, do: [{x: {sleep: 1s}}]}", "`times` is a whole number from 0 on, not -1"),
     ("{wait: x, timeout: {try: 5s}}", "has a time for each try: say `all` for the whole"),
     ("{wait: x, timeout: {at: tomorrow}}", "a time is written as 2030-01-31T09:00:00Z, not 'tomorrow'"),
@@ -227,3 +233,65 @@ def test_what_would_be_passed_over_or_fail_whenever_it_runs_is_one_fault(node: s
     """And nothing is said beside it that is not so."""
     (fault,) = faults_of(f"holdfast: definition/1\nname: t\nversion: 1\nsteps:\n- a: {node}\n")
     assert words in fault.message
+
+
+TASK = "tasks: {q: {title: T, form: {type: object}, due: DUE}}\nsteps:\n- a: {task: q}\n"
+BUREAU = "connectors: {b: {base: 'https://b.example', operations: {r: {get: '/r/{id}'}}}}\nsteps:\n- a: {http: CALL}\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        (TASK.replace("DUE", "{escalate: {groups: [leads]}}"), "it is never overdue: say by when"),
+        (TASK.replace("DUE", "{in: 2h, escalate: {groups: [leads]}, expire: 1h}"), "it is over before it is overdue"),
+        (TASK.replace("DUE", "{remind: [30m, 1h], expire: 1h}"), "it is over before this: let it expire later"),
+        (BUREAU.replace("CALL", "{call: b.r}"), "the path '/r/{id}' wants `id`: give it in `with`"),
+        (BUREAU.replace("CALL", "{call: b.r, with: {ids: 1}}"), "the path '/r/{id}' wants `id`"),
+        ("steps:\n- a: {wait: 'x#y', key: =start.k}\n", "a signal with a key has no '#' in its name: 'x#y'"),
+        ("steps:\n- a: {send: {to: r, signal: 'x#y', key: k}}\n", "a signal with a key has no '#' in its name"),
+    ],
+)
+def test_what_would_never_happen_or_always_fail_is_one_fault(rest: str, words: str) -> None:
+    (fault,) = faults_of("holdfast: definition/1\nname: t\nversion: 1\n" + rest)
+    assert words in fault.message
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        TASK.replace("DUE", '{in: "=start.time", escalate: {groups: [leads]}, expire: 1h}'),
+        TASK.replace("DUE", "{remind: [2h]}"),
+        BUREAU.replace("CALL", "{call: b.r, with: {id: =start.id}}"),
+        BUREAU.replace("CALL", "{call: b.r, with: =start}"),
+    ],
+)
+def test_what_is_known_only_when_it_runs_is_not_refused(rest: str) -> None:
+    compile_text("holdfast: definition/1\nname: t\nversion: 1\n" + rest, Installed(), Known())
+
+
+class Chain(Known):
+    """Definitions that run each other."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, m.Accepted] = {}
+
+    def definition(self, reference: str) -> m.Accepted | None:
+        return self.found.get(reference)
+
+    def definition_names(self) -> Collection[str]:
+        return self.found
+
+    def add(self, number: int) -> m.Accepted:
+        head = HEAD.replace("name: t", f"name: c{number}")
+        steps = f"- a: {{run: c{number - 1}}}\n- b: {{end: =result + 1}}" if number else "- b: {end: 1}"
+        self.found[f"c{number}"] = compile_text(head + steps, Installed(), self)
+        return self.found[f"c{number}"]
+
+
+def test_a_long_chain_of_definitions_that_run_each_other_is_embedded_up_to_a_depth() -> None:
+    """What is played inside a turn of its parent is inside it as a text, too: neither may be without a limit."""
+    chain = Chain()
+    sizes = [len(chain.add(number).canonical) for number in range(300)]
+    assert sizes[32] > sizes[31] > sizes[1]
+    assert sizes[33] < sizes[1] * 2
+    assert max(sizes[33:]) < sizes[32] * 2

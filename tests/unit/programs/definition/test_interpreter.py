@@ -274,6 +274,22 @@ def test_compensate_undoes_a_node() -> None:
     assert result(go(run, run.ok(1))) == "back"
 
 
+def test_compensate_undoes_a_block_and_no_branch_that_has_the_name_of_one() -> None:
+    """A branch may be called like a node elsewhere."""
+    block = m.BlockVerb(do=(step("hotel", "definitions.book", with_={"what": "x"}),))
+    branch = m.Branch(name="trip", do=(step("flight", "definitions.book", with_={"what": "y"}),))
+    run = begun(
+        node("trip", block),
+        node("both", m.ForkVerb(branches=(branch,))),
+        node("back", m.CompensateVerb(node="trip")),
+        end("back"),
+    )
+    run = go(run, run.ok(0, "hotel"))
+    run = go(run, run.ok(1, "flight"))
+    assert run.open_calls() == ["definitions.free"]
+    assert result(go(run, run.ok(2))) == "back"
+
+
 def test_a_long_loop_pauses_so_that_others_have_their_turn() -> None:
     loop = m.RepeatVerb(times=2_500, do=(put("n", n="=state.n + 1"),))
     run = begun(node("many", loop), end("=state.n"), state={"n": {"default": 0, "type": "integer"}})

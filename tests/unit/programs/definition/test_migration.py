@@ -223,6 +223,17 @@ def test_what_was_done_before_the_move_is_undone_after_it() -> None:
     assert undo.function_name == "migration.free"
 
 
+def test_what_a_lost_branch_did_is_undone_where_a_node_of_the_name_of_the_branch_has_another_name_now() -> None:
+    booked = {"hotel": {"step": "migration.book", "with": {"what": "h"}}}
+    fork = {"f": {"fork": {"old": [booked, WAIT], "other": [{"no": {"wait": "no"}}]}, "join": "any"}}
+    run = begun(document(1, {"old": {"set": {"state.x": 1}}}, fork, {"end": {"end": 1}}))
+    run = go(run, run.ok(0, "h"))
+    rules = {"migrate": {"1": {"steps": {"old": "new"}}}}
+    run = moved(run, document(2, {"new": {"set": {"state.x": 1}}}, fork, {"end": {"end": 2}}) | rules)
+    run = go(run, signal("no"))
+    assert run.open_calls() == ["migration.free"]
+
+
 BOOK: Document = {"step": "migration.tell", "with": {"what": "hotel"}}
 UNDO: Document = {"undo": {"step": "migration.free", "with": {"result": "=result"}}}
 FAIL: Document = {"no": {"raise": {"code": "NO"}}}
@@ -301,6 +312,11 @@ OTHER = {"ok": {"wait": "go"}}
             "f is under way, and has other branches",
         ),
         ([{"f": {"fork": {"a": [WAIT]}}}], [{"f": {"fork": {"b": [WAIT]}}}], "other branches"),
+        (
+            [{"f": {"fork": {"a": [WAIT], "b": [{"s": {"set": {"state.b": 1}}}]}}}],
+            [{"f": {"fork": {"a": [WAIT], "b": [{"s": {"set": {"state.b": 1}}}]}, "gives": "=state"}}],
+            "f is under way, and its branches give values in one version alone",
+        ),
         ([{"f": {"fork": {"a": [WAIT]}}}], [WAIT], "it stands at f, which version 2 does not have"),
         ([WAIT], [{"f": {"fork": {"a": [WAIT]}}}], "go is inside f now"),
         ([WAIT], [{"b": {"do": [WAIT], "timeout": "1h"}}], "go is inside b now"),

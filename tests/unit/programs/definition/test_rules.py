@@ -315,6 +315,16 @@ def test_rule_15_an_expression_that_fails_parks_unless_it_is_caught() -> None:
     played(caught, start={"zero": 0}, expect={"result": "expression"})
 
 
+@pytest.mark.parametrize("around", ["- a: {}", "- b: {{do: [{{a: {}}}]}}"], ids=["at the top", "in a block"])
+def test_rule_15_a_result_that_does_not_fit_its_place_parks_unless_it_is_caught(around: str) -> None:
+    head = "state: {n: integer}\n"
+    steps = around.replace("{}", "{{step: rules.get, as: state.n}}").format() + "\n- z: {end: 1}"
+    played(steps, head, mock={"a": "seven"}, expect={"status": "parked"})
+    handler = "{failure: [{h: {end: '=[error.class, error.code]'}}]}"
+    caught = f"- a: {{step: rules.get, as: state.n, on: {handler}}}\n- z: {{end: 1}}"
+    played(caught, head, mock={"a": "seven"}, expect={"result": ["consistency", "STATE"]})
+
+
 def test_rule_15_a_denial_is_caught_and_never_tried_again() -> None:
     steps = """
     - a: {step: rules.get, retry: {max: 5, first: 1s}, on: {failure: [{h: {end: =error.class}}]}}

@@ -23,9 +23,11 @@ from holdfast import (
     step_info,
     workflow,
 )
+from holdfast.client.items import Change, change_item
 from holdfast.client.runs.handle import RunHandle
 from holdfast.client.views.tasks import TaskInfo
 from holdfast.gate.policy.policy import parse
+from holdfast.people.identities import LINKED, Identity, identity_key, write_identity
 from holdfast.programs.function.actions import action
 from holdfast.server import Server, ServerSettings
 from holdfast.server.authentication import Operator
@@ -328,6 +330,44 @@ async def schedules(desk: Desk) -> None:
     assert [each.id async for each in desk.app.schedules.list(tenant="acme")] == []
 
 
+async def webhooks(desk: Desk) -> None:
+    """Both kinds are made, paused, and given a new secret; what failed is sent again, and no page shows a secret."""
+    app, seen = desk.app, []
+    where = {"id": "hub", "does": "emit", "target": "pushed", "scheme": "hmac", "header": "X-Signed"}
+    await desk.press("/webhooks/in", expect=400, **{**where, "does": "nothing"})
+    made = await desk.press("/webhooks/in", expect=200, **where, filter="=payload.ref == 'main'")
+    seen += re.findall(r'id="secret">([^<]+)', made.text)
+    for act, status in (("disable", "disabled"), ("enable", "active")):
+        await desk.press(f"/webhooks/in/hub/{act}")
+        assert (await app.webhooks.show("hub", tenant="acme")).status == status
+    seen += re.findall(r'id="secret">([^<]+)', (await desk.press("/webhooks/in/hub/rotate", expect=200)).text)
+    made = await desk.press("/webhooks/out", expect=200, id="ops", url="http://10.9.8.7/", events="run.failed task.*")
+    seen += re.findall(r'id="secret">([^<]+)', made.text)
+    await desk.press("/webhooks/out/ops/ping")
+    await desk.press("/webhooks/out/ops/disable")
+    assert (await app.subscriptions.show("ops", tenant="acme")).disabled == WHY
+    while not (failed := await app.subscriptions.deliveries("ops", status="failed", tenant="acme")):
+        await app.changed(0.1)
+    text = (await desk.ann.get("/webhooks/out/ops", headers=HERE)).text
+    assert re.search(r"It is told nothing:</strong> because of a test", text)
+    await desk.press("/webhooks/out/ops/enable")
+    text = (await desk.ann.get("/webhooks/out/ops", headers=HERE)).text
+    assert "1 delivery failed" in text
+    assert f'name="message" value="{failed[0].id}"' in text
+    await desk.press("/webhooks/out/ops/resend", message=failed[0].id)
+    while not (await app.subscriptions.delivery("ops", failed[0].id, tenant="acme")).last_problem.count("10.9.8.7"):
+        await app.changed(0.1)
+    await desk.press("/webhooks/out/ops/resend")
+    made = await desk.press("/webhooks/out/ops/rotate", expect=200, now="on")
+    seen += re.findall(r'id="secret">([^<]+)', made.text)
+    assert len(set(seen)) == 4
+    for path in ("/webhooks", "/webhooks/in/hub", "/webhooks/out/ops"):
+        text = (await desk.ann.get(path, headers=HERE)).text
+        assert not any(secret in text for secret in seen), path
+    said = {act for act, why in await desk.acts() if why == WHY}
+    assert {"create_webhook", "change_webhook", "rotate_webhook", "resend_delivery", "rotate_subscription"} <= said
+
+
 async def people(desk: Desk) -> None:
     users = desk.app.users
     await desk.press("/people", name="cleo", level="3", groups="claims, desk")
@@ -341,9 +381,28 @@ async def people(desk: Desk) -> None:
     assert text is not None
     (token,) = [each async for each in desk.app.tokens.list(tenant="acme", user="cleo")]
     assert (token.purpose, token.scope) == ("a robot", ("runs.see", "tasks"))
+    await desk.press("/slack/channel", channel="C0123")
+    assert (await desk.app.slack.show(tenant="acme")).channel == "C0123"
+    await desk.press("/slack/accounts", account="U0CLEO", user="cleo")
+    for path in ("/people", "/people/cleo"):
+        assert 'action="/slack/accounts/U0CLEO/unmap"' in (await desk.ann.get(path, headers=HERE)).text
+    await desk.press("/slack/accounts/U0CLEO/unmap")
+    assert (await desk.app.slack.show(tenant="acme")).accounts == []
+    await desk.press("/slack/accounts/U0CLEO/unmap", expect=404)
+    key, body = identity_key("acme", "cleo"), write_identity(Identity("https://id.example", "0815"))
+    await change_item(desk.app, key, "link_identity", lambda _: Change(body, LINKED), by="root")
+    page = (await desk.ann.get("/people/cleo", headers=HERE)).text
+    assert "0815" in page
+    assert 'action="/people/cleo/unlink"' in page
+    await desk.press("/people/cleo/unlink")
+    assert await users.identity("cleo", tenant="acme") is None
+    assert "0815" not in (await desk.ann.get("/people/cleo", headers=HERE)).text
     await desk.press(f"/tokens/{token.id}/revoke")
     (token,) = [each async for each in desk.app.tokens.list(tenant="acme", user="cleo")]
     assert token.revoked
+    mine = (await desk.app.tokens.mint("ann", tenant="acme", purpose="an old laptop")).token
+    await desk.press(f"/me/tokens/{mine.id}/revoke")
+    assert [each.id async for each in desk.app.tokens.list(tenant="acme", user="ann") if each.revoked] == [mine.id]
 
 
 async def tenants(desk: Desk) -> None:
@@ -369,6 +428,7 @@ ALL: tuple[Callable[[Desk], Awaitable[None]], ...] = (
     definitions,
     templates,
     schedules,
+    webhooks,
     people,
     tenants,
 )

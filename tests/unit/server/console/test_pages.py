@@ -262,6 +262,53 @@ def test_a_users_page_lists_exactly_what_they_may_do() -> None:
     asyncio.run(main())
 
 
+def test_everybody_sees_and_ends_their_own_tokens() -> None:
+    """From the link beside their name, whatever their level; nobody's else are there, and the operator has none."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            other = (await app.tokens.mint("bob", scope=["runs.see"], purpose="a lost phone", tenant="acme")).token
+            anns = [each.id async for each in app.tokens.list(tenant="acme", user="ann")]
+            text = await page(clients["bob"], "/me/tokens")
+            assert 'href="/me/tokens" aria-current="page"' in text
+            assert "2 of your 2 tokens are good" in text
+            assert "a lost phone" in text
+            assert "only runs.see · may do 2 things" in text
+            assert "in use here" in text
+            assert not any(id in text for id in anns)
+            here = {"Sec-Fetch-Site": "same-origin"}
+            refused = await clients["bob"].post(f"/me/tokens/{anns[0]}/revoke", data={"reason": "x"}, headers=here)
+            assert (refused.status_code, "you have no token" in refused.text) == (404, True)
+            ended = await clients["bob"].post(f"/me/tokens/{other.id}/revoke", data={"reason": "x"}, headers=here)
+            assert (ended.status_code, ended.headers["location"]) == (303, "/me/tokens")
+            assert "1 of your 2 tokens are good" in await page(clients["bob"], "/me/tokens")
+            assert 'href="/me/tokens"' not in await page(clients["operator"], "/runs")
+            assert "no token stands for you" in await page(clients["operator"], "/me/tokens")
+
+    asyncio.run(main())
+
+
+def test_the_page_of_a_template_leads_to_all_its_instances() -> None:
+    """Thirty at a time, newest first."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            await app.templates.create("wait", waiting, tenant="acme", by="root")
+            await app.templates.activate("wait", tenant="acme", by="root")
+            for number in range(31):
+                await app.templates.start("wait", id=f"w-{number}", tenant="acme", by="root")
+            first = await page(clients["bob"], "/templates/wait")
+            following = re.search(r'href="([^"]*after=[^"]*)" rel="next"', first)
+            assert following is not None
+            rest = await page(clients["bob"], following[1].replace("&amp;", "&"))
+            shown = [re.findall(r'href="/runs/(w-\d+)"', text) for text in (first, rest)]
+            assert [len(each) for each in shown] == [30, 1]
+            assert {*shown[0], *shown[1]} == {f"w-{number}" for number in range(31)}
+            assert "First page" in rest
+
+    asyncio.run(main())
+
+
 def test_the_audit_begins_with_what_is_newest() -> None:
     """However much there is: the last act is on the first page, and the cursor leads to older ones."""
 
@@ -279,3 +326,46 @@ def test_the_audit_begins_with_what_is_newest() -> None:
             assert "not sealed into the chain yet" in first
 
     asyncio.run(main())
+
+
+def test_no_number_of_other_peoples_tasks_hides_mine() -> None:
+    """The inbox looks through all that are open; the number beside it, which is on every page, through some."""
+
+    async def main() -> None:
+        async with opened(worker=False) as (app, clients):
+            await app.store.commit([p.PutTask(open_task(f"t-{number:05}", number, "eve")) for number in range(2600)])
+            await app.store.commit([p.PutTask(open_task("mine", 5000, "bob"))])
+            assert 'href="/tasks/mine"' in await page(clients["bob"], "/tasks")
+            assert [each.id for each in (await app.tasks.inbox(by="bob", tenant="acme")).items] == ["mine"]
+            some = await app.tasks.inbox(by="bob", tenant="acme", most_read=1000)
+            assert (list(some.items), some.next is None) == ([], False)
+            rest = await app.tasks.inbox(by="bob", tenant="acme", after=some.next)
+            assert ([each.id for each in rest.items], rest.next) == (["mine"], None)
+            assert "for you" not in await page(clients["bob"], "/runs")
+
+    asyncio.run(main())
+
+
+def open_task(id: str, at: int, candidate: str) -> p.TaskRow:
+    return p.TaskRow(
+        tenant="acme",
+        id=id,
+        run="r",
+        generation=0,
+        root=b"r" * 32,
+        position=at,
+        kind="outcome",
+        status="requested",
+        version=1,
+        proposal=b"p" * 32,
+        summary="pay",
+        details=b"{}",
+        tier="med",
+        two_person=False,
+        candidates=(candidate,),
+        starter="zoe",
+        policy="",
+        rule="",
+        created_at=at,
+        expires_at=None,
+    )

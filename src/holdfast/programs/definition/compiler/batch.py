@@ -6,7 +6,7 @@ newest of the batch, whatever the order of files is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -135,9 +135,9 @@ def compile_batch(
     """Compile definitions, each after those that it runs. ``accept`` makes one known to the next; it may raise
     DuplicateName."""
     batch = Batch([], [])
-    for draft in in_order(list(drafts)):
+    for draft, before in one_by_one(drafts, workflows):
         try:
-            accepted = compile_document(draft.document, tools, workflows, draft.marks)
+            accepted = compile_document(draft.document, tools, before, draft.marks)
             accept(accepted)
         except (InvalidDefinition, DuplicateName) as error:
             version = draft.document.get("version") if isinstance(draft.document, Mapping) else None
@@ -146,6 +146,49 @@ def compile_batch(
         else:
             batch.accepted.append(accepted)
     return batch
+
+
+def one_by_one(drafts: Iterable[Draft], workflows: Workflows | None) -> Iterator[tuple[Draft, _WorkflowsBefore | None]]:
+    """The drafts in the order in which they are compiled, each with the workflows that there are for it."""
+    ordered = in_order(list(drafts))
+    for at, draft in enumerate(ordered):
+        later = {each.name for each in ordered[at + 1 :]} - {draft.name}
+        yield draft, None if workflows is None else _WorkflowsBefore(workflows, later)
+
+
+class _WorkflowsBefore:
+    """The workflows that there are for one of several definitions. One that comes later is no function.
+
+    It comes later only where the two run each other: else it would have been first.
+    """
+
+    def __init__(self, workflows: Workflows, later: Collection[str]) -> None:
+        self._workflows = workflows
+        self._later = later
+        self.definition = workflows.definition
+
+    def function_names(self) -> Collection[str]:
+        return NamesBut(self._workflows.function_names(), self._later)
+
+    def definition_names(self) -> Collection[str]:
+        return {*self._workflows.definition_names(), *self._later}
+
+
+class NamesBut(Collection[str]):
+    """Some names, without others. The names may be all that there could be, which nobody can list."""
+
+    def __init__(self, names: Collection[str], without: Collection[str]) -> None:
+        self._names = names
+        self._without = without
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names and name not in self._without
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._names if name not in self._without)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def in_order(drafts: Sequence[Draft]) -> list[Draft]:

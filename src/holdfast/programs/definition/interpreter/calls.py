@@ -74,13 +74,21 @@ class Compensates(Behaviour):
     """Undo what one node did, wherever and however often."""
 
     def begin(self, engine: Interpreter, visit: Visit, verb: CompensateVerb) -> None:
-        engine.undo(visit, [deed for deed in engine.deeds.done if verb.node in deed.path])
+        engine.undo(visit, [deed for deed in engine.deeds.done if _is_of(engine, deed, verb.node)])
 
     def undone(self, engine: Interpreter, visit: Visit, verb: CompensateVerb) -> None:
         if (error := engine.undo_error(visit)) is None:
             engine.succeed(visit)
         else:
             engine.fail(visit, error)
+
+
+def _is_of(engine: Interpreter, deed: Deed, node: str) -> bool:
+    """Whether a node did it. A path has names of branches in it, too, which may be those of nodes elsewhere."""
+    routine = engine.routine
+    if deed.node in routine.places:
+        return routine.is_part_of(deed.node, node)
+    return node in deed.path  # the run has moved to a version without the node that did it
 
 
 def written_call(engine: Interpreter, verb: CallVerb, arguments: Any) -> Payload:

@@ -278,7 +278,7 @@ class Interpreter:
             try:
                 self.context.write(visit, node.into, outcome.value)
             except CannotEvaluate as error:
-                self._erred(visit, NodeError("consistency", str(error), "STATE", node=node.name))
+                self.over(visit, Erred(NodeError("consistency", str(error), "STATE", node=node.name)))
                 return
         self._handle(visit, node.on.success, outcome)
 

@@ -96,6 +96,12 @@ class Routine:
                 self.places[node.name] = NodePlace(node, nodes, at, inside.name)
                 self._index(node)
 
+    def is_part_of(self, name: str, whole: str) -> bool:
+        """Whether a node is another one, or inside it."""
+        while name != whole and name in self.places:
+            name = self.places[name].inside
+        return name == whole
+
     def _nodes_read(self, reads: list[tuple[str, ...]]) -> frozenset[str]:
         found = [read for read in reads if read[0] == "nodes"]
         if any(len(read) == 1 for read in found):  # which ones is known when it is evaluated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -89,8 +90,12 @@ def _escaped(value: Value) -> Iterator[str]:
 def storable(value: Any) -> Any:
     """A result of an expression as state keeps it: times and durations are texts. Raises CannotEvaluate."""
     kind = type(value)
-    if kind in (str, int, float, bool, bytes) or value is None:
+    if kind in (str, int, bool, bytes) or value is None:
         return value
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        raise CannotEvaluate(f"{value} is no number that JSON has: a division by zero gives it, or an overflow")
     if kind is list:
         return [storable(item) for item in value]
     if kind is dict:

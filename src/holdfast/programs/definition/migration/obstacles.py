@@ -121,6 +121,8 @@ class Obstacles:
                 names = [{branch.name for branch in verb.branches} for verb in (one, other)]
                 if names[0] != names[1] or one.join != other.join:
                     self.add(f"{old.name} is under way, and has other branches or another join")
+                if (one.gives is None) != (other.gives is None):
+                    self.add(f"{old.name} is under way, and its branches give values in one version alone")
             case PickVerb() as one, PickVerb() as other:
                 names = [{rules.successor(each.trigger.name) for each in one.options}]
                 names.append({each.trigger.name for each in other.options})

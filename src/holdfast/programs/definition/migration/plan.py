@@ -115,12 +115,17 @@ class _Mover:
 
     def _deed(self, deed: list[Any]) -> list[Any]:
         number, path, node, *rest = deed
-        return [
-            number,
-            [self._named(part) if isinstance(part, str) else part for part in path],
-            self._named(node),
-            *rest,
-        ]
+        return [number, self._path(path), self._named(node), *rest]
+
+    def _path(self, path: list[str | int]) -> list[str | int]:
+        """The way to a node by the newer names. A branch of a fork keeps its own, whatever nodes are called."""
+        found: list[str | int] = []
+        is_branch = False
+        for part in path:
+            found.append(part if is_branch or isinstance(part, int) else self._named(part))
+            place = None if is_branch or isinstance(part, int) else self._old.places.get(part)
+            is_branch = place is not None and isinstance(place.node.verb, ForkVerb)
+        return found
 
     def _scope(self, data: Any) -> Any:
         """The state as the newer version has it: its defaults, what ``set`` says, everything by its schemas."""

@@ -1,4 +1,4 @@
-"""Users and tokens: who may do what, when a token was last used, and ending it."""
+"""Users and tokens: who may do what, the accounts that stand for them, when a token was last used, and ending it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 from starlette.datastructures import FormData
 
 from holdfast.errors import InvalidRequest
+from holdfast.people.names import person
 from holdfast.people.permissions import LEAST, OPERATE, in_scope
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done, ShownInstead
@@ -18,7 +19,7 @@ LEVELS: Final = {
     2: "answer tasks",
     3: "assign tasks, see the audit",
     4: "start and steer runs",
-    5: "write templates and definitions",
+    5: "write templates, definitions and webhooks",
     6: "keep users and tokens",
 }
 
@@ -38,6 +39,7 @@ async def load(call: RouteCall[Any, None]) -> Context:
         "users": [user async for user in client.users.list(tenant=tenant)],
         "tokens": [token async for token in client.tokens.list(tenant=tenant)] if sees_tokens else [],
         "sees_tokens": sees_tokens,
+        "slack": await client.slack.show(tenant=tenant),
         "levels": LEVELS,
     }
 
@@ -48,7 +50,10 @@ async def load_user(call: RouteCall[Any, None]) -> Context:
     sees_tokens = await _may_see_tokens(call)
     tokens = [token async for token in client.tokens.list(tenant=tenant, user=user.name)] if sees_tokens else []
     level = 0 if user.disabled else user.level
+    slack = await client.slack.show(tenant=tenant)
     return {
+        "identity": await client.users.identity(user.name, tenant=tenant),
+        "accounts": [each for each in slack.accounts if person(each.user or "") == person(user.name)],
         "user": user,
         "tokens": tokens,
         "sees_tokens": sees_tokens,
@@ -135,6 +140,30 @@ async def revoke(call: RouteCall[Any, None], typed: FormData) -> Done:
     return Done(path=("people", over.user), words="The token is good for nothing any more.")
 
 
+async def unlink(call: RouteCall[Any, None], typed: FormData) -> Done:
+    name, reason = call.path["user"], reason_of(typed)
+    user = await call.client.users.unlink(name, tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people", user.name), words="The next account that logs in as this user is linked.")
+
+
+async def use_channel(call: RouteCall[Any, None], typed: FormData) -> Done:
+    channel, reason = text_of(typed, "channel") or None, reason_of(typed)
+    await call.client.slack.use(channel, tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people",), words=f"Approvals are shown in {channel}." if channel else "No new ones are shown.")
+
+
+async def map_account(call: RouteCall[Any, None], typed: FormData) -> Done:
+    account, user, reason = text_of(typed, "account"), text_of(typed, "user"), reason_of(typed)
+    made = await call.client.slack.map(account, user, tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people",), words=f"{made.account} stands for {made.user}.")
+
+
+async def unmap_account(call: RouteCall[Any, None], typed: FormData) -> Done:
+    account, reason = call.path["account"], reason_of(typed)
+    await call.client.slack.unmap(account, tenant=call.tenant, by=call.by, reason=reason)
+    return Done(path=("people",), words=f"{account} stands for nobody any more.")
+
+
 PEOPLE = ConsolePage(
     path="/people",
     operation="users.see",
@@ -162,6 +191,34 @@ FORMS = (
         page=USER,
     ),
     ConsoleForm(path="/people/{user}/tokens", operation="tokens.change", words="Make a token.", act=mint, page=USER),
+    ConsoleForm(
+        path="/people/{user}/unlink",
+        operation="users.change",
+        words="Take the link to an account of the provider off.",
+        act=unlink,
+        page=USER,
+    ),
+    ConsoleForm(
+        path="/slack/channel",
+        operation="users.change",
+        words="Show approvals in a channel, or no new ones.",
+        act=use_channel,
+        page=PEOPLE,
+    ),
+    ConsoleForm(
+        path="/slack/accounts",
+        operation="users.change",
+        words="Let a Slack account stand for a user.",
+        act=map_account,
+        page=PEOPLE,
+    ),
+    ConsoleForm(
+        path="/slack/accounts/{account}/unmap",
+        operation="users.change",
+        words="Let a Slack account stand for nobody.",
+        act=unmap_account,
+        page=PEOPLE,
+    ),
     ConsoleForm(
         path="/tokens/{token}/revoke", operation="tokens.change", words="End a token.", act=revoke, page=PEOPLE
     ),

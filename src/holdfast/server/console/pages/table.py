@@ -8,6 +8,7 @@ from holdfast.server.console.page import ConsoleForm, ConsolePage
 from holdfast.server.console.pages import (
     audit,
     definitions,
+    my_tokens,
     people,
     receipts,
     run,
@@ -18,6 +19,7 @@ from holdfast.server.console.pages import (
     tasks,
     templates,
     tenants,
+    webhooks,
     workers,
 )
 
@@ -39,6 +41,7 @@ NAVIGATION: Final = (
     NavigationEntry("Definitions", "definitions", "d", "definitions.see"),
     NavigationEntry("Templates", "templates", "m", "templates.see"),
     NavigationEntry("Schedules", "schedules", "s", "schedules.see"),
+    NavigationEntry("Webhooks", "webhooks", "h", "webhooks.see"),
     NavigationEntry("Workers", "workers", "w", "workers.see"),
     NavigationEntry("People", "people", "p", "users.see"),
     NavigationEntry("Tenants", "tenants", "n", "tenants.see"),
@@ -54,8 +57,10 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *definitions.PAGES,
     *templates.PAGES,
     *schedules.PAGES,
+    *webhooks.PAGES,
     *workers.PAGES,
     *people.PAGES,
+    *my_tokens.PAGES,
     *tenants.PAGES,
 )
 FORMS: Final[tuple[ConsoleForm, ...]] = (
@@ -68,6 +73,8 @@ FORMS: Final[tuple[ConsoleForm, ...]] = (
     *definitions.FORMS,
     *templates.FORMS,
     *schedules.FORMS,
+    *webhooks.FORMS,
     *people.FORMS,
+    *my_tokens.FORMS,
     *tenants.FORMS,
 )

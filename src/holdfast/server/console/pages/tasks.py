@@ -18,6 +18,8 @@ from holdfast.server.console.typed import json_of, reason_of, text_of
 from holdfast.server.fields import PageQuery, Text
 
 SHOWN: Final = 50
+MOST_READ: Final = 2000
+"""The page of one task looks through so many for the next one. Whoever has answered is led to the next of all."""
 
 
 class TasksQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +53,7 @@ async def load_task(call: RouteCall[Any, None]) -> Context:
     task = await call.client.tasks.get(call.path["task"], tenant=call.tenant)
     is_open = task.status == "requested"
     refusal = await call.client.tasks.refusal(task.id, by=call.by, tenant=call.tenant) if is_open else None
-    mine = await _inbox(call)
+    mine = await _inbox(call, MOST_READ)
     return {
         "task": task,
         "fields": fields_of(task.form) if task.form is not None else (),
@@ -67,8 +69,8 @@ async def load_task(call: RouteCall[Any, None]) -> Context:
     }
 
 
-async def _inbox(call: RouteCall[Any, None]) -> list[TaskInfo]:
-    return (await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=SHOWN)).items
+async def _inbox(call: RouteCall[Any, None], most_read: int | None = None) -> list[TaskInfo]:
+    return (await call.client.tasks.inbox(by=call.by, tenant=call.tenant, limit=SHOWN, most_read=most_read)).items
 
 
 def _following(mine: list[TaskInfo], but: str) -> TaskInfo | None:

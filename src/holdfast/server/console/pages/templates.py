@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
 from starlette.datastructures import FormData
 
 from holdfast.server.call import RouteCall
@@ -12,6 +13,7 @@ from holdfast.server.console.fields import fields_of, filled_fields, read_answer
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
 from holdfast.server.console.start_forms import schema_of, startable
 from holdfast.server.console.typed import json_of, number_of, reason_of, text_of
+from holdfast.server.fields import After
 from holdfast.templates.template import TRIGGERS, EventRoute, TemplateCaps
 
 SHOWN: Final = 30
@@ -22,14 +24,22 @@ async def load(call: RouteCall[Any, None]) -> Context:
     return {"templates": found, "names": await startable(call), "triggers": TRIGGERS}
 
 
-async def load_template(call: RouteCall[Any, None]) -> Context:
+class InstancesShown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which of a template's instances its page shows."""
+
+    after: After | None = None
+
+
+async def load_template(call: RouteCall[InstancesShown, None]) -> Context:
     template = await call.client.templates.show(call.path["template"], tenant=call.tenant)
-    runs = await call.client.page(tenant=call.tenant, attributes={"template": template.id}, limit=SHOWN)
+    chosen = {"template": template.id}
+    runs = await call.client.page(tenant=call.tenant, attributes=chosen, limit=SHOWN, after=call.query.after)
     schema = await _schema(call, template.program.name)
     return {
         "template": template,
         "runs": runs.items,
-        "more": runs.next is not None,
+        "next": runs.next,
+        "is_first": call.query.after is None,
         "fields": None if schema is None else filled_fields(fields_of(schema), template.input),
         "names": await startable(call),
         "triggers": TRIGGERS,
@@ -125,6 +135,7 @@ TEMPLATE = ConsolePage(
     load=load_template,
     template="template.html",
     data="/v1/templates/{template}",
+    query=InstancesShown,
 )
 
 _Act = Callable[[RouteCall[Any, None], FormData], Awaitable[Done]]

@@ -31,3 +31,8 @@ CREATE TABLE dead_letters (
     id      text,
     PRIMARY KEY (tenant, lane, version, number)
 );
+
+-- Lanes take no place under a cap: they are not counted.
+DROP INDEX runs_under_way;
+CREATE INDEX runs_under_way ON runs (tenant, workflow, workspace)
+    WHERE begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL AND program_kind <> 'machine';

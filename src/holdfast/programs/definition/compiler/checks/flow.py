@@ -7,7 +7,7 @@ from holdfast.programs.definition import model as m
 from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.definition.spans import read_moment
 from holdfast.programs.definition.walks import all_nodes
-from holdfast.runs.signals import RESERVED
+from holdfast.runs.signals import KEY_MARK, RESERVED
 from holdfast.tasks.forms import check_form
 
 _TIMELESS = (m.WaitVerb, m.SleepVerb, m.SetVerb, m.SendVerb)
@@ -109,6 +109,8 @@ def _check_node(node: m.Node, faults: FaultList) -> None:
         faults.at_node(node.name, "only a call of a step, an action or a transport can be undone", "undo")
     if isinstance(verb, m.TransportVerb) and node.undo is not None and node.undo.inherits:
         faults.at_node(node.name, "the undo of a transport call says with what it is called: `with: {…}`", "undo")
+    if node.retry is not None and isinstance(verb, m.CompensateVerb):
+        faults.at_node(node.name, "it is not tried again: give the step or action that undoes a retry", "retry")
     if node.when == "false":
         faults.at_node(node.name, "it is never reached, since its condition is false: delete it", "when")
     if node.on.timeout is not None and node.timeout is None and isinstance(verb, _TIMELESS):
@@ -132,6 +134,10 @@ def _check_node(node: m.Node, faults: FaultList) -> None:
             _check_repeat(node, verb, faults)
         case m.WaitVerb(signal=signal) | m.SendVerb(signal=signal) if signal.startswith(RESERVED):
             faults.at_node(node.name, f"names of signals that begin with {RESERVED!r} are the engine's own")
+        case m.WaitVerb(signal=signal, key=key) | m.SendVerb(signal=signal, key=key) if (
+            KEY_MARK in signal and key is not None
+        ):
+            faults.at_node(node.name, f"a signal with a key has no {KEY_MARK!r} in its name: {signal!r}")
         case m.SleepVerb(span=None, at=None):
             faults.at_node(node.name, "it says neither how long nor until when: `sleep: 2h` or `sleep: {until: =…}`")
         case m.SleepVerb(at=at):
@@ -191,7 +197,8 @@ def _check_repeat(node: m.Node, verb: m.RepeatVerb, faults: FaultList) -> None:
     if isinstance(verb.times, int) and verb.times < 0:
         faults.at_node(node.name, f"`times` is a whole number from 0 on, not {verb.times}", "repeat", "times")
     endless = verb.while_ == "true" or verb.until == "false"
-    if endless and verb.most is None and not any(never_goes_on(each) for each in verb.do):
+    leaves = (isinstance(each.verb, m.EndVerb | m.RaiseVerb) for each in all_nodes(verb.do))
+    if endless and verb.most is None and not any(leaves):
         faults.at_node(node.name, "it never ends: give a limit, `most: 100`, or a condition that can become false")
     if node.into is not None and verb.gives is None and not verb.keep_errors:
         faults.at_node(node.name, "an iteration gives nothing to keep: say `gives: =…`", "as")

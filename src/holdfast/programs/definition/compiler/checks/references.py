@@ -11,6 +11,8 @@ from holdfast.programs.definition.compiler.faults import FaultList, Trail
 from holdfast.programs.definition.interpreter.routine import Toolbox
 from holdfast.programs.definition.walks import all_nodes
 from holdfast.programs.function.decorators import Step
+from holdfast.transports.connectors import METHODS
+from holdfast.transports.http.urls import places_of
 
 
 def check_references(definition: m.Definition, faults: FaultList, tools: Toolbox | None) -> None:
@@ -18,6 +20,7 @@ def check_references(definition: m.Definition, faults: FaultList, tools: Toolbox
     nodes = {node.name: node for node in all_nodes(definition.steps)}
     for name, task in definition.tasks.items():
         _check_audience(name, task.audience, faults)
+        _check_deadlines(name, task.deadlines, faults)
     if tools is not None:
         _check_uses(definition.uses, tools, faults)
     for node in all_nodes(definition.steps):
@@ -42,6 +45,20 @@ def _check_audience(task: str, audience: m.Audience, faults: FaultList) -> None:
     named = isinstance(users, tuple) and isinstance(excluded, tuple) and users and not audience.groups
     if named and not any(str(name).startswith("=") for name in users) and set(users) <= set(excluded):
         faults.add(("tasks", task, "for"), "nobody may answer it: all of `users` are in `exclude`")
+
+
+def _check_deadlines(task: str, times: m.Deadlines, faults: FaultList) -> None:
+    """Nothing is to happen at a time that never comes, as far as times are written down."""
+    trail = ("tasks", task, "due")
+    if times.escalate is not None and times.due is None:
+        faults.add((*trail, "escalate"), "it is never overdue: say by when it is to be answered, `in: 48h`")
+    if not isinstance(times.expire, int):
+        return
+    if times.escalate is not None and isinstance(times.due, int) and times.due >= times.expire:
+        faults.add((*trail, "escalate"), "it is over before it is overdue: let it expire later, or leave this out")
+    for at, span in enumerate(times.remind):
+        if isinstance(span, int) and span >= times.expire:
+            faults.add((*trail, "remind", at), "it is over before this: let it expire later, or remind earlier")
 
 
 def _check_own(node: m.Node, definition: m.Definition, nodes: Mapping[str, m.Node], faults: FaultList) -> None:
@@ -116,6 +133,21 @@ def _check_connector(node: m.Node, call: str, definition: m.Definition, faults: 
     elif isinstance(declared, dict) and operation not in declared.get("operations", {}):
         known = declared.get("operations", {})
         faults.unknown(place, f"operation of {connector}", operation, known, node.name)
+    elif isinstance(declared, dict):
+        _check_places(node, declared["operations"][operation], faults)
+
+
+def _check_places(node: m.Node, operation: Any, faults: FaultList) -> None:
+    """What the path of an operation wants is given, where it is written down what is."""
+    request = node.verb.request if isinstance(node.verb, m.TransportVerb) else None
+    given = request.get("with", {}) if isinstance(request, Mapping) else None
+    if not isinstance(given, Mapping) or not isinstance(operation, Mapping):
+        return
+    for path in (operation[method] for method in METHODS if isinstance(operation.get(method), str)):
+        for name in places_of(path):
+            if name not in given:
+                text = f"the path {path!r} wants `{name}`: give it in `with`"
+                faults.add((*faults.places[node.name], "http", "with"), text, node.name)
 
 
 def _check_outside(node: m.Node, tools: Toolbox, faults: FaultList) -> None:

@@ -22,6 +22,8 @@ from holdfast.tasks.forms import problems
 _WRITTEN: Final = "write letters, letters@3 or letters@^2"
 LARGEST_INLINE: Final = 64 * 1024
 """How many bytes a definition has at most that is embedded in others."""
+DEEPEST_INLINE: Final = 32
+"""How many definitions may be embedded in each other: they are read, written and played inside each other."""
 
 
 class Workflows(Protocol):
@@ -114,7 +116,10 @@ def _resolver(
 def _complain_of_workflow(node: m.Node, word: str, reference: str, workflows: Workflows, faults: FaultList) -> None:
     place, name = (*faults.places[node.name], word), parse_reference(reference)[0]
     newest = workflows.definition(name)
-    if newest is None:
+    if newest is None and name in workflows.definition_names():
+        remedy = "use a `repeat`, or make one definition of the two"
+        faults.add(place, f"{name} runs this definition, too, and neither can be accepted first: {remedy}", node.name)
+    elif newest is None:
         known = {*workflows.function_names(), *workflows.definition_names()}
         faults.unknown(place, "workflow", reference, known, node.name)
     else:
@@ -155,7 +160,13 @@ def _is_evaluated(value: Any) -> bool:
 def _embedded(found: Mapping[str, m.Accepted]) -> dict[str, Any]:
     """The documents of definitions that may be played inline."""
     small = {name: each for name, each in found.items() if len(each.canonical) <= LARGEST_INLINE}
-    return {name: cbor2.loads(each.canonical) for name, each in small.items()}
+    documents = {name: cbor2.loads(each.canonical) for name, each in small.items()}
+    return {name: document for name, document in documents.items() if _depth(document) <= DEEPEST_INLINE}
+
+
+def _depth(document: Mapping[str, Any]) -> int:
+    """A definition, and those that are embedded in it."""
+    return 1 + max(map(_depth, document.get("inline", {}).values()), default=0)
 
 
 def fill_uses(definition: m.Definition) -> m.Definition:

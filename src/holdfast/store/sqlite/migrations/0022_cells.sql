@@ -30,3 +30,8 @@ CREATE TABLE dead_letters (
     id      TEXT,
     PRIMARY KEY (tenant, lane, version, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Lanes take no place under a cap: they are not counted.
+DROP INDEX runs_under_way;
+CREATE INDEX runs_under_way ON runs (tenant, workflow, workspace, parent, begun_at, ended_at, program_kind)
+    WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND program_kind <> 'machine';
