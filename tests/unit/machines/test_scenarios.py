@@ -292,6 +292,28 @@ def test_a_receipt_that_cannot_be_read_is_a_rejection_where_the_machine_accepts_
     play(scene)
 
 
+def test_of_many_senders_one_looks_which_manifest_is_in_force() -> None:
+    """Otherwise a thousand of them would ask the store at once, whenever it is time to look."""
+
+    async def scene(engine: MachineEngine) -> None:
+        await engine.send(Noted("a", "first"))
+        store, looks = engine.app.store, 0
+        read = store.item
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            await asyncio.sleep(0.001)
+            return await read(*args, **kwargs)
+
+        await engine.pass_time(timedelta(minutes=5))
+        store.item = counted  # type: ignore[method-assign]  # only counted
+        await asyncio.gather(*(engine.app.emit(Noted(f"k{number}", "more")) for number in range(50)))
+        assert 1 <= looks < 10  # the worker looks for its lanes, too
+
+    play(scene)
+
+
 def test_one_seed_gives_one_history() -> None:
     """The same events at the same times: the same journal, entry by entry."""
     histories = []
