@@ -18,6 +18,8 @@ from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellHandle
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -65,6 +67,7 @@ SECTIONS: dict[str, list[str]] = {
         "WorkerOptions",
         "Wakeups",
     ],
+    "Machines": ["machine", "Cell", "Settled", "Rejected", "Progress", "Ok", "Err"],
     "Views": [
         "RunInfo",
         "RunProgress",
@@ -99,6 +102,17 @@ SECTIONS: dict[str, list[str]] = {
         "TickInfo",
         "OutcomeInfo",
         "BackfillInfo",
+        "MachineInfo",
+        "CellInfo",
+        "IntentInfo",
+        "TimerInfo",
+        "CellTrace",
+        "TraceItem",
+        "CellDiagnosis",
+        "CellCause",
+        "DeadLetterInfo",
+        "SentEvent",
+        "EventPlace",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -116,7 +130,20 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "child": (NamedWorkflow,),
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (AppDefinitions, Tasks, Receipts, Audit, Tenants, Workspaces, Users, Tokens, AppTemplates, Schedules),
+    "Holdfast": (
+        AppDefinitions,
+        Tasks,
+        Receipts,
+        Audit,
+        Tenants,
+        Workspaces,
+        Users,
+        Tokens,
+        AppTemplates,
+        Schedules,
+        AppMachines,
+        CellHandle,
+    ),
     "Verdict": (Claim,),
 }
 """Types that users get from a public name but cannot import: shown below that name."""
@@ -175,6 +202,7 @@ _INTERNAL = {
         "delivered",
         "has_definitions",
         "hint",
+        "machine_kind",
         "program_of",
         "token",
         "wake_sealer",
@@ -182,6 +210,8 @@ _INTERNAL = {
         "workflow_named",
     },
     holdfast.RunHandle: {"key"},
+    CellHandle: {"lane_key", "record"},
+    holdfast.Cell: {"ask", "close"},
     AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},

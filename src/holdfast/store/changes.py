@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.store.cells import PutCells
+from holdfast.store.cells import DropDead, PutCells
 from holdfast.store.governance import (
     CancelTask,
     Capped,
@@ -216,7 +216,7 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem
+Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem | DropDead
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | Gating
 Change = (

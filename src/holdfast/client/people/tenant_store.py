@@ -75,6 +75,18 @@ class TenantStore:
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [] if self._is_foreign(key.tenant) else await self._store.declined(key)
 
+    async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
+        return [] if self._is_foreign(lane.tenant) else await self._store.cells(lane, keys)
+
+    async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
+        return [] if self._is_foreign(query.tenant) else await self._store.find_cells(query, limit, after)
+
+    async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
+        return {} if self._is_foreign(tenant) else await self._store.count_cells(tenant, machine)
+
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[p.DeadRow]:
+        return [] if self._is_foreign(tenant) else await self._store.dead_letters(tenant, limit, after)
+
     async def workers(self) -> list[p.WorkerRow]:
         """The workers serve all tenants, and what they serve is no tenant's secret."""
         return await self._store.workers()

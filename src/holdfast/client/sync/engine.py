@@ -38,6 +38,7 @@ from holdfast.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.governance.evidence import Evidence
+    from holdfast.client.machines.app_machines import SentEvent
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
     from holdfast.client.templates.emitter import EmittedInfo
@@ -280,9 +281,16 @@ class SyncHoldfast(SyncParts):
         loop, engine = self._opened()
         return SyncTokens(loop, engine.tokens)
 
-    def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo:
+    @overload
+    def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo: ...
+    @overload
+    def emit(self, event: object, **options: Any) -> SentEvent: ...
+    def emit(self, event: object, data: object = None, **options: Any) -> EmittedInfo | SentEvent:
         """See ``Holdfast.emit``."""
-        return self._opened()[0].call(self._opened()[1].emit(event, data, **options))
+        loop, engine = self._opened()
+        if isinstance(event, str):
+            return loop.call(engine.emit(event, data, **options))
+        return loop.call(engine.machines.send(event, **options))
 
     def run(self, id: str, *, tenant: str | None = None) -> SyncRunHandle[Any]:
         """A handle on a run by its id. Its methods raise RunNotFound where there is no such run."""

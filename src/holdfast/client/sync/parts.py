@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
     from holdfast.client.loop_thread import LoopThread
+    from holdfast.client.sync.machines import SyncCell, SyncMachines
     from holdfast.client.sync.templates import SyncTemplates
     from holdfast.client.sync.webhooks import SyncSubscriptions, SyncWebhooks
+    from holdfast.programs.machine.machine import Machine
+
+S = TypeVar("S")
 
 
 class SyncParts:
@@ -24,6 +28,18 @@ class SyncParts:
 
         loop, engine = self._opened()
         return SyncTemplates(loop, engine.templates)
+
+    @property
+    def machines(self) -> SyncMachines:
+        """Events for machines, and their cells."""
+        from holdfast.client.sync.machines import SyncMachines
+
+        loop, engine = self._opened()
+        return SyncMachines(loop, engine.machines)
+
+    def cell(self, machine: Machine[S] | str, key: object = None, *, tenant: str | None = None) -> SyncCell[S]:
+        """The cell of a machine that has this key. It need not exist."""
+        return self.machines.cell(machine, key, tenant=tenant)
 
     @property
     def webhooks(self) -> SyncWebhooks:

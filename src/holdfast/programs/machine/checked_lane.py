@@ -51,7 +51,7 @@ class CheckedLane(LaneProgram):
         return OPEN
 
     def _recorded(self) -> Mapping[int, str]:
-        return dict(self._note.failures)
+        return {number: reason for number, reason, _ in self._note.failures}
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""

@@ -66,7 +66,7 @@ def _rows_of_act(act: p.Act) -> Iterator[Touched]:
         case p.PutItem() | p.ExpectItem() | p.DropItem():
             tenant, kind, id_ = item_key(act)
             yield "items", tenant, f"{kind} {id_}"
-        case p.Pause() | p.Unpause():
+        case p.Pause() | p.Unpause() | p.DropDead():
             yield "runs", *act.key
         case _:
             yield from rows_of(act)

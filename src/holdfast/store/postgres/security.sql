@@ -7,9 +7,9 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY[
-        'artefacts', 'audit', 'blob_uses', 'blobs', 'blocks', 'cells', 'chain_ends', 'checkpoints', 'code', 'dead_letters', 'declined',
-        'definitions', 'deliveries', 'inbox', 'items', 'progress', 'receipts', 'runs', 'segments', 'tasks', 'work',
-        'write_counts'
+        'artefacts', 'audit', 'blob_uses', 'blobs', 'blocks', 'cells', 'chain_ends', 'checkpoints', 'code', 'dead_letters',
+        'declined', 'definitions', 'deliveries', 'inbox', 'items', 'progress', 'receipts', 'runs', 'segments', 'tasks',
+        'work', 'write_counts'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('DROP POLICY IF EXISTS holdfast_readers ON %I', name);

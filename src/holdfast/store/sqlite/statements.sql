@@ -519,3 +519,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 -- name: dead_letters
 SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
 WHERE tenant = ?1 AND (lane, version, number) > (?2, ?3, ?4) ORDER BY lane, version, number LIMIT ?5;
+
+-- name: is_buried
+SELECT 1 FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
+
+-- name: drop_dead
+DELETE FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
