@@ -210,7 +210,7 @@ _INTERNAL = {
         "workflow_named",
     },
     holdfast.RunHandle: {"key"},
-    CellHandle: {"lane_key", "record"},
+    CellHandle: {"lane_key", "read_on", "record"},
     holdfast.Cell: {"ask", "close"},
     AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},

@@ -17,7 +17,7 @@ from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
 from holdfast.client.machines.app_machines import AppMachines
-from holdfast.client.machines.cell_handle import CellHandle
+from holdfast.client.machines.cell_handle import CellFollower, CellHandle
 from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -30,6 +30,7 @@ from holdfast.client.webhooks.app_webhooks import Webhooks
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.machine.schemas import schema
 from holdfast.templates.template import EventRoute
 from holdfast.webhooks.webhook import EmitEvent
 
@@ -92,11 +93,14 @@ async def asking() -> bool:
 WORKFLOWS: list[Workflow[..., Any]] = [leaf, paying, asking]
 
 
+@schema("permitted/Heard@1")
 class Heard(msgspec.Struct):
     key: str
     is_bad: bool = False
+    note: str = ""
 
 
+@schema("permitted/Told@1")
 class Told(msgspec.Struct):
     key: str
 
@@ -266,7 +270,7 @@ CALLS: dict[str, Call] = {
     "Audit.export": lambda app, it: app.audit.export(tenant=it.tenant),
     "AppMachines.send": lambda app, it: app.machines.send(Heard(f"new {it.cell}"), tenant=it.tenant),
     "AppMachines.send_data": lambda app, it: app.machines.send_data(
-        "app/Heard@1", {"key": f"new {it.cell}"}, tenant=it.tenant
+        "permitted/Heard@1", {"key": f"new {it.cell}"}, tenant=it.tenant
     ),
     "AppMachines.list": lambda app, it: _seen(app, it),
     "AppMachines.show": lambda app, it: _cells_of(app, it),
@@ -280,6 +284,7 @@ CALLS: dict[str, Call] = {
     "CellHandle.show": lambda app, it: _cell(app, it).show(),
     "CellHandle.trace": lambda app, it: _items(app, it),
     "CellHandle.tail": lambda app, it: _tail(app, it),
+    "CellHandle.read_on": lambda app, it: _cell(app, it).read_on(CellFollower(0)),
     "CellHandle.diagnose": lambda app, it: _causes(app, it),
     "CellHandle.release": lambda app, it: _cell(app, it).release(),
     "Holdfast.emit": lambda app, it: app.emit("happened", {}, id=f"event {it.template}", tenant=it.tenant),

@@ -16,7 +16,7 @@ from holdfast.client.operators import operator_note
 from holdfast.client.pages import check_limit
 from holdfast.client.people.permission import operation
 from holdfast.client.views.cells import CellDiagnosis, CellInfo, CellTrace, TraceItem, cell_info, shown_key
-from holdfast.client.views.mask import mask_of, masked_entries
+from holdfast.client.views.mask import JournalMask, mask_of, masked_entries
 from holdfast.errors import CellNotFound, CellNotParked, InvalidRequest
 from holdfast.programs.machine.cell_turn import parking_cause
 from holdfast.programs.machine.envelopes import Release
@@ -41,6 +41,15 @@ class EventPlace(msgspec.Struct, frozen=True):
     machine: str
     lane: int
     position: int | None
+
+
+class CellFollower:
+    """A place in the timeline of a cell: ``at`` is the next entry of its lane's journal; None means its present end."""
+
+    def __init__(self, at: int | None) -> None:
+        self.at = at
+        self.reader: TraceReader | None = None
+        self.mask: JournalMask | None = None
 
 
 class CellHandle(Generic[S]):
@@ -111,19 +120,28 @@ class CellHandle(Generic[S]):
     @operation("machines.see")
     async def tail(self, *, first: int | None = None) -> AsyncIterator[TraceItem]:
         """The items of its timeline as they come, from now on, or from that entry of its lane's journal on. Endless."""
-        while (run := await self._run()) is None:
-            await self._app.changed(0.2)
-            first = 0
-        at = run.version if first is None else first
-        mask = await mask_of(self._app.store, run)
-        reader = TraceReader(self._bytes, run.root, await self.record(), mask)
+        place = CellFollower(first)
         while True:
-            async for entry in masked_entries(self._app.store, run, at, mask):
-                at = entry.sequence + 1
-                for item in reader.read(entry):
-                    yield item
+            for item in await self.read_on(place):
+                yield item
             await self._app.changed(0.2)
-            run = await self._run() or run
+
+    @operation("machines.see")
+    async def read_on(self, place: CellFollower) -> list[TraceItem]:
+        """What has come since the last call with this place. Secrets are masked."""
+        run = await self._run()
+        if run is None:
+            place.at = 0 if place.at is None else place.at  # all that comes is new
+            return []
+        if place.reader is None or place.mask is None:
+            place.at = run.version if place.at is None else place.at
+            place.mask = await mask_of(self._app.store, run)
+            place.reader = TraceReader(self._bytes, run.root, await self.record(), place.mask)
+        found: list[TraceItem] = []
+        async for entry in masked_entries(self._app.store, run, place.at or 0, place.mask):
+            place.at = entry.sequence + 1
+            found.extend(place.reader.read(entry))
+        return found
 
     @operation("machines.see")
     async def diagnose(self) -> CellDiagnosis:

@@ -15,8 +15,10 @@ from holdfast.journal.payload import Ok
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
+from holdfast.programs.machine.schemas import schema
 
 
+@schema("seen/Placed@1")
 @dataclass
 class Placed:
     order_id: str
@@ -24,6 +26,7 @@ class Placed:
     by: str = "fee"
 
 
+@schema("seen/Poisoned@1")
 @dataclass
 class Poisoned:
     """Makes the handler raise, as long as the code is not mended."""
@@ -31,16 +34,19 @@ class Poisoned:
     order_id: str
 
 
+@schema("seen/Expired@1")
 @dataclass
 class Expired:
     order_id: str
 
 
+@schema("seen/Closed@1")
 @dataclass
 class Closed:
     order_id: str
 
 
+@schema("seen/Paid@1")
 @dataclass
 class Paid:
     """Nobody hears it."""
@@ -48,6 +54,7 @@ class Paid:
     order_id: str
 
 
+@schema("seen/Order@1")
 @dataclass
 class Order:
     stage: str

@@ -142,7 +142,7 @@ def test_an_event_for_an_ended_cell_is_a_dead_letter_and_is_redelivered_to_that_
             await handled(app, await app.emit(Closed("o1")), "o1")
             await handled(app, await app.emit(Placed("o1", 8), id="late"), "o1")
             (letter,) = [each async for each in app.machines.dead_letters()]
-            assert (letter.machine, letter.schema, letter.key) == ("seen.order", "app/Placed@1", "o1")
+            assert (letter.machine, letter.schema, letter.key) == ("seen.order", "seen/Placed@1", "o1")
             assert (letter.value["cents"], letter.event_id, letter.reason) == (8, "late", "its cell is completed")
             assert dead_letter_record(letter)["value"] == {"order_id": "o1", "cents": 8, "by": "fee"}
             await app.machines.redeliver(letter, by="ann")
@@ -150,7 +150,7 @@ def test_an_event_for_an_ended_cell_is_a_dead_letter_and_is_redelivered_to_that_
                 while [each.id async for each in app.machines.dead_letters()] in ([], [letter.id]):
                     await app.changed(0.05)
             assert await acts(app) == [
-                ("redeliver_event", "ann", {"letter": letter.id, "schema": "app/Placed@1"}),
+                ("redeliver_event", "ann", {"letter": letter.id, "schema": "seen/Placed@1"}),
             ]
             with pytest.raises(DeadLetterNotFound, match="somebody has redelivered it"):
                 await app.machines.redeliver(letter)
@@ -168,8 +168,8 @@ def test_an_event_that_nobody_heard_is_redelivered_once_somebody_does() -> None:
             await app.emit(Placed("o1", 500))
             await until(app, "o1", lambda cell: cell.state is not None and cell.state.stage == "paid")
             (letter,) = [each async for each in app.machines.dead_letters()]
-            assert (letter.schema, letter.reason) == ("app/Paid@1", "nobody hears it")
-            with pytest.raises(InvalidRequest, match="nobody hears app/Paid@1 still"):
+            assert (letter.schema, letter.reason) == ("seen/Paid@1", "nobody hears it")
+            with pytest.raises(InvalidRequest, match="nobody hears seen/Paid@1 still"):
                 await app.machines.redeliver(letter.id)
 
             @machine(key="order_id", name="seen.books", lanes=1)
@@ -208,13 +208,13 @@ def test_dead_letters_come_in_pages() -> None:
 def test_an_event_is_sent_as_data_by_its_schemas_name() -> None:
     async def main() -> None:
         async with engine(worker=False) as app:
-            sent = await app.machines.send_data("app/Placed@1", {"order_id": "o1", "cents": 5}, id="one")
-            assert (sent.schema, sent.heard, sent.repeated) == ("app/Placed@1", True, False)
-            assert (await app.machines.send_data("app/Placed@1", {"order_id": "o1", "cents": 5}, id="one")).repeated
+            sent = await app.machines.send_data("seen/Placed@1", {"order_id": "o1", "cents": 5}, id="one")
+            assert (sent.schema, sent.heard, sent.repeated) == ("seen/Placed@1", True, False)
+            assert (await app.machines.send_data("seen/Placed@1", {"order_id": "o1", "cents": 5}, id="one")).repeated
             with pytest.raises(SchemaMismatch, match="cents"):
-                await app.machines.send_data("app/Placed@1", {"order_id": "o1", "cents": "5"})
-            with pytest.raises(InvalidRequest, match="there is no schema 'app/No@1'"):
-                await app.machines.send_data("app/No@1", {})
+                await app.machines.send_data("seen/Placed@1", {"order_id": "o1", "cents": "5"})
+            with pytest.raises(InvalidRequest, match="there is no schema 'seen/No@1'"):
+                await app.machines.send_data("seen/No@1", {})
 
     asyncio.run(main())
 

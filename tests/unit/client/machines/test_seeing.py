@@ -119,7 +119,7 @@ def test_a_cell_is_shown_with_its_types() -> None:
             await handled(app, await app.emit(Placed("o2", 1, "later")), "o2")
             (timer,) = (await app.cell(order, "o2").show()).timers
             assert timer.at - datetime.now(UTC) > timedelta(days=1)
-            assert (timer.schema, timer.value) == ("app/Expired@1", {"order_id": "o2"})
+            assert (timer.schema, timer.value) == ("seen/Expired@1", {"order_id": "o2"})
             written = cell_record(found)
             assert (written["state"], written["key"]) == ({"stage": "charging", "cents": 500, "seen": 1}, "o1")
             assert written["intents"] == [
@@ -170,12 +170,12 @@ def test_a_trace_tells_what_a_cell_heard_asked_for_got_and_emitted() -> None:
             await until(app, "o1", lambda cell: cell.status == "running")
             trace = await app.cell(order, "o1").trace()
             assert [each for each in _kinds(trace.items) if each[0] != "changed"] == [
-                ("event", "app/Placed@1"),
+                ("event", "seen/Placed@1"),
                 ("effect", "seen.fee"),
                 ("annotation", "annotation"),
                 ("receipt", "seen.fee"),
-                ("emitted", "app/Paid@1"),
-                ("event", "app/Poisoned@1"),
+                ("emitted", "seen/Paid@1"),
+                ("event", "seen/Poisoned@1"),
                 ("parked", "parked"),
                 ("released", "drop"),
             ]
@@ -228,13 +228,13 @@ def test_a_tail_gives_what_comes() -> None:
             await asyncio.sleep(0)
             await handled(app, await app.emit(Placed("o1", 1, "later")), "o1")
             async with asyncio.timeout(20):
-                assert _kinds(await early) == [("event", "app/Placed@1"), ("changed", "changed")]
+                assert _kinds(await early) == [("event", "seen/Placed@1"), ("changed", "changed")]
                 late = asyncio.create_task(follow(None, 1))
                 await asyncio.sleep(0.05)
                 await app.emit(Closed("o1"))
-                assert _kinds(await late) == [("event", "app/Closed@1")]
+                assert _kinds(await late) == [("event", "seen/Closed@1")]
                 found = await follow(0, 3)
-            assert _kinds(found)[2] == ("event", "app/Closed@1")
+            assert _kinds(found)[2] == ("event", "seen/Closed@1")
 
     run(main)
 
@@ -281,7 +281,7 @@ def test_a_cell_waits_for_an_approval_and_names_the_task() -> None:
     [
         ("slow", "timed_out", "It waits for seen.slow, which is tried again: the last attempt ended with TimeoutError"),
         ("broken", "timed_out", "Its effect seen.broken timed out at "),
-        ("later", "timer", "It waits for its timer, which sends it app/Expired@1 at "),
+        ("later", "timer", "It waits for its timer, which sends it seen/Expired@1 at "),
         ("run", "run", "It waits for the run that seen.delivering is: holdfast:lane:seen.order:"),
     ],
 )
@@ -368,7 +368,7 @@ def test_cells_are_seen_without_await() -> None:
         assert app.cell(order, "o1").state(after=sent.places[0]) == Order("waiting", 500)
         assert app.cell(order, "o1").show().key == "o1"
         assert [each.key for each in app.machines.cells(order)] == ["o1"]
-        assert app.machines.send_data("app/Closed@1", {"order_id": "o1"}).heard
+        assert app.machines.send_data("seen/Closed@1", {"order_id": "o1"}).heard
         assert app.cell(order, "o1").trace().items[0].kind == "event"
         assert app.cell(order, "o1").diagnose().causes
         assert order.name in [each.name for each in app.machines.list()]
