@@ -7,10 +7,23 @@ from holdfast.audit.check.claims import Verdict
 from holdfast.audit.check.journal import RunCheck
 from holdfast.client.governance.evidence import Evidence
 from holdfast.client.governance.export import ExportedAction
+from holdfast.client.machines.cell_handle import EventPlace
+from holdfast.client.machines.sender import SentEvent
 from holdfast.client.runs.progress import RunDetails, RunProgress
 from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.templates.emitter import EmittedInfo
 from holdfast.client.views.audit import AuditInfo, AuditKey
+from holdfast.client.views.cells import (
+    CellCause,
+    CellDiagnosis,
+    CellInfo,
+    CellTrace,
+    DeadLetterInfo,
+    IntentInfo,
+    MachineInfo,
+    TimerInfo,
+    TraceItem,
+)
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.definitions import DefinitionInfo
 from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo, ReceivedSignal, RevisionInfo
@@ -35,15 +48,23 @@ __all__ = [
     "AuditInfo",
     "AuditKey",
     "BackfillInfo",
+    "CellCause",
+    "CellDiagnosis",
+    "CellInfo",
+    "CellTrace",
+    "DeadLetterInfo",
     "DefinitionInfo",
     "EmittedInfo",
     "EngineState",
+    "EventPlace",
     "Evidence",
     "ExportedAction",
     "IdentityInfo",
     "InstanceInfo",
     "InstanceStep",
+    "IntentInfo",
     "JournalEntry",
+    "MachineInfo",
     "MintedToken",
     "MoveInfo",
     "OutcomeInfo",
@@ -59,6 +80,7 @@ __all__ = [
     "RunOverview",
     "RunProgress",
     "ScheduleInfo",
+    "SentEvent",
     "SlackAccountInfo",
     "SlackInfo",
     "TaskInfo",
@@ -68,7 +90,9 @@ __all__ = [
     "TickInfo",
     "TimelinePart",
     "TimelineRow",
+    "TimerInfo",
     "TokenInfo",
+    "TraceItem",
     "UnreadableValue",
     "UserInfo",
     "Verdict",

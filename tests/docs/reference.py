@@ -18,8 +18,8 @@ from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
-from holdfast.client.machines.app_machines import AppMachines, SentEvent
-from holdfast.client.machines.cell_handle import CellHandle, EventPlace
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellHandle
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -103,6 +103,17 @@ SECTIONS: dict[str, list[str]] = {
         "TickInfo",
         "OutcomeInfo",
         "BackfillInfo",
+        "MachineInfo",
+        "CellInfo",
+        "IntentInfo",
+        "TimerInfo",
+        "CellTrace",
+        "TraceItem",
+        "CellDiagnosis",
+        "CellCause",
+        "DeadLetterInfo",
+        "SentEvent",
+        "EventPlace",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -125,8 +136,6 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "Holdfast": (
         AppDefinitions,
         AppMachines,
-        SentEvent,
-        EventPlace,
         CellHandle,
         Tasks,
         Receipts,
@@ -198,6 +207,7 @@ _INTERNAL = {
         "delivered",
         "has_definitions",
         "hint",
+        "machine_kind",
         "program_of",
         "token",
         "wake_sealer",
@@ -205,11 +215,12 @@ _INTERNAL = {
         "workflow_named",
     },
     holdfast.RunHandle: {"key"},
+    CellHandle: {"lane_key", "read_on", "record"},
+    holdfast.Cell: {"ask", "close"},
     AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},
     JoinSet: {"settled"},
-    holdfast.Cell: {"ask", "close"},
     Machine: {"accepts", "key_of", "read_key", "read_state"},
 }
 """Methods for other parts of the engine, not for users."""
