@@ -8,11 +8,24 @@ from holdfast.audit.check.journal import RunCheck
 from holdfast.client.governance.evidence import Evidence
 from holdfast.client.governance.export import ExportedAction
 from holdfast.client.machines.blockers import ManifestBlocker
+from holdfast.client.machines.cell_handle import EventPlace
 from holdfast.client.machines.migrations import MigratedState, MigrationReport
+from holdfast.client.machines.sender import SentEvent
 from holdfast.client.runs.progress import RunDetails, RunProgress
 from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.templates.emitter import EmittedInfo
 from holdfast.client.views.audit import AuditInfo, AuditKey
+from holdfast.client.views.cells import (
+    CellCause,
+    CellDiagnosis,
+    CellInfo,
+    CellTrace,
+    DeadLetterInfo,
+    IntentInfo,
+    MachineInfo,
+    TimerInfo,
+    TraceItem,
+)
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.definitions import DefinitionInfo
 from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo, ReceivedSignal, RevisionInfo
@@ -40,17 +53,25 @@ __all__ = [
     "AuditInfo",
     "AuditKey",
     "BackfillInfo",
+    "CellCause",
+    "CellDiagnosis",
+    "CellInfo",
+    "CellTrace",
+    "DeadLetterInfo",
     "DefinitionInfo",
     "EffectTally",
     "EmittedInfo",
     "EngineState",
+    "EventPlace",
     "Evidence",
     "ExportedAction",
     "IdentityInfo",
     "InstanceInfo",
     "InstanceStep",
+    "IntentInfo",
     "JournalEntry",
     "MachineChange",
+    "MachineInfo",
     "MachineShadow",
     "ManifestBlocker",
     "ManifestInfo",
@@ -72,6 +93,7 @@ __all__ = [
     "RunOverview",
     "RunProgress",
     "ScheduleInfo",
+    "SentEvent",
     "ShadowReport",
     "SlackAccountInfo",
     "SlackInfo",
@@ -83,7 +105,9 @@ __all__ = [
     "TickInfo",
     "TimelinePart",
     "TimelineRow",
+    "TimerInfo",
     "TokenInfo",
+    "TraceItem",
     "UnreadableValue",
     "UserInfo",
     "Verdict",

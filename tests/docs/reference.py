@@ -18,8 +18,8 @@ from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
-from holdfast.client.machines.app_machines import AppMachines, SentEvent
-from holdfast.client.machines.cell_handle import CellHandle, EventPlace
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellHandle
 from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
@@ -114,6 +114,17 @@ SECTIONS: dict[str, list[str]] = {
         "ManifestBlocker",
         "MigrationReport",
         "MigratedState",
+        "MachineInfo",
+        "CellInfo",
+        "IntentInfo",
+        "TimerInfo",
+        "CellTrace",
+        "TraceItem",
+        "CellDiagnosis",
+        "CellCause",
+        "DeadLetterInfo",
+        "SentEvent",
+        "EventPlace",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -137,8 +148,6 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
         AppDefinitions,
         AppMachines,
         AppManifests,
-        SentEvent,
-        EventPlace,
         CellHandle,
         Tasks,
         Receipts,
@@ -210,6 +219,7 @@ _INTERNAL = {
         "delivered",
         "has_definitions",
         "hint",
+        "machine_kind",
         "program_of",
         "token",
         "wake_sealer",
@@ -217,11 +227,12 @@ _INTERNAL = {
         "workflow_named",
     },
     holdfast.RunHandle: {"key"},
+    CellHandle: {"lane_key", "read_on", "record"},
+    holdfast.Cell: {"ask", "close"},
     AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},
     JoinSet: {"settled"},
-    holdfast.Cell: {"ask", "close"},
     Machine: {"accepts", "key_of", "read_key", "read_state"},
 }
 """Methods for other parts of the engine, not for users."""

@@ -48,9 +48,8 @@ def load_app(spec: str) -> Holdfast | None:
 
 
 def _has_machines() -> bool:
-    from holdfast.programs.machine.machine import MACHINES
-
-    return bool(MACHINES)
+    known = sys.modules.get("holdfast.programs.machine.machine")  # who imports no machine does not load them
+    return known is not None and bool(known.MACHINES)
 
 
 def own_workflows() -> list[str]:

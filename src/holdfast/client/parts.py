@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
     from holdfast.client.governance.tasks import Tasks
-    from holdfast.client.machines.app_machines import AppMachines, SentEvent
+    from holdfast.client.machines.app_machines import AppMachines
     from holdfast.client.machines.cell_handle import CellHandle
+    from holdfast.client.machines.sender import SentEvent
     from holdfast.client.people.slack import SlackAccounts
     from holdfast.client.people.tenants import Tenants, Workspaces
     from holdfast.client.people.tokens import Tokens

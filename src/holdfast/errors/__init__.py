@@ -41,6 +41,9 @@ The tree is split by who must act::
     │   │   ├── InvalidAnswer            an answer does not fit its form
     │   │   └── MalformedRequest         an HTTP request is not what its route takes
     │   ├── RunNotFound              no run of that id in that tenant
+    │   ├── CellNotFound             no cell of that key in that tenant
+    │   ├── CellNotParked            the cell is not parked, nothing is to be released
+    │   ├── DeadLetterNotFound       no such dead letter, or it was redelivered
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
@@ -122,6 +125,9 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    CellNotFound,
+    CellNotParked,
+    DeadLetterNotFound,
     DeliveryNotFound,
     EventConflict,
     InvalidAnswer,
@@ -231,8 +237,11 @@ __all__ = [
     "BodyTooLarge",
     "BusinessError",
     "CallerError",
+    "CellNotFound",
+    "CellNotParked",
     "ConnectionFailed",
     "CrossSiteRequest",
+    "DeadLetterNotFound",
     "DeliveryNotFound",
     "DuplicateName",
     "EngineError",

@@ -59,6 +59,27 @@ class RunNotFound(CallerError):
     http_status = 404
 
 
+class CellNotFound(CallerError):
+    """The machine has no cell of that key in that tenant: check both with ``holdfast cells list``."""
+
+    code = "cell_not_found"
+    http_status = 404
+
+
+class CellNotParked(CallerError):
+    """The cell is not parked, so nothing is to be released: look at it with ``holdfast cells diagnose``."""
+
+    code = "cell_not_parked"
+    http_status = 409
+
+
+class DeadLetterNotFound(CallerError):
+    """There is no such dead letter: somebody has redelivered it, or it never was."""
+
+    code = "dead_letter_not_found"
+    http_status = 404
+
+
 class RunConflict(CallerError):
     """The id belongs to a run of another workflow or with other arguments: choose another id."""
 

@@ -61,6 +61,15 @@ class PutCells(msgspec.Struct, frozen=True, gc=False):
     dead: tuple[DeadLetter, ...] = ()
 
 
+class DropDead(msgspec.Struct, frozen=True, gc=False):
+    """Delete a dead letter, because it was delivered again. Refused with ``Fenced`` where it is not there: somebody was
+    faster. It is part of an ``Operate``. ``key`` is the lane that buried it."""
+
+    key: Key
+    version: int
+    number: int
+
+
 class CellQuery(msgspec.Struct, frozen=True, gc=False):
     """Which cells to list: those of a tenant's machine, with that status, active since then."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.store.cell_roots import PutRoot
-from holdfast.store.cells import PutCells
+from holdfast.store.cells import DropDead, PutCells
 from holdfast.store.governance import (
     CancelTask,
     Capped,
@@ -224,7 +224,9 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem | PutRoot
+Act = (
+    Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem | DropDead | PutRoot
+)
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
 Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | Gating
 Change = (

@@ -26,7 +26,17 @@ from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
 from holdfast.store.cell_roots import PutRoot, RootRow, Unrooted
-from holdfast.store.cells import CellChange, CellCursor, CellPort, CellQuery, CellRow, DeadLetter, DeadRow, PutCells
+from holdfast.store.cells import (
+    CellChange,
+    CellCursor,
+    CellPort,
+    CellQuery,
+    CellRow,
+    DeadLetter,
+    DeadRow,
+    DropDead,
+    PutCells,
+)
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -191,6 +201,7 @@ __all__ = [
     "DefinitionRow",
     "Deliver",
     "Delivered",
+    "DropDead",
     "DropItem",
     "Enqueue",
     "Enqueued",

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast.cells.cell import CellRecord, decode_cell
 from holdfast.client.engine import Holdfast
-from holdfast.client.machines.app_machines import SentEvent
+from holdfast.client.machines.sender import SentEvent
 from holdfast.gate.policy.policy import Policy
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.kind import Machines

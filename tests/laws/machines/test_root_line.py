@@ -16,7 +16,7 @@ from holdfast.cells.growth import growth
 from holdfast.programs.machine.lane_roots import collect_garbage, make_root
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.stores.cells import written
+from holdfast.testing.stores.cell_roots import written
 from holdfast.testing.stores.samples import NOW, key
 from tests.volume import volume
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from holdfast import Holdfast, Receipt, ask, receive, workflow
+from holdfast import Cell, Holdfast, Receipt, ask, machine, receive, workflow
 from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellFollower, CellHandle
 from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
@@ -28,8 +31,6 @@ from holdfast.client.webhooks.app_webhooks import Webhooks
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.programs.function.decorators import Workflow
-from holdfast.programs.machine.handle import Cell
-from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.manifest import MachineManifest
 from holdfast.programs.machine.schemas import schema
 from holdfast.templates.template import EventRoute
@@ -53,21 +54,13 @@ CLASSES: list[type] = [
     SlackAccounts,
     Webhooks,
     Subscriptions,
+    AppMachines,
+    CellHandle,
 ]
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 FREE = parse('{"version": 1, "rules": [{"name": "all", "when": "true", "effect": "allow"}]}', "free", clock=lambda: 0)
-
-
-@schema("permitted/Counted@1")
-class Counted(msgspec.Struct):
-    by: int = 1
-
-
-@schema("permitted/Count@1")
-class Count(msgspec.Struct):
-    total: int = 0
 
 
 class Review(msgspec.Struct):
@@ -100,12 +93,28 @@ async def asking() -> bool:
     return answer.good
 
 
-@machine(name="permitted.counter", lanes=1)
-def counter(state: Count | None, event: Counted, cell: Cell) -> Count | None:
-    return state
-
-
 WORKFLOWS: list[Workflow[..., Any]] = [leaf, paying, asking]
+
+
+@schema("permitted/Heard@1")
+class Heard(msgspec.Struct):
+    key: str
+    is_bad: bool = False
+    note: str = ""
+
+
+@schema("permitted/Told@1")
+class Told(msgspec.Struct):
+    key: str
+
+
+@machine(key="key", emits=[Told], name="permitted.counter", lanes=1)
+def counter(state: Heard | None, event: Heard, cell: Cell) -> Heard | None:
+    if event.is_bad:
+        raise ValueError("bad")
+    if state is None:
+        cell.emit(Told(cell.key))  # nobody hears it
+    return event
 
 
 class Things(msgspec.Struct, frozen=True):
@@ -131,10 +140,13 @@ class Things(msgspec.Struct, frozen=True):
     webhook: str = "incoming"
     subscription: str = "outgoing"
     message: str = ""
+    cell: str = "parked"
+    letter: str = ""
 
 
 MISSING = {name: f"missing-{name}" for name in Things.__struct_fields__ if name not in ("tenant", "blob")}
 MISSING["account"] = "UMISSING"
+MISSING["letter"] = "permitted.counter:0:7:7"
 """The same of things that are not there."""
 
 Call = Callable[[Holdfast, Things], "Awaitable[Any] | AsyncIterator[Any] | Any"]
@@ -142,6 +154,37 @@ Call = Callable[[Holdfast, Things], "Awaitable[Any] | AsyncIterator[Any] | Any"]
 
 def _run(app: Holdfast, things: Things, id: str | None = None) -> RunHandle[Any]:
     return app.run(id or things.waiting, tenant=things.tenant)
+
+
+def _cell(app: Holdfast, things: Things) -> CellHandle[Any]:
+    return app.cell(counter, things.cell, tenant=things.tenant)
+
+
+async def _seen(app: Holdfast, things: Things) -> list[Any]:
+    """The machines of which the tenant has anything: the machines themselves are the process's own."""
+    return [each async for each in app.machines.list(tenant=things.tenant) if each.begun]
+
+
+async def _cells_of(app: Holdfast, things: Things) -> list[str]:
+    found = await app.machines.show(counter, tenant=things.tenant)
+    return [*found.cells, *found.paused] + ["begun"] * found.begun
+
+
+async def _items(app: Holdfast, things: Things) -> list[Any]:
+    return (await _cell(app, things).trace()).items
+
+
+async def _causes(app: Holdfast, things: Things) -> list[Any]:
+    return [each for each in (await _cell(app, things).diagnose()).causes if each.kind not in ("missing", "no_worker")]
+
+
+async def _tail(app: Holdfast, things: Things) -> list[Any]:
+    """The first item; nothing where none comes."""
+    try:
+        async with asyncio.timeout(0.05), aclosing(_cell(app, things).tail(first=0)) as items:
+            return [await anext(items)]
+    except TimeoutError:
+        return []
 
 
 def _definition(things: Things) -> dict[str, Any]:
@@ -237,6 +280,27 @@ CALLS: dict[str, Call] = {
     "Audit.public_keys": lambda app, it: app.audit.public_keys(),
     "Audit.rotate_key": lambda app, it: app.audit.rotate_key(tenant=it.tenant),
     "Audit.export": lambda app, it: app.audit.export(tenant=it.tenant),
+    "AppMachines.send": lambda app, it: app.machines.send(Heard(f"new {it.cell}"), tenant=it.tenant),
+    "AppMachines.send_data": lambda app, it: app.machines.send_data(
+        "permitted/Heard@1", {"key": f"new {it.cell}"}, tenant=it.tenant
+    ),
+    "AppMachines.list": lambda app, it: _seen(app, it),
+    "AppMachines.show": lambda app, it: _cells_of(app, it),
+    "AppMachines.cells": lambda app, it: app.machines.cells(counter, tenant=it.tenant),
+    "AppMachines.cells_page": lambda app, it: app.machines.cells_page(counter, tenant=it.tenant),
+    "AppMachines.dead_letters": lambda app, it: app.machines.dead_letters(tenant=it.tenant),
+    "AppMachines.dead_letters_page": lambda app, it: app.machines.dead_letters_page(tenant=it.tenant),
+    "AppMachines.verify": lambda app, it: app.machines.verify(counter, tenant=it.tenant),
+    "AppMachines.redeliver": lambda app, it: app.machines.redeliver(it.letter, tenant=it.tenant),
+    "CellHandle.state": lambda app, it: _cell(app, it).state(),
+    "CellHandle.record": lambda app, it: _cell(app, it).record(),
+    "CellHandle.show": lambda app, it: _cell(app, it).show(),
+    "CellHandle.trace": lambda app, it: _items(app, it),
+    "CellHandle.tail": lambda app, it: _tail(app, it),
+    "CellHandle.read_on": lambda app, it: _cell(app, it).read_on(CellFollower(0)),
+    "CellHandle.diagnose": lambda app, it: _causes(app, it),
+    "CellHandle.proof": lambda app, it: _cell(app, it).proof(),
+    "CellHandle.release": lambda app, it: _cell(app, it).release(),
     "Holdfast.emit": lambda app, it: app.emit("happened", {}, id=f"event {it.template}", tenant=it.tenant),
     "AppTemplates.show": lambda app, it: app.templates.show(it.template, tenant=it.tenant),
     "AppTemplates.list": lambda app, it: app.templates.list(tenant=it.tenant),
@@ -366,7 +430,12 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     await app.subscriptions.disable("outgoing", tenant=tenant)  # nothing is sent from here
     ping = await app.subscriptions.ping("outgoing", tenant=tenant)
     proposal = await app.machines.propose(MachineManifest(), tenant=tenant)
-    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id, proposal=proposal.id)
+    await app.emit(Heard("parked"), tenant=tenant)
+    sent = await app.emit(Heard("parked", True), tenant=tenant)
+    await app.cell(counter, "parked", tenant=tenant).state(after=sent.places[0])
+    letter = await anext(app.machines.dead_letters(tenant=tenant))
+    made = {"task": task.id, "receipt": receipt.id, "token": token.token.id, "message": ping.id}
+    return Things(tenant, letter=letter.id, proposal=proposal.id, **made)
 
 
 def _one(version: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from holdfast.runs.lanes import lane_id
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
-from holdfast.testing.stores.cells import put
+from holdfast.testing.stores.cell_roots import put
 from holdfast.testing.stores.samples import begun, start
 from holdfast.testing.virtual import VirtualClock, run_virtually
 from holdfast.worker.roles.indexer import EVENTS, LEFT_ALONE, LOOK_SECONDS, SECONDS, SWEPT_AT, Indexer

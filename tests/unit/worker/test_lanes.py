@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast import Holdfast
 from holdfast.cells.cell import CellRecord
-from holdfast.client.machines import app_machines
+from holdfast.client.machines import sender
 from holdfast.errors import InvalidRequest, LaneFull
 from holdfast.programs.machine.envelopes import Release
 from holdfast.programs.machine.handle import Cell
@@ -151,7 +151,7 @@ def test_a_lane_is_no_run_to_be_cancelled_or_signalled(virtual: Ground) -> None:
 
 def test_a_lane_that_is_full_takes_nothing_from_outside(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused, and said so: whoever sends it may try again. What a paused lane has taken in stays."""
-    monkeypatch.setattr(app_machines, "DEPTH_LIMIT", 3)
+    monkeypatch.setattr(sender, "DEPTH_LIMIT", 3)
 
     async def main(ground: Ground) -> None:
         async with ground.engine() as app:

@@ -1,24 +1,30 @@
-"""``app.machines``: events for machines, and their cells."""
+"""``app.machines``: events for machines, their cells, and the events that no cell could handle."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
 
-from holdfast.client.machines.cell_handle import CellHandle, EventPlace
+from holdfast.cells.cell import decode_cell
+from holdfast.client.machines.cell_handle import CellHandle
+from holdfast.client.machines.cell_list import CellFilters, CellFinder, read_place, write_place
+from holdfast.client.machines.dead_letters import DeadLetters, letter_id, missing
 from holdfast.client.machines.manifests import AppManifests
+from holdfast.client.machines.sender import EventSender, SentEvent
 from holdfast.client.operators import operator_note
+from holdfast.client.pages import PAGE, check_limit
 from holdfast.client.people.permission import operation
-from holdfast.errors import EngineError, InvalidRequest, LaneFull
-from holdfast.programs.machine.envelopes import Envelope
-from holdfast.programs.machine.lane_counts import LaneCounts
+from holdfast.client.views.cells import CellInfo, DeadLetterInfo, MachineInfo, cell_info
+from holdfast.client.views.cursors import Page
+from holdfast.client.views.values import read_plain
+from holdfast.errors import InvalidRequest, SchemaMismatch
 from holdfast.programs.machine.machine import Machine
-from holdfast.runs.birth import ID_LIMIT
-from holdfast.runs.lanes import LaneMessage, lane_start
+from holdfast.programs.machine.schemas import ValueSchema
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.lanes import lane_id
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -28,25 +34,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_TRIES: Final = 3
-DEPTH_LIMIT: Final = 10_000
-"""So many events may wait for a lane before it takes no more from outside."""
-
-
-class SentEvent(msgspec.Struct, frozen=True):
-    """An event that was taken in. ``places`` are where it stands in the lanes of the machines that hear it."""
-
-    schema: str
-    id: str
-    tenant: str
-    places: tuple[EventPlace, ...]
-    repeated: bool = False
-
-    @property
-    def heard(self) -> bool:
-        """Whether any machine hears it."""
-        return bool(self.places)
-
 
 class AppMachines(AppManifests):
     """The machines of an engine."""
@@ -54,79 +41,48 @@ class AppMachines(AppManifests):
     def __init__(self, app: Holdfast) -> None:
         self._app = app
         self._kind = app.machine_kind
+        self._letters = DeadLetters(app)
+        self._sender = EventSender(app, self._routes)
 
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    @operation("events.emit")
     async def send(
         self, event: Any, *, id: str | None = None, tenant: str | None = None, by: str | None = None
     ) -> SentEvent:
         """Bring an event to the machines that hear it. Durable when this returns; with its ``id`` it is taken in once.
 
-        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit; and
-        InvalidFunction where a machine's number of lanes has changed.
+        Raises InvalidRequest where no machine here knows its type, and SchemaMismatch where its data does not fit;
+        InvalidFunction where a machine's number of lanes has changed; and LaneFull.
         """
-        app = self._app
-        app.check_open()
-        chosen = _checked(id) if id is not None else uuid.uuid4().hex
-        owner, actor = app.tenant_of(tenant), app.person_of(by)
-        board = await self._routes(owner)
-        known = board.schema_of(event)
-        schema, value = known.name, known.encode(event)
-        letters = []
-        for name, lane, key in board.targets(schema, value):
-            envelope = Envelope(key, schema, value, 0, chosen, "", actor)
-            letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
-        if len(letters) > 1:
-            return await self._send_all(owner, schema, chosen, letters, by)
-        places, repeated = [], False
-        for letter in letters:
-            answer = await self._deliver(owner, letter)
-            repeated = isinstance(answer, p.Repeated)
-            position = answer.position if isinstance(answer, p.Delivered) else None
-            places.append(EventPlace(letter.machine, letter.lane, position))
-        return SentEvent(schema, chosen, owner, tuple(places), repeated)
 
-    async def _send_all(
-        self, tenant: str, schema: str, id: str, letters: list[LaneMessage], by: str | None
+        def read(board: Switchboard) -> tuple[ValueSchema, Any]:
+            return board.schema_of(event), event
+
+        return await self._sender.send(read, id, tenant, by)
+
+    @operation("events.emit")
+    async def send_data(
+        self, schema: str, data: Any, *, id: str | None = None, tenant: str | None = None, by: str | None = None
     ) -> SentEvent:
-        """Deliver an event to several lanes in one commit, with a note of it: all hear it, or none."""
-        app = self._app
-        for letter in letters:
-            await self._begin(tenant, letter)
-        changes = tuple(letter.deliver(tenant, app.clock.now()) for letter in letters)
-        for change in changes:
-            await self._check_depth(change.key)
-        note = operator_note(app, tenant, "send_event", by, None, "", {"event": schema, "event_id": id})
-        answer = await app.committer.commit(p.Operate(note, changes))
-        if not isinstance(answer, p.OperatedOn | p.Repeated):
-            raise EngineError(f"event {id} was answered {answer!r}")
-        for change in changes:
-            app.delivered(change.key)
-        app.wake_sealer()
-        arrived = {run.key: run.arrived for run in await app.store.get([change.key for change in changes])}
-        for lane, reached in arrived.items():
-            self._kind.depths[lane] = reached, self._kind.depths.get(lane, (0, 0))[1]
-        places = [
-            EventPlace(letter.machine, letter.lane, arrived.get(change.key))
-            for letter, change in zip(letters, changes, strict=True)
-        ]
-        return SentEvent(schema, id, tenant, tuple(places), isinstance(answer, p.Repeated))
+        """As ``send``, with the event as plain data, such as JSON, and the name of its schema: ``app/Placed@1``.
 
-    async def _begin(self, tenant: str, letter: LaneMessage) -> None:
-        """Begin the lane of a message, unless somebody here has seen that it has begun. Raises InvalidFunction where
-        its machine has another number of lanes."""
-        app, kind = self._app, self._kind
-        counts = LaneCounts(app.whole_store, app.clock, kind.counted)
-        await counts.confirm(tenant, {letter.machine: kind.machines[letter.machine].lanes})
-        lane = (tenant, letter.machine, letter.lane)
-        if lane not in self._kind.begun:
-            await app.committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
-            self._kind.begun.add(lane)
+        Raises InvalidRequest where there is no such schema here, and SchemaMismatch where the data does not fit it.
+        """
+
+        def read(board: Switchboard) -> tuple[ValueSchema, Any]:
+            known = board.named(schema)
+            return known, known.accept(read_plain(data))
+
+        return await self._sender.send(read, id, tenant, by)
+
+    # -- machines and cells --------------------------------------------------------------------------------------------
 
     def cell(self, machine: Machine[S] | str, key: Any = None, *, tenant: str | None = None) -> CellHandle[S]:
         """The cell of a key. It need not exist."""
-        found = self._machine(machine)
-        return CellHandle(self._app, found, key, self._app.tenant_of(tenant))
+        return CellHandle(self._app, self.named(machine), key, tenant)
 
-    @operation("runs.see")
+    @operation("machines.see")
     async def verify(
         self, machine: Machine[Any] | str | None = None, *, tenant: str | None = None
     ) -> AsyncIterator[LaneCheck]:
@@ -136,7 +92,7 @@ class AppMachines(AppManifests):
         """
         from holdfast.client.machines.verification import verify_lanes
 
-        name = None if machine is None else self._machine(machine).name
+        name = None if machine is None else self.named(machine).name
         async for each in verify_lanes(self._app, name, tenant):
             yield each
 
@@ -159,47 +115,136 @@ class AppMachines(AppManifests):
         """
         from holdfast.client.machines.forks import fork_machine
 
-        return await fork_machine(self._app, self._machine(machine), into, at, self._app.tenant_of(tenant), by)
+        return await fork_machine(self._app, self.named(machine), into, at, self._app.tenant_of(tenant), by)
 
     def __iter__(self) -> Iterator[Machine[Any]]:
         return iter(self._kind.machines.values())
 
-    def _machine(self, machine: Machine[Any] | str) -> Machine[Any]:
+    def named(self, machine: Machine[Any] | str) -> Machine[Any]:
+        """A machine of this process. Raises InvalidRequest where there is none of that name."""
         name = machine if isinstance(machine, str) else machine.name
         found = self._kind.machines.get(name)
         if found is None:
-            raise InvalidRequest(f"there is no machine {name!r} here: import the module that has it")
+            raise InvalidRequest(f"there is no machine {name!r:.100} here: import the module that has it")
         return found
 
-    async def _deliver(self, tenant: str, letter: LaneMessage) -> p.Delivered | p.Repeated:
-        """Put a message into its lane's inbox; the lane is begun where it is not there yet."""
-        app, lane = self._app, (tenant, letter.machine, letter.lane)
-        for _ in range(_TRIES):
-            await self._begin(tenant, letter)
-            change = letter.deliver(tenant, app.clock.now())
-            await self._check_depth(change.key)
-            answer = await app.committer.commit(change)
-            if isinstance(answer, p.Delivered | p.Repeated):
-                if isinstance(answer, p.Delivered):
-                    self._kind.depths[change.key] = answer.position, self._kind.depths.get(change.key, (0, 0))[1]
-                app.delivered(change.key)
-                return answer
-            self._kind.begun.discard(lane)
-        raise EngineError(f"lane {letter.lane} of machine {letter.machine} cannot be begun: {answer!r}")
+    def read_key(self, machine: Machine[Any] | str, text: str | None) -> Any:
+        """The key that a text means: a text itself, any other type as JSON. Raises InvalidRequest."""
+        schema = self.named(machine).key_schema
+        if text is None or schema is None or schema.kind is str:
+            return text
+        try:
+            return schema.accept(msgspec.json.decode(text))
+        except msgspec.DecodeError:
+            return schema.accept(text)
 
-    async def _check_depth(self, lane: p.Key) -> None:
-        """Raises LaneFull where so much waits for a lane that more must wait outside."""
-        reached, consumed = self._kind.depths.get(lane, (0, 0))
-        if reached - consumed < DEPTH_LIMIT:
-            return
-        for run in await self._app.store.get([lane]):
-            self._kind.depths[lane] = run.arrived, run.consumed
-            if run.arrived - run.consumed >= DEPTH_LIMIT:
-                waits = f"{run.arrived - run.consumed:,} events wait for {lane.run}, and the limit is {DEPTH_LIMIT:,}"
-                raise LaneFull(f"{waits}: send it again in a while, or start more workers.")
+    @operation("machines.see")
+    async def list(self, *, tenant: str | None = None) -> AsyncIterator[MachineInfo]:
+        """The machines of this process, with a tenant's cells by status, and its lanes."""
+        for machine in sorted(self._kind.machines.values(), key=lambda each: each.name):
+            yield await self._machine_info(machine, self._app.tenant_of(tenant))
 
+    @operation("machines.see")
+    async def show(self, machine: Machine[Any] | str, *, tenant: str | None = None) -> MachineInfo:
+        """One machine. Raises InvalidRequest where there is none of that name here."""
+        return await self._machine_info(self.named(machine), self._app.tenant_of(tenant))
 
-def _checked(id: object) -> str:
-    if not isinstance(id, str) or not id or len(id) > ID_LIMIT or not id.isprintable():
-        raise InvalidRequest(f"the event's id is 1 to {ID_LIMIT} printable characters, not {id!r:.60}")
-    return id
+    async def _machine_info(self, machine: Machine[Any], tenant: str) -> MachineInfo:
+        store = self._app.store
+        lanes = await store.get([p.Key(tenant, lane_id(machine.name, index)) for index in range(machine.lanes)])
+        return MachineInfo(
+            name=machine.name,
+            tenant=tenant,
+            version=machine.version,
+            hash=machine.hash,
+            is_keyed=machine.is_keyed,
+            events=tuple(machine.events),
+            effects=tuple(machine.effects),
+            emits=tuple(machine.emits),
+            lanes=machine.lanes,
+            begun=len(lanes),
+            paused={run.key.run: run.pause for run in lanes if run.pause is not None},
+            cells=await store.count_cells(tenant, machine.name),
+        )
+
+    @operation("machines.see")
+    async def cells(
+        self, machine: Machine[S] | str, *, tenant: str | None = None, **filters: Unpack[CellFilters]
+    ) -> AsyncIterator[CellInfo[S]]:
+        """The cells that match, by lane and key. Raises InvalidRequest for an unknown status."""
+        found, owner = self.named(machine), self._app.tenant_of(tenant)
+        async for row in CellFinder(self._app.store, owner, found.name, filters).rows(None):
+            yield await self._cell(found, row)
+
+    @operation("machines.see")
+    async def cells_page(
+        self,
+        machine: Machine[S] | str,
+        *,
+        limit: int = PAGE,
+        after: str | None = None,
+        tenant: str | None = None,
+        **filters: Unpack[CellFilters],
+    ) -> Page[CellInfo[S]]:
+        """One page of the cells that match. Where few of many match, it may be short, even empty: ``next`` says whether
+        there are more."""
+        found, owner = self.named(machine), self._app.tenant_of(tenant)
+        finder = CellFinder(self._app.store, owner, found.name, filters)
+        rows, place = await finder.page(check_limit(limit), read_place(after))
+        return Page([await self._cell(found, row) for row in rows], write_place(owner, place))
+
+    async def _cell(self, machine: Machine[S], row: p.CellRow) -> CellInfo[S]:
+        """A listed cell. The names of its intents need its lane's run, which is read where it has some."""
+        record, root = decode_cell(row.record), None
+        if record.intents:
+            runs = await self._app.store.get([p.Key(row.tenant, row.lane)])
+            root = runs[0].root if runs else None
+        return cell_info(machine, row.tenant, row.lane, root, record)
+
+    # -- dead letters --------------------------------------------------------------------------------------------------
+
+    @operation("machines.see")
+    async def dead_letters(self, *, tenant: str | None = None) -> AsyncIterator[DeadLetterInfo]:
+        """The events that no cell could handle, each with the reason."""
+        async for each in self._letters.all(self._app.tenant_of(tenant)):
+            yield each
+
+    @operation("machines.see")
+    async def dead_letters_page(
+        self, *, limit: int = PAGE, after: str | None = None, tenant: str | None = None
+    ) -> Page[DeadLetterInfo]:
+        """One page of the dead letters, with a cursor for the rest."""
+        return await self._letters.page(self._app.tenant_of(tenant), limit, after)
+
+    @operation("machines.redeliver")
+    async def redeliver(
+        self,
+        letter: DeadLetterInfo | str,
+        *,
+        tenant: str | None = None,
+        by: str | None = None,
+        reason: str = "",
+    ) -> None:
+        """Deliver a dead letter again: to the cell that it was meant for, or to all that hear it by now.
+
+        It leaves the list in the same commit, which notes it in the audit: of two who redeliver it one succeeds. An
+        event that is refused again is a dead letter again. Raises DeadLetterNotFound, and InvalidRequest where nobody
+        hears it still; LaneFull.
+        """
+        app, owner = self._app, self._app.tenant_of(tenant)
+        row = await self._letters.find(owner, letter if isinstance(letter, str) else letter.id)
+        try:
+            messages = self._letters.messages(row, await self._sender.board(owner), app.person_of(by))
+        except SchemaMismatch as error:
+            raise InvalidRequest(f"this dead letter no longer fits its schema: {error}") from error
+        delivered, id = await self._sender.begin(owner, messages), letter_id(row)
+        details = {"letter": id, "schema": row.schema}
+        note = operator_note(app, owner, "redeliver_event", by, row.lane, reason, details)
+        dropped = p.DropDead(p.Key(owner, row.lane), row.version, row.number)
+        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), dropped, *delivered)))
+        if not isinstance(answer, p.OperatedOn):
+            raise missing(id)
+        app.wake_sealer()
+        app.hint()
+        for change in delivered:
+            app.delivered(change.key)

@@ -82,7 +82,8 @@ async def prove_cell(app: Holdfast, machine: str, lane: p.Key, key: bytes) -> Ce
 
 async def _root(app: Holdfast, lane: p.Key) -> p.RootRow:
     """A root of the lane as it is now, or nearly."""
-    for _ in range(_ROUNDS):
+    is_known = bool(await app.store.get([lane]))  # a user sees the lanes of their own tenant
+    for _ in range(_ROUNDS if is_known else 0):
         if (made := await make_root(app.whole_store, app.clock, lane)) is not None:
             return made
         if not await app.whole_store.roots(lane, 1):

@@ -390,6 +390,7 @@ class RunHandle(Generic[R]):
 
         The person who forks it counts as the one who started it: they may not approve its actions of tier high.
         """
+        refuse_lane(self.id, "fork")
         return RunHandle(self._app, await self._app.repairs.fork(self.key, sequence, id, by, reason))
 
     @operation("runs.see")

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from holdfast.client.governance.evidence import Evidence
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
-    from holdfast.client.templates.emitter import EmittedInfo
     from holdfast.programs.machine.proposals import ManifestsMode
 
 P = ParamSpec("P")
@@ -282,10 +281,6 @@ class SyncHoldfast(SyncParts):
 
         loop, engine = self._opened()
         return SyncTokens(loop, engine.tokens)
-
-    def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo:
-        """See ``Holdfast.emit``."""
-        return self._opened()[0].call(self._opened()[1].emit(event, data, **options))
 
     def run(self, id: str, *, tenant: str | None = None) -> SyncRunHandle[Any]:
         """A handle on a run by its id. Its methods raise RunNotFound where there is no such run."""

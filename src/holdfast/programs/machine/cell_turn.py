@@ -7,6 +7,7 @@ until a person lets it go on. The lane is never stopped by it.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,6 +32,10 @@ from holdfast.store.protocol import DeadLetter
 
 _RECEIPT: Final = "receipt"
 _DUE: Final = "due"
+
+UNHEARD: Final = "nobody hears it"
+CIRCLE: Final = f"{HOPS_LIMIT:,} emits led to it, one to the other"
+"""Why an emitted event is a dead letter. All others were meant for the cell that they name."""
 
 HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
@@ -80,8 +85,9 @@ class CellTurn:
         self.emitted: list[LaneMessage] = []
         self.secrets = secrets
         self.dead: list[DeadLetter] = []
-        self.failures: list[tuple[int, str]] = []  # the numbers of events within the turn, and why they parked
-        self.annotations: list[tuple[bytes, Any]] = []
+        self.failures: list[tuple[int, str, bytes]] = []  # events by number within the turn, why they parked, whom
+        self.annotations: list[tuple[bytes, bytes]] = []  # by cell, canonical CBOR
+        self.sent: list[tuple[bytes, str]] = []  # what cells emitted, by its schema
         self._machine = machine
         self._cells = cells
         self._where = where
@@ -219,15 +225,17 @@ class CellTurn:
             for schema in (machine.by_type[type(timer.event)],)
         ]
         calls = [CellCall(record.key, each, self._written_call(each)) for each in made.effects]
-        size = len(state or b"") + sum(len(letter.envelope) for letter in emitted)
+        annotation = None if made.annotation is None else canonical(msgspec.to_builtins(made.annotation))
+        size = len(state or b"") + len(annotation or b"") + sum(len(letter.envelope) for letter in emitted)
         size += sum(len(call.payload.data) for call in calls)
         if size > machine.limits.output_bytes:
             raise ValueError(f"it gives {size:,} bytes, and the limit is {machine.limits.output_bytes:,}")
         self.emitted.extend(emitted)
         self.dead.extend(dead)
         self.calls.extend(calls)
-        if made.annotation is not None:
-            self.annotations.append((record.key, made.annotation))
+        self.sent.extend((record.key, machine.by_type[type(event)].name) for event in made.events)
+        if annotation is not None:
+            self.annotations.append((record.key, annotation))
         if state is None and made.status == "running":
             self.changed[record.key] = None
             self._await_nothing(record.key)
@@ -266,7 +274,7 @@ class CellTurn:
         hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
         targets = self._board.targets(schema.name, value)
         if not targets or hops > HOPS_LIMIT:
-            why = "nobody hears it" if not targets else f"{HOPS_LIMIT:,} emits led to it, one to the other"
+            why = CIRCLE if targets else UNHEARD
             dead.append(DeadLetter(self._machine.name, schema.name, value, b"", why, self._where.now))
             return
         for machine, lane, key in targets:
@@ -299,7 +307,7 @@ class CellTurn:
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
     def _park(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, reason: str) -> None:
-        self.failures.append((self._handled, reason))
+        self.failures.append((self._handled, reason, record.key))
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
             left = tuple(each for each in record.timers if each != occurrence.timer)
@@ -327,13 +335,18 @@ class CellTurn:
             self._changed(self._without(record, occurrence))
 
     def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
-        if record.status != "parked":
+        if record.status != "parked" or release.cause not in (None, parking_cause(record)):
             return
-        held = [_read(each) for each in record.held]
+        held = [read_held(each) for each in record.held]
         if release.drop and held:
             record = self._without(record, held.pop(0))  # a receipt settles its intent, heard or not
         self._changed(replace(record, status="running", reason="", held=()))
         mailbox.extendleft(reversed(held))
+
+
+def parking_cause(record: CellRecord) -> bytes | None:
+    """The hash of the event that parked a cell: the first that is held for it."""
+    return hashlib.sha256(record.held[0]).digest() if record.held else None
 
 
 def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
@@ -349,7 +362,8 @@ def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
     return canonical([_RECEIPT, promise.root, promise.path[-1], None, outcome.failure.fields()])
 
 
-def _read(held: bytes) -> Occurrence:
+def read_held(held: bytes) -> Occurrence:
+    """What is held for a parked cell, from its record."""
     tag, *fields = cbor2.loads(held)
     if tag == _DUE:
         return Due(CellTimer(*fields))

@@ -56,7 +56,7 @@ class CheckedLane(LaneProgram):
         self._rang, self._due = False, None
 
     def _recorded(self) -> Mapping[int, str]:
-        return dict(self._note.failures)
+        return {number: reason for number, reason, _ in self._note.failures}
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""

@@ -39,13 +39,18 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
-    """A parked cell goes on: what was held for it is handled. With ``drop`` the event that parked it is not."""
+    """A parked cell goes on: what was held for it is handled. With ``drop`` the event that parked it is not.
+
+    ``cause`` is the hash of that event, as the cell holds it: a cell that was parked by another one meanwhile stays
+    parked, so that a release which is sent twice never drops what nobody has looked at. None is for any.
+    """
 
     key: bytes
     drop: bool = False
+    cause: bytes | None = None
 
     def write(self) -> bytes:
-        return canonical([_DROP if self.drop else _RELEASE, self.key])
+        return canonical([_DROP if self.drop else _RELEASE, self.key, self.cause])
 
 
 class Adoption(msgspec.Struct, frozen=True, gc=False):
@@ -66,8 +71,8 @@ def read_envelope(data: bytes) -> Envelope | Release | Adoption:
         if tag == _DOMAIN:
             return Envelope(*fields)
         if tag in (_RELEASE, _DROP):
-            (key,) = fields
-            return Release(key, tag == _DROP)
+            key, cause = fields
+            return Release(key, tag == _DROP, cause)
         if tag == _ADOPT:
             return Adoption(*fields)
         raise ValueError(f"unknown tag {tag!r:.40}")

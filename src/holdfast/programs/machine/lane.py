@@ -243,6 +243,8 @@ class LaneProgram:
             emitted_hash(turn.emitted),
             tuple(turn.failures),
             tuple(record.key for record in self._due or ()) if self._rang else (),
+            tuple(turn.sent),
+            tuple(turn.annotations),
         )
         changes = tuple(each.change for each in cells)
         freight = Freight(

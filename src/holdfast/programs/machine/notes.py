@@ -34,33 +34,39 @@ class IntentNote(msgspec.Struct, frozen=True, gc=False):
 
 
 class TurnNote(msgspec.Struct, frozen=True, gc=False):
-    """What a turn did. ``failures`` are the events that parked their cells, by number within the turn, with the reason:
-    a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come."""
+    """What a turn did. ``failures`` are the events that parked their cells, by number within the turn, with the reason
+    and the key: a replay takes them from here and does not decide again. ``due`` are the cells whose timers had come.
+    ``sent`` are the schemas of what the cells emitted, and ``annotations`` what they noted, both by key."""
 
     cells: tuple[CellNote, ...]
     intents: tuple[IntentNote, ...]
     emitted: bytes | None = None
-    failures: tuple[tuple[int, str], ...] = ()
+    failures: tuple[tuple[int, str, bytes], ...] = ()
     due: tuple[bytes, ...] = ()
+    sent: tuple[tuple[bytes, str], ...] = ()
+    annotations: tuple[tuple[bytes, bytes], ...] = ()
 
     def write(self) -> Payload:
         """The note as the journal has it."""
         cells = [[each.key, each.record_hash] for each in self.cells]
         intents = [[each.key, each.effect, each.sequence] for each in self.intents]
         failures = [list(each) for each in self.failures]
-        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due)]))
+        told = [list(each) for each in self.sent], [list(each) for each in self.annotations]
+        return Payload(canonical([cells, intents, self.emitted, failures, list(self.due), *told]))
 
 
 def read_note(payload: Payload) -> TurnNote:
     """The note in a journal. Raises StoreCorrupt."""
     try:
-        cells, intents, emitted, failures, due = cbor2.loads(payload.data)
+        cells, intents, emitted, failures, due, sent, annotations = cbor2.loads(payload.data)
         return TurnNote(
             tuple(CellNote(*each) for each in cells),
             tuple(IntentNote(*each) for each in intents),
             emitted,
-            tuple((number, reason) for number, reason in failures),
+            tuple((number, reason, key) for number, reason, key in failures),
             tuple(due),
+            tuple((key, schema) for key, schema in sent),
+            tuple((key, data) for key, data in annotations),
         )
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(f"a lane's journal has a note that cannot be read ({error}): restore it.") from error

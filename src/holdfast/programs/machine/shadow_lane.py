@@ -129,7 +129,7 @@ class ShadowLane(LaneProgram):
         where = TurnContext(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
         turn = CellTurn(machine, self._shadows, where, self._board, str(heard.run), set())
         turn.handle(arrived)
-        for _, reason in turn.failures:
+        for _, reason, _ in turn.failures:
             _count(self._tallies.failures, reason)
         self._tallies.emitted += len(turn.emitted) + len(turn.dead)
         self._shadows.update(turn.changed)

@@ -47,7 +47,7 @@ class CellsKind(Kind):
         return [Errand(written), *births, *letters]
 
     def show(self, event: InvokeScheduled) -> Shown:
-        cells, intents, _, failures, _ = cbor2.loads(event.input.data)
+        cells, intents, _, failures, *_ = cbor2.loads(event.input.data)
         parts = [f"{len(cells)} cells"]
         parts += [f"{len(intents)} effects"] if intents else []
         parts += [f"{len(failures)} parked"] if failures else []

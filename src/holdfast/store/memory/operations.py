@@ -36,6 +36,8 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
             del tables.items[each.key]
         elif isinstance(each, p.PutRoot):
             put_root(tables, each)
+        elif isinstance(each, p.DropDead):
+            del tables.dead_letters[(*each.key, each.version, each.number)]
         elif isinstance(each, p.Publish):
             tables.code.setdefault((each.tenant, each.code.digest), each.code)
             tables.definitions[each.row[:3]] = each.row
@@ -54,6 +56,8 @@ def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.ItemChange):
         item = tables.items.get(item_key(change))
         return None if item_fits(change, None if item is None else item.version) else p.Fenced()
+    if isinstance(change, p.DropDead):
+        return None if (*change.key, change.version, change.number) in tables.dead_letters else p.Fenced()
     if isinstance(change, p.Publish):
         return published_before(change, tables.definitions.get(change.row[:3]))
     run = tables.runs.get(change.key)

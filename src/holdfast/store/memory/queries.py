@@ -187,6 +187,8 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and query.workspace in (None, run.workspace)
         and query.actor in (None, run.actor)
         and query.reference in (None, run.reference)
+        and query.program_kind in (None, run.program_kind)
+        and query.other_kind_than != run.program_kind
         and (not query.standings or run.standing in query.standings)
         and query.parked in (None, _is_parked(run))
         and query.asks in (None, p.ASKS in (run.waiting or ""))

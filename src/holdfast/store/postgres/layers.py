@@ -68,7 +68,7 @@ def _rows_of_act(act: p.Act) -> Iterator[Touched]:
             yield "items", tenant, f"{kind} {id_}"
         case p.PutRoot(row=row):
             yield "roots", *row.key
-        case p.Pause() | p.Unpause():
+        case p.Pause() | p.Unpause() | p.DropDead():
             yield "runs", *act.key
         case _:
             yield from rows_of(act)

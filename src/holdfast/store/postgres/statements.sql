@@ -881,6 +881,12 @@ ON CONFLICT DO NOTHING;
 SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
 WHERE tenant = $1 AND (lane, version, number) > ($2, $3::bigint, $4::bigint) ORDER BY lane, version, number LIMIT $5;
 
+-- name: is_buried
+SELECT FROM dead_letters WHERE tenant = $1 AND lane = $2 AND version = $3 AND number = $4;
+
+-- name: drop_dead
+DELETE FROM dead_letters WHERE tenant = $1 AND lane = $2 AND version = $3 AND number = $4;
+
 -- name: mark_deleted_cells
 INSERT INTO deleted_cells (tenant, lane, key, version)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[])

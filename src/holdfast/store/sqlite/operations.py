@@ -35,6 +35,8 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
             cursor.execute(SQL["drop_item"], each.key)
         elif isinstance(each, p.PutRoot):
             put_root(cursor, each)
+        elif isinstance(each, p.DropDead):
+            cursor.execute(SQL["drop_dead"], (*each.key, each.version, each.number))
         elif isinstance(each, p.Publish):
             keep_code(cursor, each.tenant, each.code)
             cursor.execute(SQL["publish"], each.row)
@@ -57,6 +59,9 @@ def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.ItemChange):
         version = cursor.execute(SQL["version_of_item"], item_key(change)).fetchone()
         return None if item_fits(change, None if version is None else version[0]) else p.Fenced()
+    if isinstance(change, p.DropDead):
+        place = (*change.key, change.version, change.number)
+        return None if cursor.execute(SQL["is_buried"], place).fetchone() else p.Fenced()
     if isinstance(change, p.Publish):
         present = cursor.execute(SQL["definition"], change.row[:3]).fetchone()
         return published_before(change, None if present is None else p.DefinitionRow(*present))

@@ -534,6 +534,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
 WHERE tenant = ?1 AND (lane, version, number) > (?2, ?3, ?4) ORDER BY lane, version, number LIMIT ?5;
 
+-- name: is_buried
+SELECT 1 FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
+
+-- name: drop_dead
+DELETE FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
+
 -- name: mark_deleted_cell
 INSERT INTO deleted_cells (tenant, lane, key, version) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;

@@ -62,7 +62,7 @@ def test_a_proof_shows_the_record_of_a_cell_to_whoever_trusts_the_key() -> None:
         assert "the key 'b7' of machine bell" in told
         assert f"version {made.version}" in told
         record = bytes.fromhex(msgspec.json.decode(made.data)["record"])
-        (row,) = await app.store.cells(app.machines.cell("bell", "b7")._lane, [b"bb7"])
+        (row,) = await app.store.cells(app.machines.cell("bell", "b7").lane_key, [b"bb7"])
         assert record == row.record
 
     _on_engine(check)

@@ -29,7 +29,7 @@ def _verified(tamper: Tamper | None = None, *, code: int = 1) -> list[LaneCheck]
         clock = VirtualClock(asyncio.get_running_loop())
         store = MemoryStore(clock.now)
         app = await _engine(store, clock, _bell(1), _echo(1))
-        lane = app.machines.cell("bell", "b1")._lane
+        lane = app.machines.cell("bell", "b1").lane_key
         for number in range(3):
             for name in ("b1", "b2"):
                 place = (await app.machines.send(Rung(name))).places[0]
