@@ -29,7 +29,7 @@ from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
-from holdfast.programs.machine.manifest_changes import MachineChange, changes, misfit
+from holdfast.programs.machine.manifest_changes import changes, misfit
 from holdfast.programs.machine.manifest_reader import read_manifest
 from holdfast.runs.birth import check_text
 from holdfast.store import protocol as p
