@@ -31,6 +31,7 @@ from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.manifest import MachineManifest
+from holdfast.programs.machine.schemas import schema
 from holdfast.templates.template import EventRoute
 from holdfast.webhooks.webhook import EmitEvent
 
@@ -59,10 +60,12 @@ _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 FREE = parse('{"version": 1, "rules": [{"name": "all", "when": "true", "effect": "allow"}]}', "free", clock=lambda: 0)
 
 
+@schema("permitted/Counted@1")
 class Counted(msgspec.Struct):
     by: int = 1
 
 
+@schema("permitted/Count@1")
 class Count(msgspec.Struct):
     total: int = 0
 
