@@ -7,6 +7,8 @@ from holdfast.audit.check.claims import Verdict
 from holdfast.audit.check.journal import RunCheck
 from holdfast.client.governance.evidence import Evidence
 from holdfast.client.governance.export import ExportedAction
+from holdfast.client.machines.blockers import ManifestBlocker
+from holdfast.client.machines.migrations import MigratedState, MigrationReport
 from holdfast.client.runs.progress import RunDetails, RunProgress
 from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.templates.emitter import EmittedInfo
@@ -15,6 +17,7 @@ from holdfast.client.views.cursors import Page
 from holdfast.client.views.definitions import DefinitionInfo
 from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo, ReceivedSignal, RevisionInfo
 from holdfast.client.views.journal import JournalEntry
+from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
 from holdfast.client.views.moves import MoveInfo
 from holdfast.client.views.overview import RunOverview
 from holdfast.client.views.people import IdentityInfo, MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
@@ -28,6 +31,8 @@ from holdfast.client.views.templates import InstanceStep, TemplateInfo, Template
 from holdfast.client.views.values import UnreadableValue
 from holdfast.client.views.window import TimelinePart, TimelineRow
 from holdfast.client.views.workers import WorkerInfo
+from holdfast.programs.machine.manifest_changes import MachineChange
+from holdfast.programs.machine.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.store.rows import RunCount
 
 __all__ = [
@@ -36,6 +41,7 @@ __all__ = [
     "AuditKey",
     "BackfillInfo",
     "DefinitionInfo",
+    "EffectTally",
     "EmittedInfo",
     "EngineState",
     "Evidence",
@@ -44,11 +50,18 @@ __all__ = [
     "InstanceInfo",
     "InstanceStep",
     "JournalEntry",
+    "MachineChange",
+    "MachineShadow",
+    "ManifestBlocker",
+    "ManifestInfo",
+    "MigratedState",
+    "MigrationReport",
     "MintedToken",
     "MoveInfo",
     "OutcomeInfo",
     "Page",
     "PlaceInfo",
+    "ProposalInfo",
     "ReceiptInfo",
     "ReceivedSignal",
     "RevisionInfo",
@@ -59,8 +72,10 @@ __all__ = [
     "RunOverview",
     "RunProgress",
     "ScheduleInfo",
+    "ShadowReport",
     "SlackAccountInfo",
     "SlackInfo",
+    "StateDelta",
     "TaskInfo",
     "TemplateInfo",
     "TemplateInstance",

@@ -20,6 +20,7 @@ from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
 from holdfast.client.machines.app_machines import AppMachines, SentEvent
 from holdfast.client.machines.cell_handle import CellHandle, EventPlace
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -103,6 +104,16 @@ SECTIONS: dict[str, list[str]] = {
         "TickInfo",
         "OutcomeInfo",
         "BackfillInfo",
+        "ManifestInfo",
+        "ProposalInfo",
+        "MachineChange",
+        "ShadowReport",
+        "MachineShadow",
+        "EffectTally",
+        "StateDelta",
+        "ManifestBlocker",
+        "MigrationReport",
+        "MigratedState",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -125,6 +136,7 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "Holdfast": (
         AppDefinitions,
         AppMachines,
+        AppManifests,
         SentEvent,
         EventPlace,
         CellHandle,

@@ -269,6 +269,7 @@ CALLS: dict[str, Call] = {
     "AppManifests.proposals": lambda app, it: app.machines.proposals(tenant=it.tenant),
     "AppManifests.proposal": lambda app, it: app.machines.proposal(it.proposal, tenant=it.tenant),
     "AppManifests.migrate": _migrated,
+    "AppManifests.recording": lambda app, it: app.machines.recording(counter, tenant=it.tenant),
     "AppManifests.propose": lambda app, it: app.machines.propose(MachineManifest(), tenant=it.tenant),
     "AppManifests.shadow": lambda app, it: app.machines.shadow(it.proposal, tenant=it.tenant),
     "AppManifests.approve": lambda app, it: app.machines.approve(it.proposal, tenant=it.tenant),

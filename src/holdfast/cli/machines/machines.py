@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli.machines.charts import import_chart
 from holdfast.cli.machines.manifests import COMMANDS
+from holdfast.cli.machines.replay import export, replay
 from holdfast.cli.machines.verification import prove, verify
 
 
@@ -14,5 +15,5 @@ def machines() -> None:
     """Govern machines: the manifest in force, and proposals for another. Check them, prove cells, import charts."""
 
 
-for command in (import_chart, verify, prove, *COMMANDS):
+for command in (import_chart, verify, prove, export, replay, *COMMANDS):
     machines.add_command(command)

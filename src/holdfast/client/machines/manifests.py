@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.client.items import Change, all_items, change_item, found
 from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers, lanes_of
 from holdfast.client.machines.migrations import MigrationReport, migration_of
+from holdfast.client.machines.recordings import record_machine
 from holdfast.client.machines.shadow import shadow_of
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
@@ -102,6 +103,12 @@ class AppManifests:
         if known is None:
             raise InvalidRequest(f"there is no machine {name!r} here: import the module that has it")
         return await migration_of(self._app.store, self._app.tenant_of(tenant), known)
+
+    @operation("manifests.propose")
+    async def recording(self, machine: Machine[Any] | str, *, tenant: str | None = None) -> bytes:
+        """The journals and cells of a machine as a file, for ``holdfast machines replay``: as secret as the store."""
+        name = machine if isinstance(machine, str) else machine.name
+        return await record_machine(self._app.store, self._app.tenant_of(tenant), name, self._app.clock.now())
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 
