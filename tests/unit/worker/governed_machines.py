@@ -82,7 +82,7 @@ async def charge(order: str, cents: int) -> str:
     return f"paid {order}"
 
 
-@action(connector="bank", operation="pay", name="governed.pay")
+@action(connector="bank", operation="pay", name="governed.machines.pay")
 async def pay(order: str) -> str:
     till.charged.append(order)
     return f"paid {order}"
