@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.errors import InvalidRequest
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Payload
 from holdfast.runs import messages
@@ -38,6 +39,14 @@ def lane_id(machine: str, index: int) -> str:
 def is_lane(id: str) -> bool:
     """Whether a run of this id is a lane."""
     return id.startswith(_PREFIX)
+
+
+def no_lane(key: Key, done: str) -> Key:
+    """The key of a run that is no lane. Raises InvalidRequest for a lane: it has cells that would never hear anything
+    again, or would be there twice."""
+    if is_lane(key.run):
+        raise InvalidRequest(f"run {key.run} is a lane of a machine, and cannot be {done}: pause it instead.")
+    return key
 
 
 def lane_of(key: bytes, lanes: int) -> int:

@@ -120,11 +120,11 @@ def show(machine: str, key: str | None, app: str, tenant: str, store: str | None
         ["problem", info.problem],
         ["active", clock(info.last_active)],
         ["events", f"{info.events} handled" + (f", {info.held} held" if info.held else "")],
-        *(["waits for", f"{each.effect} ({each.intent})"] for each in info.intents),
-        *(["timer", f"{clock(each.at)} {each.schema}"] for each in info.timers),
         ["lane", info.lane],
         ["code", f"version {info.machine_version}, {info.machine_hash}"],
     ]
+    rows += [["waits for", f"{each.effect} ({each.intent})"] for each in info.intents]
+    rows += [["timer", f"{clock(each.at)} {each.schema}"] for each in info.timers]
     output.table([], [row for row in rows if row[1]])
 
 

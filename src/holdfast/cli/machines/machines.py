@@ -83,8 +83,8 @@ def show(machine: str, app: str, tenant: str, store: str | None, as_json: bool) 
         ["emits", ", ".join(info.emits)],
         ["lanes", f"{info.begun} of {info.lanes} have begun"],
         ["cells", _cells(info)],
-        *([f"paused {lane}", reason] for lane, reason in info.paused.items()),
     ]
+    rows += [[f"paused {lane}", reason] for lane, reason in info.paused.items()]
     output.table([], [row for row in rows if row[1]])
 
 

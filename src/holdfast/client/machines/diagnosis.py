@@ -76,8 +76,8 @@ def _stopped(it: Diagnosed) -> list[CellCause]:
     """What keeps it from moving until somebody acts; and that it is over."""
     found, record, run = [], it.record, it.run
     if record is not None and record.status == "parked":
-        held = _number(len(record.held), "event")
-        text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held} held for it."
+        held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
+        text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
         found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
     elif record is not None and record.status == "failed":
         found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))

@@ -36,7 +36,7 @@ from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs import journals, messages
 from holdfast.runs.hints import command
-from holdfast.runs.lanes import is_lane
+from holdfast.runs.lanes import no_lane
 from holdfast.runs.program_names import DEFINITION
 from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.evidence import Evidence
-    from holdfast.client.views.instances import InstanceInfo
     from holdfast.client.views.overview import RunOverview
     from holdfast.client.views.signals import WaitingSignal
     from holdfast.client.views.timeline import Item
@@ -235,11 +234,9 @@ class RunHandle(Generic[R]):
 
     @operation("runs.cancel")
     async def cancel(self, reason: str = "cancelled by request", *, by: str | None = None) -> None:
-        """Ask the run to stop; its cleanup runs first, even where it was paused. Raises RunNotFound or RunEnded, and
-        InvalidRequest for a lane of a machine, which has cells that would never hear anything again."""
-        self._refuse_lane("cancelled")
+        """Ask the run to stop; its cleanup runs first, even where it was paused. Raises RunNotFound or RunEnded."""
         now = self._app.clock.now()
-        stop = p.Deliver(self.key, messages.cancel(reason, now))
+        stop = p.Deliver(no_lane(self.key, "cancelled"), messages.cancel(reason, now))
         await self._operate("cancel", by, reason, stop, p.Unpause(self.key, now))
         self._app.delivered(self.key)
 
@@ -253,10 +250,6 @@ class RunHandle(Generic[R]):
     async def resume(self, *, by: str | None = None, reason: str = "") -> None:
         """Let a paused or parked run continue."""
         await self._operate("resume", by, reason, p.Unpause(self.key, self._app.clock.now()))
-
-    def _refuse_lane(self, done: str) -> None:
-        if is_lane(self.id):
-            raise InvalidRequest(f"run {self.id} is a lane of a machine, and cannot be {done}: pause it instead.")
 
     async def _operate(
         self, act: str, by: str | None, reason: str, *changes: p.Deliver | p.Pause | p.Unpause, name: str = ""
@@ -398,7 +391,6 @@ class RunHandle(Generic[R]):
 
         The person who forks it counts as the one who started it: they may not approve its actions of tier high.
         """
-        self._refuse_lane("forked")
         return RunHandle(self._app, await self._app.repairs.fork(self.key, sequence, id, by, reason))
 
     @operation("runs.see")

@@ -9,10 +9,11 @@ from starlette.datastructures import FormData
 
 from holdfast.cells.cell import STATUSES
 from holdfast.client.views.cells import CellInfo, plain_data, shown_key
+from holdfast.client.views.cursors import Page
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
 from holdfast.server.console.typed import reason_of, text_of
-from holdfast.server.routes.machines import CellQuery, cell_of, conditions_of, view_of
+from holdfast.server.routes.machines import CellListing, cell_of, conditions_of, view_of
 
 SHOWN: Final = 50
 TRACED: Final = 200
@@ -30,9 +31,9 @@ async def load(call: RouteCall[Any, None]) -> Context:
     }
 
 
-async def load_cells(call: RouteCall[CellQuery, None]) -> Context:
+async def load_cells(call: RouteCall[CellListing, None]) -> Context:
     query = call.query
-    page = await call.client.machines.cells_page(
+    page: Page[CellInfo[Any]] = await call.client.machines.cells_page(
         query.machine,
         limit=min(query.limit, SHOWN),
         after=query.after,
@@ -55,7 +56,7 @@ async def load_cells(call: RouteCall[CellQuery, None]) -> Context:
     }
 
 
-def _pairs(query: CellQuery, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _pairs(query: CellListing, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return pairs if query.status is None else [*pairs, ("status", query.status)]
 
 
@@ -105,7 +106,7 @@ CELLS = ConsolePage(
     load=load_cells,
     template="cells.html",
     data="/v1/cells",
-    query=CellQuery,
+    query=CellListing,
 )
 CELL = ConsolePage(
     path="/cells/{machine}/{key}",
