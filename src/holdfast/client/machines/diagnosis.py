@@ -11,12 +11,12 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
-from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.machine.envelopes import read_envelope
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
 from holdfast.runs.birth import child_id
 from holdfast.runs.hints import command
+from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.lanes import LANE_EVENT, MACHINE
 from holdfast.runs.times import length, moment, when
 from holdfast.store import protocol as p
@@ -151,7 +151,8 @@ def _effect(
         kind = "timed_out" if _is_timeout(retry.reason) else "retry"
         text = f"It waits for {name}, which is tried again: the last attempt ended with {retry.reason.rstrip('.')}."
         return CellCause(kind=kind, text=text, subject=promise)
-    if isinstance(it.machine.effects.get(name), Workflow):
+    effect = it.machine.effects.get(name)
+    if effect is not None and effect.kind == WORKFLOW:
         child = child_id(run.key.run, intent.position, 0)  # a lane has one lineage
         text = f"It waits for the run that {name} is: {child}."
         return CellCause(kind="run", text=text, subject=child, remedy=command("explain", child, tenant=tenant))
