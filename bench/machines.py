@@ -30,6 +30,7 @@ import msgspec
 
 from holdfast import Cell, Holdfast, Settled, WorkerOptions, machine, step
 from holdfast.cells.cell import decode_cell, encode_cell
+from holdfast.errors import LaneFull
 from holdfast.journal.cbor import canonical
 from holdfast.programs.machine.schemas import schema
 from holdfast.runs.lanes import is_lane, lane_id, lane_of
@@ -127,7 +128,15 @@ async def send(app: Holdfast, events: list[Any], senders: int) -> None:
 
     async def sender() -> None:
         for event in waiting:
+            while not await taken(event):  # noqa: ASYNC110  # the lane is full
+                await asyncio.sleep(0.05)
+
+    async def taken(event: Any) -> bool:
+        try:
             await app.emit(event)
+        except LaneFull:
+            return False
+        return True
 
     await asyncio.gather(*(sender() for _ in range(senders)))
     while await under_way(app):  # noqa: ASYNC110  # the worker does it

@@ -9,12 +9,22 @@ Assertions in the shipped store suite are rewritten, so that a failure shows the
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
+from holdfast.testing.postgres import PostgresServer, server
 from tests.docs.conformance import plain, rows, unproved
 
 pytest.register_assert_rewrite("holdfast.testing.stores")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for all tests of this process that leave it as it is; under xdist each of its processes has one."""
+    with server(fast=True) as running:
+        yield running
+
 
 _outcomes: dict[str, set[str]] = {}
 _complaints: list[str] = []

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast import Holdfast
+from holdfast.errors import LaneFull
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--keys", type=int, default=200, help="how many orders")
@@ -58,8 +59,19 @@ async def place(app: Holdfast, numbers: range) -> None:
     """Each event with an id of its own: sent again, as here, it is taken in once."""
     for first in range(numbers.start, numbers.stop, AT_ONCE):
         some = range(first, min(first + AT_ONCE, numbers.stop))
-        await asyncio.gather(*(app.emit(placed(number), id=f"web-{number}") for number in some))
-    await app.emit(placed(numbers.start), id=f"web-{numbers.start}")
+        await asyncio.gather(*(emit(app, number) for number in some))
+    await emit(app, numbers.start)
+
+
+async def emit(app: Holdfast, number: int) -> None:
+    """Send an order's event, again where too many wait for its lane already."""
+    while True:
+        try:
+            await app.emit(placed(number), id=f"web-{number}")
+        except LaneFull:
+            await asyncio.sleep(0.2)
+        else:
+            return
 
 
 async def ended(app: Holdfast, keys: int) -> Counter[str]:

@@ -27,13 +27,6 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A server that is not stopped during the session."""
-    with server(fast=True) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def own_postgres() -> Iterator[PostgresServer]:
     """A server that a test may stop and start."""
     with server(own=True, fast=True) as running:

@@ -20,6 +20,7 @@ from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
 from holdfast.client.machines.app_machines import AppMachines
 from holdfast.client.machines.cell_handle import CellHandle
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -114,6 +115,16 @@ SECTIONS: dict[str, list[str]] = {
         "DeadLetterInfo",
         "SentEvent",
         "EventPlace",
+        "ManifestInfo",
+        "ProposalInfo",
+        "MachineChange",
+        "ShadowReport",
+        "MachineShadow",
+        "EffectTally",
+        "StateDelta",
+        "ManifestBlocker",
+        "MigrationReport",
+        "MigratedState",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -136,6 +147,7 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "Holdfast": (
         AppDefinitions,
         AppMachines,
+        AppManifests,
         CellHandle,
         Tasks,
         Receipts,

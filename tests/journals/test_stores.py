@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,12 @@ import pytest
 
 from holdfast import Holdfast, RunCancelled, RunFailed, WorkerOptions, verify_evidence
 from holdfast.store.postgres.connection import driver
-from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.postgres import PostgresServer
 from tests.journals.stores import programs as g
 from tests.journals.stores.kept import FOLDER, POLICY, load_sqlite, script
 
 SCRIPTS = sorted(FOLDER.glob("*.sql"))
 OPTIONS = WorkerOptions(retention_days=None, lease_seconds=1.5)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with server(fast=True) as running:
-        yield running
 
 
 @pytest.fixture(params=SCRIPTS, ids=[path.name.removesuffix(".sql") for path in SCRIPTS])

@@ -22,7 +22,7 @@ from holdfast.programs.function.decorators import Workflow
 from holdfast.store import protocol as p
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.sqlite.store import SqliteStore
-from holdfast.testing.postgres import PostgresServer, server
+from holdfast.testing.postgres import PostgresServer
 
 STEPS = 10
 RUNS = 100
@@ -57,12 +57,6 @@ async def governed(count: int) -> int:
 
 
 FREE = parse('{"version": 1, "rules": [{"name": "all", "when": "true", "effect": "allow"}]}', "free", clock=lambda: 0)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with server(fast=True) as running:
-        yield running
 
 
 class Counts:

@@ -65,8 +65,7 @@ class Holdfast(Parts):
     denied. Raises InvalidPolicy where the file cannot be used.
     ``definitions`` are files, folders of files, texts or documents, accepted when the engine opens. In the mode
     ``strict`` an invalid one keeps it from opening, with all faults of all; in the mode ``warn`` it is logged.
-    ``manifests`` says which machines are run: what code declares, until a manifest is applied in a tenant; or, with
-    ``governed``, only those of a manifest that was applied.
+    ``manifests``: ``declared`` runs the machines of the code until a manifest is applied, ``governed`` only then.
     ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
     object, see ``Wakeups``. ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the
     process. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis`` or ``otel``.

@@ -8,14 +8,17 @@ from holdfast import step
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.machine import machine
 from holdfast.programs.machine.occurrences import Settled
+from holdfast.programs.machine.schemas import schema
 
 
+@schema("cli/Ordered@1")
 @dataclass
 class Ordered:
     number: str
     cents: int
 
 
+@schema("cli/Order@1")
 @dataclass
 class Order:
     stage: str

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from holdfast import Holdfast
+from holdfast.cells.cell import decode_cell, encode_cell
+from holdfast.client.machines.recordings import read_recording
 from holdfast.programs.machine.kind import Machines
-from tests.unit.cli.cli_orders import Ordered, order
+from tests.unit.cli.cli_orders import Order, Ordered, order
 from tests.unit.cli.conftest import Invoke, lines
 
 APP = ("--app", "tests.unit.cli.cli_orders")
@@ -81,3 +86,30 @@ def test_a_manifest_file_is_checked(holdfast: Invoke, tmp_path: Path) -> None:
     file.write_text("machines: [cli.odrer]\nspices: []\n")
     (bad,) = lines(holdfast("machines", "check", str(file), *APP, "--json"))
     assert (bad["valid"], len(bad["faults"])) == (False, 2)
+
+
+def test_what_was_recorded_is_replayed_against_the_code_without_a_store(
+    holdfast: Invoke, database: str, tmp_path: Path
+) -> None:
+    """The same code agrees; a recording with another state, as other code would have left it, is a difference."""
+    asyncio.run(_send(database, "a", "b", worker=True))
+    file = tmp_path / "orders.json"
+    (told,) = lines(holdfast("machines", "export", "cli.order", "-o", str(file), "--json"))
+    assert (told["lanes"], told["cells"]) == (1, 2)
+    agreed = holdfast("machines", "replay", str(file), *APP)
+    assert (agreed.exit_code, "does the same" in agreed.stdout) == (0, True)
+    assert "2 recorded events of 2 cells in 1 lanes" in agreed.stdout
+    recording = read_recording(file.read_bytes())
+    first, *rest = recording.cells
+    record = decode_cell(first.record)
+    other = encode_cell(replace(record, state=order.state.encode(Order("lost", 5))))
+    changed = replace(recording, cells=(replace(first, record=other), *rest))
+    file.write_bytes(msgspec.json.encode(changed))
+    differs = holdfast("machines", "replay", str(file), *APP)
+    assert differs.exit_code == 1
+    assert "'a': {'stage': 'lost'} becomes {'stage': 'billed'}" in differs.stdout
+    file.write_text("{}")
+    broken = holdfast("machines", "replay", str(file), *APP)
+    assert (broken.exit_code, "is no recording of a machine" in broken.stderr) == (2, True)
+    missing = holdfast("machines", "export", "cli.nothing", "-o", str(file))
+    assert (missing.exit_code, "nothing is recorded" in missing.stderr) == (2, True)

@@ -17,7 +17,19 @@ from holdfast.runs.lanes import lane_id, lane_of
 from holdfast.store import protocol as p
 from holdfast.testing import MachineEngine, machine_engine, run_virtually
 from tests.unit.machines import shop
-from tests.unit.machines.shop import Asked, Dropped, Noted, Order, Parcel, Placed, lenient, order, parcel, strict
+from tests.unit.machines.shop import (
+    Answer,
+    Asked,
+    Dropped,
+    Noted,
+    Order,
+    Parcel,
+    Placed,
+    lenient,
+    order,
+    parcel,
+    strict,
+)
 from tests.volume import volume
 
 MACHINES = [order, parcel, strict, lenient]
@@ -269,12 +281,35 @@ def test_a_receipt_that_cannot_be_read_is_a_rejection_where_the_machine_accepts_
     async def scene(engine: MachineEngine) -> None:
         await engine.send(Asked("a"))
         await engine.pass_time(timedelta(seconds=5))
-        settled = await engine.state(lenient, "a")
-        failed = await engine.record(strict, "a")
-        assert settled is not None
-        assert settled.text in ("rejected: shop.odd", "settled error")
+        accepted, failed = await engine.record(lenient, "a"), await engine.record(strict, "a")
+        assert await engine.state(lenient, "a") == Answer("rejected: shop.odd")
+        assert accepted is not None
+        assert (accepted.status, accepted.intents) == ("running", ())
         assert failed is not None
-        assert failed.intents == ()
+        assert (failed.status, failed.intents) == ("failed", ())
+        assert failed.reason.startswith("what came of shop.odd cannot be read")
+
+    play(scene)
+
+
+def test_of_many_senders_one_looks_which_manifest_is_in_force() -> None:
+    """Otherwise a thousand of them would ask the store at once, whenever it is time to look."""
+
+    async def scene(engine: MachineEngine) -> None:
+        await engine.send(Noted("a", "first"))
+        store, looks = engine.app.store, 0
+        read = store.item
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            await asyncio.sleep(0.001)
+            return await read(*args, **kwargs)
+
+        await engine.pass_time(timedelta(minutes=5))
+        store.item = counted  # type: ignore[method-assign]  # only counted
+        await asyncio.gather(*(engine.app.emit(Noted(f"k{number}", "more")) for number in range(50)))
+        assert 1 <= looks < 10  # the worker looks for its lanes, too
 
     play(scene)
 

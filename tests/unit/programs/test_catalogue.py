@@ -117,10 +117,12 @@ def test_nothing_but_its_front_door_assumes_a_python_function() -> None:
         "client/runs/handle.py",
         "client/sync/engine.py",
         "client/templates/app_templates.py",
+        "client/templates/drafts.py",
         "client/schedules/requests.py",
         "templates/start.py",
         "server/console/start_forms.py",
         "testing/engine.py",
+        "testing/machines.py",
     }
     root = Path(holdfast.__file__).parent
     found = set()

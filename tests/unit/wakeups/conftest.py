@@ -1,4 +1,4 @@
-"""Servers that carry wake-ups, or stores."""
+"""Servers that carry wake-ups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.postgres import server as postgres_server
 from holdfast.testing.redis import RedisServer, server
 
 
@@ -22,10 +20,4 @@ def redis() -> Iterator[RedisServer]:
 def own_redis() -> Iterator[RedisServer]:
     """A server that the test may stop."""
     with server() as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server(fast=True) as running:
         yield running

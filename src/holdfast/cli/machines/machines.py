@@ -12,6 +12,7 @@ from holdfast.cli.groups import ListingGroup
 from holdfast.cli.machines.charts import import_chart
 from holdfast.cli.machines.manifests import COMMANDS
 from holdfast.cli.machines.options import of_machines, on_machines
+from holdfast.cli.machines.replay import export, replay
 from holdfast.cli.machines.verification import prove, verify
 from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
@@ -173,5 +174,5 @@ def redeliver(letter: str, who: str, reason: str, app: str, tenant: str, store: 
         output.say(f"dead letter {letter} is delivered again")
 
 
-for command in (import_chart, verify, prove, *COMMANDS):
+for command in (import_chart, verify, prove, export, replay, *COMMANDS):
     machines.add_command(command)

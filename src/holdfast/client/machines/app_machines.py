@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import msgspec
@@ -28,6 +29,7 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.machines.forks import ForkedMachine
     from holdfast.client.machines.verification import LaneCheck
 
 S = TypeVar("S")
@@ -93,6 +95,27 @@ class AppMachines(AppManifests):
         name = None if machine is None else self.named(machine).name
         async for each in verify_lanes(self._app, name, tenant):
             yield each
+
+    @operation("installation.operate")
+    async def fork(
+        self,
+        machine: Machine[Any] | str,
+        into: str | Holdfast,
+        *,
+        at: datetime | None = None,
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> ForkedMachine:
+        """Copy all cells of a machine, as they are now or were at a root of that time, into another tenant, or into the
+        same tenant of another engine, such as one in memory: for tests, and to see what would be.
+
+        Timers go on there. A cell that waits for an effect is parked there, since no receipt will come. Returns when
+        all cells are durable there, and, where ``into`` runs a worker, when they are taken in. Raises InvalidRequest
+        where the machine has cells there already, or where no root of that time is kept.
+        """
+        from holdfast.client.machines.forks import fork_machine
+
+        return await fork_machine(self._app, self.named(machine), into, at, self._app.tenant_of(tenant), by)
 
     def __iter__(self) -> Iterator[Machine[Any]]:
         return iter(self._kind.machines.values())

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.client.items import Change, all_items, change_item, found
 from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers, lanes_of
 from holdfast.client.machines.migrations import MigrationReport, migration_of
+from holdfast.client.machines.recordings import record_machine
 from holdfast.client.machines.shadow import shadow_of
 from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
@@ -102,6 +103,12 @@ class AppManifests:
         if known is None:
             raise InvalidRequest(f"there is no machine {name!r} here: import the module that has it")
         return await migration_of(self._app.store, self._app.tenant_of(tenant), known)
+
+    @operation("manifests.propose")
+    async def recording(self, machine: Machine[Any] | str, *, tenant: str | None = None) -> bytes:
+        """The journals and cells of a machine as a file, for ``holdfast machines replay``: as secret as the store."""
+        name = machine if isinstance(machine, str) else machine.name
+        return await record_machine(self._app.store, self._app.tenant_of(tenant), name, self._app.clock.now())
 
     # -- proposing -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +231,7 @@ class AppManifests:
         row = await self._row(proposal, tenant)
         q.next_status(row, "apply")
         body = q.read_proposal(row)
-        _check_base(proposal, body, (await self._in_force(tenant))[1])
+        q.check_base(proposal, body, (await self._in_force(tenant))[1])
         concerned = changes(await self._base(tenant), await self._read(tenant, body.digest))
         self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict))
         held = await self._hold(tenant, proposal, concerned, by)
@@ -245,7 +252,7 @@ class AppManifests:
             row = found(present, _missing(proposal, tenant))
             status, body = q.next_status(row, "apply"), q.read_proposal(row)
             before, named = await self._in_force(tenant)
-            _check_base(proposal, body, named)
+            q.check_base(proposal, body, named)
             now = app.clock.now()
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
@@ -340,11 +347,18 @@ class AppManifests:
         """Where events from outside go. What was applied elsewhere a moment ago may not be known here yet."""
         kind, now = self._kind, self._app.clock.now()
         since, board = kind.routes.get(tenant, (-_ROUTES_MICROSECONDS, kind.board))
-        if now - since >= _ROUTES_MICROSECONDS:
+        if now - since < _ROUTES_MICROSECONDS:
+            return board
+        if tenant in kind.routes:
+            kind.routes[tenant] = now, board  # one of a thousand senders looks; the others go by what was known
+        try:
             _, body = await self._in_force(tenant)
             is_applied = body is not None and body.source == "applied"
             board = kind.board_of(await self._read(tenant, body.digest)) if body and is_applied else kind.board
-            kind.routes[tenant] = now, board
+        except BaseException:
+            kind.routes.pop(tenant, None)
+            raise
+        kind.routes[tenant] = now, board
         return board
 
     async def _base(self, tenant: str) -> MachineManifest | None:
@@ -379,12 +393,3 @@ def _missing(id: str, tenant: str) -> ProposalNotFound:
     return ProposalNotFound(
         f"there is no proposal {id!r} in tenant {tenant!r}: `holdfast machines proposals` shows what there is."
     )
-
-
-def _check_base(id: str, body: q.ManifestProposal, present: q.ManifestInForce | None) -> None:
-    digest = None if present is None else present.digest
-    if digest != body.base:
-        raise ProposalConflict(
-            f"proposal {id} was made when manifest {(body.base or 'none')[:12]} was in force, and now it is "
-            f"{(digest or 'none')[:12]}: propose it again."
-        )

@@ -14,7 +14,7 @@ from holdfast.client.views.values import call_value, payload_value
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.programs.machine.envelopes import Release, read_envelope
+from holdfast.programs.machine.envelopes import Adoption, Release, read_envelope
 from holdfast.programs.machine.notes import read_note
 from holdfast.runs.kinds.cells import CELLS
 from holdfast.runs.lanes import LANE_EVENT
@@ -56,6 +56,9 @@ class TraceReader:
             return
         if isinstance(envelope, Release):
             yield self._item(entry, "released", "drop" if envelope.drop else "release")
+            return
+        if isinstance(envelope, Adoption):
+            yield self._item(entry, "adopted", "adopted", value=envelope.source)
             return
         value = payload_value(self._mask.payload(Payload(envelope.value)))
         yield self._item(entry, "event", envelope.schema, value=value, id=envelope.id, actor=envelope.actor)

@@ -16,13 +16,13 @@ import cbor2
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Envelope, Release, read_envelope
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release, read_envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
 from holdfast.programs.machine.occurrences import Rejected, Settled
@@ -54,7 +54,7 @@ class Due(msgspec.Struct, frozen=True, gc=False):
     timer: CellTimer
 
 
-Occurrence = Envelope | Release | ReceiptArrived | Due
+Occurrence = Envelope | Release | Adoption | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
@@ -117,6 +117,8 @@ class CellTurn:
         record = self.record(key) or CellRecord(key=key, machine_hash=bytes.fromhex(self._where.machine_hash))
         if isinstance(occurrence, Release):
             self._release(record, occurrence, mailbox)
+        elif isinstance(occurrence, Adoption):
+            self._adopt(key, occurrence)
         elif record.status == "parked":
             self._hold(record, occurrence)
         elif record.status in TERMINAL:
@@ -287,6 +289,20 @@ class CellTurn:
 
     def _changed(self, record: CellRecord) -> None:
         self.changed[record.key] = replace(record, last_active=self._where.now)
+
+    def _adopt(self, key: bytes, adoption: Adoption) -> None:
+        """A cell comes from elsewhere. One that exists here already stays as it is.
+
+        What it had asked for there is not asked for here, and no receipt will come: it is parked if it waits for one.
+        """
+        if self.record(key) is not None:
+            return
+        adopted = decode_cell(adoption.record)
+        open_effects = ", ".join(f"{each.effect} {each.sequence}" for each in adopted.intents)
+        if open_effects and adopted.status not in TERMINAL:
+            reason = adopted.reason or f"forked from {adoption.source} while effects were open: {open_effects}"
+            adopted = replace(adopted, status="parked", reason=reason)
+        self.changed[key] = replace(adopted, intents=())
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ HOPS_LIMIT: Final = 1000
 _DOMAIN: Final = "event"
 _RELEASE: Final = "release"
 _DROP: Final = "drop"
+_ADOPT: Final = "adopt"
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +53,18 @@ class Release(msgspec.Struct, frozen=True, gc=False):
         return canonical([_DROP if self.drop else _RELEASE, self.key, self.cause])
 
 
-def read_envelope(data: bytes) -> Envelope | Release:
+class Adoption(msgspec.Struct, frozen=True, gc=False):
+    """A cell comes from elsewhere, with its record there: from a root of another lane. ``source`` says from where."""
+
+    key: bytes
+    record: bytes
+    source: str
+
+    def write(self) -> bytes:
+        return canonical([_ADOPT, self.key, self.record, self.source])
+
+
+def read_envelope(data: bytes) -> Envelope | Release | Adoption:
     """What was heard. Raises StoreCorrupt."""
     try:
         tag, *fields = cbor2.loads(data)
@@ -61,6 +73,8 @@ def read_envelope(data: bytes) -> Envelope | Release:
         if tag in (_RELEASE, _DROP):
             key, cause = fields
             return Release(key, tag == _DROP, cause)
+        if tag == _ADOPT:
+            return Adoption(*fields)
         raise ValueError(f"unknown tag {tag!r:.40}")
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(

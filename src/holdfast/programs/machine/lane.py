@@ -30,7 +30,7 @@ from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.envelopes import Envelope, Release, read_envelope
+from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
@@ -76,7 +76,7 @@ class LaneProgram:
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._opened: dict[bytes, Envelope | Release] = {}  # what the next turn hears, read for its keys
+        self._opened: dict[bytes, Envelope | Release | Adoption] = {}  # what the next turn hears, read for its keys
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------

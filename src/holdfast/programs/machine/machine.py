@@ -97,6 +97,12 @@ class Machine(Generic[S]):
         self.version = version
         self.limits = limits
         self.migrate = migrate
+        given: Sequence[object] = effects
+        for each in given:
+            if not isinstance(each, Step | Workflow):
+                raise InvalidFunction(
+                    f"machine {self.name}: effects= are actions, steps and workflows, not {each!r:.60}"
+                )
         self.effects = {each.name: each for each in effects}
         self.lanes = lanes if key is not None else 1
         self.key = key
@@ -219,10 +225,6 @@ class Machine(Generic[S]):
 
     def _check(self, events: tuple[type, ...]) -> None:
         problem = None
-        given: list[object] = [*self.effects.values()]
-        for each in given:
-            if not isinstance(each, Step | Workflow):
-                problem = f"effects= are actions, steps and workflows, not {each!r:.60}"
         if not 1 <= self.lanes <= 4096:
             problem = "lanes= is between 1 and 4,096"
         elif self.version < 1:
