@@ -295,6 +295,7 @@ CALLS: dict[str, Call] = {
     "AppMachines.cells_page": lambda app, it: app.machines.cells_page(counter, tenant=it.tenant),
     "AppMachines.dead_letters": lambda app, it: app.machines.dead_letters(tenant=it.tenant),
     "AppMachines.dead_letters_page": lambda app, it: app.machines.dead_letters_page(tenant=it.tenant),
+    "AppMachines.fork": lambda app, it: app.machines.fork(counter, f"beside {it.tenant}", tenant=it.tenant),
     "AppMachines.verify": lambda app, it: app.machines.verify(counter, tenant=it.tenant),
     "AppMachines.redeliver": lambda app, it: app.machines.redeliver(it.letter, tenant=it.tenant),
     "CellHandle.state": lambda app, it: _cell(app, it).state(),

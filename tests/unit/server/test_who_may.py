@@ -95,6 +95,10 @@ async def hide(app: Holdfast, bolt: Things) -> Things:
     await app.slack.map("UHIDDEN", "hidden", tenant="bolt", reason=SECRET)
     await app.webhooks.create("hidden", EmitEvent("x"), name=SECRET, user="level 4", tenant="bolt")
     await app.subscriptions.create("hidden", "https://a.example/", ["task.*"], name=SECRET, tenant="bolt")
+    for number in range(9):  # so that the other tenant has no dead letter of the same name
+        await app.cell(counter, "x", tenant="bolt").state(
+            after=(await app.emit(Heard(f"before {number}"), tenant="bolt")).places[0]
+        )
     sent = await app.emit(Heard("hidden", note=SECRET), tenant="bolt")
     await app.cell(counter, "hidden", tenant="bolt").state(after=sent.places[0])
     letter = [each.id async for each in app.machines.dead_letters(tenant="bolt")][-1]

@@ -228,7 +228,7 @@ class AppManifests:
         row = await self._row(proposal, tenant)
         q.next_status(row, "apply")
         body = q.read_proposal(row)
-        _check_base(proposal, body, (await self._in_force(tenant))[1])
+        q.check_base(proposal, body, (await self._in_force(tenant))[1])
         concerned = changes(await self._base(tenant), await self._read(tenant, body.digest))
         self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict))
         hold = LaneHold(app, tenant, proposal, by)
@@ -250,7 +250,7 @@ class AppManifests:
             row = found(present, _missing(proposal, tenant))
             status, body = q.next_status(row, "apply"), q.read_proposal(row)
             before, named = await self._in_force(tenant)
-            _check_base(proposal, body, named)
+            q.check_base(proposal, body, named)
             now = app.clock.now()
             in_force = q.ManifestInForce(body.digest, "applied", proposal)
             version = 1 if before is None else before.version + 1
@@ -346,12 +346,3 @@ def _missing(id: str, tenant: str) -> ProposalNotFound:
     return ProposalNotFound(
         f"there is no proposal {id!r} in tenant {tenant!r}: `holdfast machines proposals` shows what there is."
     )
-
-
-def _check_base(id: str, body: q.ManifestProposal, present: q.ManifestInForce | None) -> None:
-    digest = None if present is None else present.digest
-    if digest != body.base:
-        raise ProposalConflict(
-            f"proposal {id} was made when manifest {(body.base or 'none')[:12]} was in force, and now it is "
-            f"{(digest or 'none')[:12]}: propose it again."
-        )

@@ -58,7 +58,7 @@ class TraceReader:
             yield self._item(entry, "released", "drop" if envelope.drop else "release")
             return
         if isinstance(envelope, Adoption):
-            yield self._item(entry, "adopted", envelope.source)
+            yield self._item(entry, "adopted", "adopted", value=envelope.source)
             return
         value = payload_value(self._mask.payload(Payload(envelope.value)))
         yield self._item(entry, "event", envelope.schema, value=value, id=envelope.id, actor=envelope.actor)

@@ -92,7 +92,7 @@ class TraceItem(msgspec.Struct, frozen=True, kw_only=True):
     deleted      ``deleted``
     parked       ``parked``           ``reason`` says why
     released     release or drop
-    adopted      from where: it was forked
+    adopted      ``adopted``          from where the machine was forked
     """
 
     position: int

@@ -141,3 +141,13 @@ def _read(row: ItemRow, kind: type[_Body]) -> _Body:
             f"{row.kind} {row.id!r} of tenant {row.tenant!r} cannot be read ({error}): a newer Holdfast may have "
             "written it."
         ) from error
+
+
+def check_base(id: str, body: ManifestProposal, present: ManifestInForce | None) -> None:
+    """Raises ProposalConflict where another manifest was put in force since the proposal was made."""
+    digest = None if present is None else present.digest
+    if digest != body.base:
+        raise ProposalConflict(
+            f"proposal {id} was made when manifest {(body.base or 'none')[:12]} was in force, and now it is "
+            f"{(digest or 'none')[:12]}: propose it again."
+        )

@@ -129,7 +129,7 @@ def test_a_past_state_is_forked_from_a_kept_root() -> None:
         app = await _engine()
         await _send(app, Deposited("a1", "e1", 50))
         handle = app.machines.cell(account, "a1")
-        await make_root(app.store, app.clock, handle._lane)
+        await make_root(app.store, app.clock, handle.lane_key)
         then = datetime.fromtimestamp(app.clock.now() / 1e6, UTC)
         await asyncio.sleep(5)
         await _send(app, Deposited("a1", "e2", 30))
