@@ -15,7 +15,8 @@ import msgspec
 
 from holdfast.cells.tree import key_hash
 from holdfast.client.operators import operator_note
-from holdfast.errors import EngineError, InvalidRequest
+from holdfast.client.people.permission import judged_now
+from holdfast.errors import EngineError, InvalidRequest, TenantNotFound
 from holdfast.programs.machine.envelopes import Adoption
 from holdfast.programs.machine.lane_counts import LaneCounts, lanes_of
 from holdfast.programs.machine.lane_roots import make_root, read_cells
@@ -44,7 +45,9 @@ class ForkedMachine(msgspec.Struct, frozen=True):
 async def fork_machine(
     app: Holdfast, machine: Machine[Any], into: str | Holdfast, at: datetime | None, tenant: str, by: str | None
 ) -> ForkedMachine:
-    """See ``AppMachines.fork``."""
+    """See ``AppMachines.fork``. Raises TenantNotFound for another's tenant."""
+    if app.binding is not None and judged_now(app.binding).caller.tenant != tenant:
+        raise TenantNotFound(f"there is no tenant {tenant!r} for you: leave the tenant out.")
     target, owner = (app, into) if isinstance(into, str) else (into, tenant)
     target.check_open()
     if target.whole_store is app.whole_store and owner == tenant:
