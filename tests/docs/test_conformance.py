@@ -21,6 +21,7 @@ REQUIRED = [
     *(f"T-{number:02d}" for number in range(1, 42)),
     *(f"W-{number:02d}" for number in range(1, 9)),
     "M-36",
+    *(f"M-{number}" for number in range(61, 67)),
     "M-71",
     "X-03",
 ]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,6 +100,24 @@ def test_one_cell_is_shown_traced_and_diagnosed(holdfast: Invoke) -> None:
     assert (missing.exit_code, "no cell of key 9" in missing.stderr) == (3, True)
     assert holdfast("cells", "show", "cli_tank", "nine").exit_code == 2
     assert holdfast("cells", "show", "cli_tank").exit_code == 2
+
+
+def test_what_happens_to_a_cell_is_followed(url: str) -> None:
+    """From the beginning, or from now on, until it is interrupted."""
+    command = [sys.executable, "-m", "holdfast", "cells", "tail", "cli_tank", "3", "--from", "0", "--json"]
+    given = {**os.environ, "HOLDFAST_STORE": url, "PYTHONUNBUFFERED": "1"}
+    tail = subprocess.Popen(
+        [*command, "--app", "tests.unit.cli.cli_machines"], stdout=subprocess.PIPE, text=True, env=given
+    )
+    assert tail.stdout is not None
+    try:
+        found = [json.loads(tail.stdout.readline())["kind"] for _ in range(4)]
+        tail.send_signal(signal.SIGINT)
+        assert (found, tail.wait(timeout=20)) == (["event", "changed", "event", "parked"], 130)
+    finally:
+        tail.kill()
+        tail.stdout.close()
+        tail.wait()
 
 
 def test_a_parked_cell_is_released_once_by_somebody(holdfast: Invoke, url: str) -> None:

@@ -165,6 +165,10 @@ async def _seen(app: Holdfast, things: Things) -> list[Any]:
     return [each async for each in app.machines.list(tenant=things.tenant) if each.begun]
 
 
+async def _lanes(app: Holdfast, things: Things) -> list[str]:
+    return list(await app.machines.lane_counts(tenant=things.tenant))
+
+
 async def _cells_of(app: Holdfast, things: Things) -> list[str]:
     found = await app.machines.show(counter, tenant=things.tenant)
     return [*found.cells, *found.paused] + ["begun"] * found.begun
@@ -286,6 +290,7 @@ CALLS: dict[str, Call] = {
     ),
     "AppMachines.list": lambda app, it: _seen(app, it),
     "AppMachines.show": lambda app, it: _cells_of(app, it),
+    "AppMachines.lane_counts": lambda app, it: _lanes(app, it),
     "AppMachines.cells": lambda app, it: app.machines.cells(counter, tenant=it.tenant),
     "AppMachines.cells_page": lambda app, it: app.machines.cells_page(counter, tenant=it.tenant),
     "AppMachines.dead_letters": lambda app, it: app.machines.dead_letters(tenant=it.tenant),

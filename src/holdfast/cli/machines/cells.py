@@ -110,8 +110,6 @@ def show(machine: str, key: str | None, app: str, tenant: str, store: str | None
     if as_json:
         output.emit(cell_record(info))
         return
-    waits: list[list[output.Part]] = [["waits for", f"{each.effect} ({each.intent})"] for each in info.intents]
-    timers: list[list[output.Part]] = [["timer", f"{clock(each.at)} {each.schema}"] for each in info.timers]
     rows: list[list[output.Part]] = [
         ["machine", info.machine],
         ["key", _key(info.key)],
@@ -122,11 +120,11 @@ def show(machine: str, key: str | None, app: str, tenant: str, store: str | None
         ["problem", info.problem],
         ["active", clock(info.last_active)],
         ["events", f"{info.events} handled" + (f", {info.held} held" if info.held else "")],
-        *waits,
-        *timers,
         ["lane", info.lane],
         ["code", f"version {info.machine_version}, {info.machine_hash}"],
     ]
+    rows += [["waits for", f"{each.effect} ({each.intent})"] for each in info.intents]
+    rows += [["timer", f"{clock(each.at)} {each.schema}"] for each in info.timers]
     output.table([], [row for row in rows if row[1]])
 
 

@@ -78,7 +78,6 @@ def show(machine: str, app: str, tenant: str, store: str | None, as_json: bool) 
     if as_json:
         output.emit(machine_record(info))
         return
-    paused: list[list[output.Part]] = [[f"paused {lane}", reason] for lane, reason in info.paused.items()]
     rows: list[list[output.Part]] = [
         ["machine", info.name],
         ["tenant", info.tenant],
@@ -89,8 +88,8 @@ def show(machine: str, app: str, tenant: str, store: str | None, as_json: bool) 
         ["emits", ", ".join(info.emits)],
         ["lanes", f"{info.begun} of {info.lanes} have begun"],
         ["cells", _cells(info)],
-        *paused,
     ]
+    rows += [[f"paused {lane}", reason] for lane, reason in info.paused.items()]
     output.table([], [row for row in rows if row[1]])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -166,6 +167,17 @@ class AppMachines(AppManifests):
             paused={run.key.run: run.pause for run in lanes if run.pause is not None},
             cells=await store.count_cells(tenant, machine.name),
         )
+
+    @operation("machines.see")
+    async def lane_counts(self, *, tenant: str | None = None) -> dict[str, int]:
+        """How many lanes a tenant has of these machines, by status: ``counts`` of runs has them, too."""
+        owner = self._app.tenant_of(tenant)
+        keys = [
+            p.Key(owner, lane_id(machine.name, index))
+            for machine in self._kind.machines.values()
+            for index in range(machine.lanes)
+        ]
+        return dict(Counter(run.status for run in await self._app.store.get(keys))) if keys else {}
 
     @operation("machines.see")
     async def cells(

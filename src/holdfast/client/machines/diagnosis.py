@@ -11,12 +11,12 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord
 from holdfast.client.views.cells import CellCause, TraceItem, shown_key
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import SignalArrived
-from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.machine.envelopes import read_envelope
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs import messages
 from holdfast.runs.birth import child_id
 from holdfast.runs.hints import command
+from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.lanes import LANE_EVENT
 from holdfast.runs.times import length, moment, when
 from holdfast.store import protocol as p
@@ -76,8 +76,8 @@ def _stopped(it: Diagnosed) -> list[CellCause]:
     """What keeps it from moving until somebody acts; and that it is over."""
     found, record, run = [], it.record, it.run
     if record is not None and record.status == "parked":
-        held = _number(len(record.held), "event")
-        text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held} held for it."
+        held = f"{_number(len(record.held), 'event')} {'is' if len(record.held) == 1 else 'are'} held for it"
+        text = f"It is parked since {moment(record.last_active)}: {record.reason.rstrip('.')}. {held}."
         found.append(CellCause(kind="parked", text=text, remedy=it.command("cells", "release")))
     elif record is not None and record.status == "failed":
         found.append(CellCause(kind="failed", text=f"It has failed: {record.reason}."))
@@ -151,7 +151,8 @@ def _effect(
         kind = "timed_out" if _is_timeout(retry.reason) else "retry"
         text = f"It waits for {name}, which is tried again: the last attempt ended with {retry.reason.rstrip('.')}."
         return CellCause(kind=kind, text=text, subject=promise)
-    if isinstance(it.machine.effects.get(name), Workflow):
+    effect = it.machine.effects.get(name)
+    if effect is not None and effect.kind == WORKFLOW:
         child = child_id(run.key.run, intent.position, 0)  # a lane has one lineage
         text = f"It waits for the run that {name} is: {child}."
         return CellCause(kind="run", text=text, subject=child, remedy=command("explain", child, tenant=tenant))

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.evidence import Evidence
-    from holdfast.client.views.instances import InstanceInfo
     from holdfast.client.views.overview import RunOverview
     from holdfast.client.views.signals import WaitingSignal
     from holdfast.client.views.timeline import Item
@@ -390,7 +389,6 @@ class RunHandle(Generic[R]):
 
         The person who forks it counts as the one who started it: they may not approve its actions of tier high.
         """
-        refuse_lane(self.id, "fork")
         return RunHandle(self._app, await self._app.repairs.fork(self.key, sequence, id, by, reason))
 
     @operation("runs.see")

@@ -253,7 +253,7 @@ def test_a_parked_cell_says_which_error_parked_it() -> None:
             await parked(app)
             ((kind, text, remedy),) = await causes(app)
             assert kind == "parked"
-            assert "ValueError: poisoned. 2 events held for it." in text
+            assert "ValueError: poisoned. 2 events are held for it." in text
             assert remedy == "holdfast cells release seen.order o1"
 
     run(main)
