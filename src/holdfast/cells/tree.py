@@ -217,8 +217,12 @@ def _miss(name: bytes, changes: list[_Change], depth: int, nodes: Mapping[bytes,
         found.update(child.name for child in node if child is not None and child.name not in nodes)
     for nibble, group in _groups(changes, depth):
         child = node[nibble]
-        if child is not None:
+        if child is None:
+            continue
+        if child.size > LEAF_ENTRIES:
             _miss(child.name, group, depth + 1, nodes, found)
+        elif child.name not in nodes:  # a leaf: nothing is below it
+            found.add(child.name)
 
 
 def _groups(changes: list[_Change], depth: int) -> Iterator[tuple[int, list[_Change]]]:

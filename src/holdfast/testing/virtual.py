@@ -53,7 +53,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual += seconds
 
     def _run_once(self) -> None:
-        """A timer that is due although a trifle is left moves the clock: else who asks for the trifle asks for ever."""
+        """A timer that is due although a trifle is left moves the clock: else whoever asks for it asks for ever."""
         if self._scheduled:  # type: ignore[attr-defined]  # asyncio's own heap of timers
             first: float = self._scheduled[0].when()  # type: ignore[attr-defined]
             if self._virtual < first <= self._virtual + self._clock_resolution:

@@ -44,6 +44,15 @@ async def record(engine: MachineEngine, of: Machine[Any] = hub, key: str | None 
     return found
 
 
+def test_a_transition_needs_no_engine() -> None:
+    """State and event in; state, events, effects and the end out."""
+    asked = hub.step(None, sent("pay", 5))
+    assert (asked.state, asked.status) == (Log(["pay"]), "running")
+    assert [(each.name, each.args) for each in asked.effects] == [("hub.pay", ("a", 5))]
+    assert hub.step(Log(["pay"]), sent("emit", 2)).events == (Heard(0), Heard(1))
+    assert hub.step(None, sent("fail")).status == "failed"
+
+
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 

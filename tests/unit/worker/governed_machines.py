@@ -82,7 +82,7 @@ async def charge(order: str, cents: int) -> str:
     return f"paid {order}"
 
 
-@action(connector="bank", operation="pay", name="governed.pay")
+@action(connector="bank", operation="pay", name="governed.machines.pay")
 async def pay(order: str) -> str:
     till.charged.append(order)
     return f"paid {order}"
@@ -197,11 +197,12 @@ async def shop(
     manifests: ManifestsMode = "declared",
     worker: bool = True,
     policy: Any = FREE,
+    line: type[Line] = Line,
 ) -> AsyncIterator[Holdfast]:
     """An engine that has this machine and no other."""
     seconds = VIRTUAL_LEASE_SECONDS if ground.is_virtual else OPTIONS.lease_seconds
     app = Holdfast(
-        Line(ground.store),  # type: ignore[arg-type]  # every operation is forwarded by name
+        line(ground.store),  # type: ignore[arg-type]  # every operation is forwarded by name
         clock=ground.clock,
         entropy=random.Random(id(machine)),
         pulse=LoopPulse,

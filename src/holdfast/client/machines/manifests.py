@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from holdfast.client.items import Change, all_items, change_item, found
-from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers, lanes_of
+from holdfast.client.machines.blockers import ManifestBlocker, blocked_message, find_blockers
+from holdfast.client.machines.lane_hold import LaneHold
 from holdfast.client.machines.migrations import MigrationReport, migration_of
 from holdfast.client.machines.recordings import record_machine
 from holdfast.client.machines.shadow import shadow_of
-from holdfast.client.operators import operator_note
 from holdfast.client.people.permission import operation
 from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
 from holdfast.client.views.times import moment
 from holdfast.errors import (
-    EngineError,
     InvalidManifest,
     InvalidRequest,
     ManifestBlocked,
@@ -30,7 +29,7 @@ from holdfast.people.users import USER
 from holdfast.programs.machine import proposals as q
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, decode_manifest, manifest_digest
-from holdfast.programs.machine.manifest_changes import MachineChange, changes, misfit
+from holdfast.programs.machine.manifest_changes import changes, misfit
 from holdfast.programs.machine.manifest_reader import read_manifest
 from holdfast.runs.birth import check_text
 from holdfast.store import protocol as p
@@ -40,9 +39,7 @@ if TYPE_CHECKING:
     from holdfast.programs.machine.kind import Machines
     from holdfast.programs.machine.switchboard import Switchboard
 
-_REST_SECONDS: Final = 10.0
 _ROUTES_MICROSECONDS: Final = 1_000_000
-_LOOK_SECONDS: Final = 0.05
 
 
 class AppManifests:
@@ -234,13 +231,14 @@ class AppManifests:
         q.check_base(proposal, body, (await self._in_force(tenant))[1])
         concerned = changes(await self._base(tenant), await self._read(tenant, body.digest))
         self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict))
-        held = await self._hold(tenant, proposal, concerned, by)
+        hold = LaneHold(app, tenant, proposal, by)
+        await hold.begin([each.machine for each in concerned])
         try:
-            self._refuse(proposal, await self._still(tenant, held))
+            self._refuse(proposal, await hold.still())
             self._refuse(proposal, await find_blockers(app.store, tenant, concerned, strict=strict, held=True))
-            return await self._put_in_force(proposal, tenant, [*held.values()], by, reason)
+            return await self._put_in_force(proposal, tenant, hold.lanes, by, reason)
         except BaseException:
-            await self._release(tenant, proposal, [*held.values()], by)
+            await hold.end()
             raise
 
     async def _put_in_force(
@@ -265,51 +263,6 @@ class AppManifests:
         row = await change_item(app, key, "apply_manifest", change, by=by, reason=reason)
         self._kind.routes.clear()
         return await self._info(row)
-
-    async def _hold(
-        self, tenant: str, proposal: str, concerned: Sequence[MachineChange], by: str | None
-    ) -> dict[tuple[str, int], p.Key]:
-        """Let the lanes of these machines stand still; those that a person has paused stay as they are."""
-        app, now = self._app, self._app.clock.now()
-        lanes: dict[tuple[str, int], p.Key] = {}
-        pauses = []
-        for change in concerned:
-            for number, run in await lanes_of(app.store, tenant, change.machine):
-                if run.pause is None or run.pause.startswith((q.WAITS, q.HELD)):
-                    lanes[change.machine, number] = run.key
-                    pauses.append(p.Pause(run.key, f"{q.HELD}proposal {proposal}", now))
-        await self._operate(tenant, "hold_lanes", proposal, pauses, by)
-        return lanes
-
-    async def _still(self, tenant: str, held: Mapping[tuple[str, int], p.Key]) -> list[ManifestBlocker]:
-        """Wait until no worker holds these lanes, or give those that one does not let go of."""
-        app, names = self._app, {key: name for name, key in held.items()}
-        until = app.clock.now() + int(_REST_SECONDS * 1e6)
-        while True:
-            runs = await app.store.get(list(names)) if names else []
-            moving = [names[run.key] for run in runs if run.owner is not None]
-            if not moving:
-                return []
-            if app.clock.now() >= until:
-                return [ManifestBlocker("lane", machine, number) for machine, number in moving]
-            await app.changed(_LOOK_SECONDS)
-
-    async def _release(self, tenant: str, proposal: str, held: Sequence[p.Key], by: str | None) -> None:
-        now = self._app.clock.now()
-        await self._operate(tenant, "release_lanes", proposal, [p.Unpause(lane, now) for lane in held], by)
-
-    async def _operate(
-        self, tenant: str, act: str, proposal: str, acts: Sequence[p.Pause | p.Unpause], by: str | None
-    ) -> None:
-        if not acts:
-            return
-        app = self._app
-        note = operator_note(app, tenant, act, by, None, "", {q.PROPOSAL: proposal, "lanes": str(len(acts))})
-        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), *acts)))
-        if not isinstance(answer, p.OperatedOn | p.Repeated):
-            raise EngineError(f"{act} for proposal {proposal} was answered {answer!r}")
-        app.wake_sealer()
-        app.hint()
 
     def _refuse(self, proposal: str, blockers: list[ManifestBlocker]) -> None:
         if blockers:

@@ -40,7 +40,7 @@ from holdfast.server.streams.wire import BEGIN, PING, event
 _item = writer_of(TraceItem)
 
 
-class CellListing(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CellListQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which cells of which machine. A page may be short, even empty: `next` says whether there are more."""
 
     machine: Name
@@ -138,7 +138,7 @@ async def send_event(call: RouteCall[Nothing, EventBody]) -> SentEvent:
     return await call.client.machines.send_data(body.schema, body.event, id=body.id, tenant=call.tenant, by=call.by)
 
 
-async def list_cells(call: RouteCall[CellListing, None]) -> Page[CellView]:
+async def list_cells(call: RouteCall[CellListQuery, None]) -> Page[CellView]:
     query = call.query
     page: Page[CellInfo[Any]] = await call.client.machines.cells_page(
         query.machine,
@@ -255,7 +255,7 @@ ROUTES = (
         operation="machines.see",
         words="List the cells of a machine, by status, fields of the state, and activity.",
         handler=list_cells,
-        query=CellListing,
+        query=CellListQuery,
         answer=Page[CellView],
     ),
     Route(

@@ -13,7 +13,7 @@ from holdfast.client.views.cursors import Page
 from holdfast.server.call import RouteCall
 from holdfast.server.console.page import ConsoleForm, ConsolePage, Context, Done
 from holdfast.server.console.typed import reason_of, text_of
-from holdfast.server.routes.machines import CellListing, cell_of, conditions_of, view_of
+from holdfast.server.routes.machines import CellListQuery, cell_of, conditions_of, view_of
 
 SHOWN: Final = 50
 TRACED: Final = 200
@@ -31,7 +31,7 @@ async def load(call: RouteCall[Any, None]) -> Context:
     }
 
 
-async def load_cells(call: RouteCall[CellListing, None]) -> Context:
+async def load_cells(call: RouteCall[CellListQuery, None]) -> Context:
     query = call.query
     page: Page[CellInfo[Any]] = await call.client.machines.cells_page(
         query.machine,
@@ -56,7 +56,7 @@ async def load_cells(call: RouteCall[CellListing, None]) -> Context:
     }
 
 
-def _pairs(query: CellListing, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _pairs(query: CellListQuery, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return pairs if query.status is None else [*pairs, ("status", query.status)]
 
 
@@ -106,7 +106,7 @@ CELLS = ConsolePage(
     load=load_cells,
     template="cells.html",
     data="/v1/cells",
-    query=CellListing,
+    query=CellListQuery,
 )
 CELL = ConsolePage(
     path="/cells/{machine}/{key}",
