@@ -21,7 +21,7 @@ from holdfast.client.people.permission import operation
 from holdfast.client.views.cells import CellInfo, DeadLetterInfo, MachineInfo, cell_info
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.values import read_plain
-from holdfast.errors import InvalidRequest, SchemaMismatch
+from holdfast.errors import InvalidRequest, NotPermitted, SchemaMismatch
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.schemas import ValueSchema
 from holdfast.programs.machine.switchboard import Switchboard
@@ -116,6 +116,9 @@ class AppMachines(AppManifests):
         """
         from holdfast.client.machines.forks import fork_machine
 
+        if self._app.binding is not None:  # asked for another tenant, it is not refused by the caller's level
+            name = "installation.operate"
+            raise NotPermitted("a machine is forked by the operator of the installation, not by users.", operation=name)
         return await fork_machine(self._app, self.named(machine), into, at, self._app.tenant_of(tenant), by)
 
     def __iter__(self) -> Iterator[Machine[Any]]:
