@@ -12,6 +12,9 @@ COUNT  ?= 1
 JOBS   ?= 2
 STORE  ?= memory://
 RUNS   ?= 1000000
+KEYS   ?= 200
+CELLS  ?= 10000 1000000
+EVENTS ?= 20000
 CORPORA := $(or $(HOLDFAST_CORPORA),../shared/data)
 TRACES ?= $(wildcard $(CORPORA)/templates/traces $(CORPORA)/templates/mutants)
 
@@ -25,7 +28,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Tests start hundreds of processes. Without compiled modules each of them would compile what it loads of the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run incident claims serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-schedules bench-serving bench-wakeups clean help
+.PHONY: run incident claims orders serve browser screenshots test test-long lint format types imports units spec sim sagas definitions traces fuzz mutants bench bench-gate bench-machines bench-schedules bench-serving bench-wakeups clean help
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -39,6 +42,9 @@ incident: $(STAMP) ## Triage an incident under a policy, reverse the change, and
 
 claims: $(STAMP) ## Settle two claims by a definition, one with a person's approval
 	@$(BIN)/python examples/claims/run.py
+
+orders: $(STAMP) ## Take orders for many keys through payment, parcel, deadline and refund: make orders KEYS=100000
+	@$(BIN)/python examples/orders/run.py --keys $(KEYS)
 
 serve: $(STAMP) ## Open the console with some runs to look at: http://127.0.0.1:8420/
 	@$(BIN)/python examples/console/serve.py
@@ -108,6 +114,9 @@ bench-wakeups: $(STAMP) ## Measure how soon another process learns of a change
 
 bench-schedules: $(STAMP) ## Measure how fast many schedules that are due at once are started
 	$(BIN)/python bench/schedules.py
+
+bench-machines: $(STAMP) ## Measure events through machines: make bench-machines CELLS="10000 1000000" EVENTS=20000
+	$(TESTS_IN_MEMORY) $(BIN)/python bench/machines.py --cells $(CELLS) --events $(EVENTS)
 
 bench-serving: $(STAMP) ## Measure the server with a million runs in the store: make bench-serving RUNS=1000000
 	$(TESTS_IN_MEMORY) $(BIN)/python bench/serving.py --runs $(RUNS)

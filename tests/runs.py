@@ -14,7 +14,7 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.checkpoint import Checkpoint
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.requests import Abandon, Invoke, Request
@@ -105,16 +105,16 @@ class Run:
     def promise(self, position: int) -> PromiseId:
         return self.id.child(position)
 
-    def settled(self, position: int, outcome: Outcome, attempt: int | None = None) -> Settled:
+    def settled(self, position: int, outcome: Outcome, attempt: int | None = None) -> CallSettled:
         promise = self.promise(position)
         invoke = self.invokes.get(promise)
         number = attempt if attempt is not None else invoke.attempt if invoke is not None else 1
-        return Settled(promise, outcome, number, self.now)
+        return CallSettled(promise, outcome, number, self.now)
 
-    def ok(self, position: int, value: object = None, attempt: int | None = None) -> Settled:
+    def ok(self, position: int, value: object = None, attempt: int | None = None) -> CallSettled:
         return self.settled(position, Ok(encode(value)), attempt)
 
-    def err(self, position: int, error: Exception, attempt: int | None = None) -> Settled:
+    def err(self, position: int, error: Exception, attempt: int | None = None) -> CallSettled:
         return self.settled(position, Err(describe(error)), attempt)
 
     def failed(

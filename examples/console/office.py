@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast import (
+    Cell,
     DidNotHappen,
     Happened,
     Holdfast,
@@ -20,6 +21,7 @@ from holdfast import (
     Receipt,
     TerminalError,
     action,
+    machine,
     receive,
     step,
     workflow,
@@ -155,6 +157,35 @@ async def renew(customer: str) -> str:
     offer = await send_offer(customer)
     accepted = await receive("accepted", bool)
     return f"{offer}: {'accepted' if accepted else 'declined'}"
+
+
+class Seen(msgspec.Struct):
+    """A parcel was scanned somewhere."""
+
+    parcel: str
+    place: str
+
+
+class Delivered(msgspec.Struct):
+    """A parcel has arrived. Nobody in this office hears it."""
+
+    parcel: str
+
+
+class Parcel(msgspec.Struct):
+    """What is known of a parcel."""
+
+    places: list[str]
+
+
+@machine(key="parcel", emits=[Delivered], lanes=4)
+def parcel(state: Parcel | None, event: Seen, cell: Cell) -> Parcel | None:
+    """Where parcels are, by what scanners tell."""
+    if event.place == "":
+        raise ValueError("a scanner told no place")
+    if event.place == "the door":
+        cell.emit(Delivered(cell.key))
+    return Parcel([*(state.places if state else ()), event.place])
 
 
 def engine(url: str) -> Holdfast:

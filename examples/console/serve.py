@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from office import Invoice, engine, order, pay_invoice, raise_limit  # noqa: E402
+from office import Invoice, Seen, engine, order, parcel, pay_invoice, raise_limit  # noqa: E402
 
 from holdfast import Holdfast  # noqa: E402
 from holdfast.webhooks import SignalRun  # noqa: E402
@@ -52,6 +52,9 @@ async def seed(app: Holdfast) -> None:
         await app.start(raise_limit.bind("Falk Maschinenbau", 20_000), id="limit-falk", actor="ann"),
     ]
     await app.run("renewal-halden").signal("accepted", value=True)
+    for number, place in (("P-7", "the depot"), ("P-8", "the depot"), ("P-7", "the door"), ("P-8", "")):
+        sent = await app.emit(Seen(number, place), by="scanner 3")
+        await app.cell(parcel, number).state(after=sent.places[0])
     for run in runs:
         await run.settled(timeout=30)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.gate.effects import Cost, DidNotHappen, Happened
     from holdfast.gate.policy.policy import Policy
     from holdfast.gate.receipts import Receipt
-    from holdfast.journal.payload import RetryPolicy
+    from holdfast.journal.payload import Err, Ok, RetryPolicy
     from holdfast.people.caller import Caller
     from holdfast.people.tenants import TenantQuota
     from holdfast.programs.function.actions import action
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from holdfast.programs.function.forms import ask
     from holdfast.programs.function.inline_steps import perform
     from holdfast.programs.function.named_workflows import child
+    from holdfast.programs.machine.handle import Cell
+    from holdfast.programs.machine.machine import machine
+    from holdfast.programs.machine.occurrences import Progress, Rejected, Settled
     from holdfast.runs.birth import Trigger
     from holdfast.templates.template import EventRoute, TemplateCaps
     from holdfast.wakeups.driver import Wakeups
@@ -98,6 +101,14 @@ _HOMES = {
     "step_info": "holdfast.worker.steps.performer",
     "uuid": "holdfast.programs.function.calls",
     "workflow": "holdfast.programs.function.decorators",
+    # What machines hear and ask
+    "Cell": "holdfast.programs.machine.handle",
+    "Err": "holdfast.journal.payload",
+    "Ok": "holdfast.journal.payload",
+    "Progress": "holdfast.programs.machine.occurrences",
+    "Rejected": "holdfast.programs.machine.occurrences",
+    "Settled": "holdfast.programs.machine.occurrences",
+    "machine": "holdfast.programs.machine.machine",
     # What actions declare and get
     "Cost": "holdfast.gate.effects",
     "DidNotHappen": "holdfast.gate.effects",
@@ -142,6 +153,14 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "step_info",
     "uuid",
     "workflow",
+    # What machines hear and ask
+    "Cell",
+    "Err",
+    "Ok",
+    "Progress",
+    "Rejected",
+    "Settled",
+    "machine",
     # What actions declare and get
     "Cost",
     "DidNotHappen",

@@ -7,14 +7,30 @@ from holdfast.audit.check.claims import Verdict
 from holdfast.audit.check.journal import RunCheck
 from holdfast.client.governance.evidence import Evidence
 from holdfast.client.governance.export import ExportedAction
+from holdfast.client.machines.blockers import ManifestBlocker
+from holdfast.client.machines.cell_handle import EventPlace
+from holdfast.client.machines.migrations import MigratedState, MigrationReport
+from holdfast.client.machines.sender import SentEvent
 from holdfast.client.runs.progress import RunDetails, RunProgress
 from holdfast.client.schedules.backfill import BackfillInfo
 from holdfast.client.templates.emitter import EmittedInfo
 from holdfast.client.views.audit import AuditInfo, AuditKey
+from holdfast.client.views.cells import (
+    CellCause,
+    CellDiagnosis,
+    CellInfo,
+    CellTrace,
+    DeadLetterInfo,
+    IntentInfo,
+    MachineInfo,
+    TimerInfo,
+    TraceItem,
+)
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.definitions import DefinitionInfo
 from holdfast.client.views.instances import EngineState, InstanceInfo, PlaceInfo, ReceivedSignal, RevisionInfo
 from holdfast.client.views.journal import JournalEntry
+from holdfast.client.views.manifests import ManifestInfo, ProposalInfo
 from holdfast.client.views.moves import MoveInfo
 from holdfast.client.views.overview import RunOverview
 from holdfast.client.views.people import IdentityInfo, MintedToken, TenantInfo, TokenInfo, UserInfo, WorkspaceInfo
@@ -28,6 +44,8 @@ from holdfast.client.views.templates import InstanceStep, TemplateInfo, Template
 from holdfast.client.views.values import UnreadableValue
 from holdfast.client.views.window import TimelinePart, TimelineRow
 from holdfast.client.views.workers import WorkerInfo
+from holdfast.programs.machine.manifest_changes import MachineChange
+from holdfast.programs.machine.shadow_reports import EffectTally, MachineShadow, ShadowReport, StateDelta
 from holdfast.store.rows import RunCount
 
 __all__ = [
@@ -35,20 +53,36 @@ __all__ = [
     "AuditInfo",
     "AuditKey",
     "BackfillInfo",
+    "CellCause",
+    "CellDiagnosis",
+    "CellInfo",
+    "CellTrace",
+    "DeadLetterInfo",
     "DefinitionInfo",
+    "EffectTally",
     "EmittedInfo",
     "EngineState",
+    "EventPlace",
     "Evidence",
     "ExportedAction",
     "IdentityInfo",
     "InstanceInfo",
     "InstanceStep",
+    "IntentInfo",
     "JournalEntry",
+    "MachineChange",
+    "MachineInfo",
+    "MachineShadow",
+    "ManifestBlocker",
+    "ManifestInfo",
+    "MigratedState",
+    "MigrationReport",
     "MintedToken",
     "MoveInfo",
     "OutcomeInfo",
     "Page",
     "PlaceInfo",
+    "ProposalInfo",
     "ReceiptInfo",
     "ReceivedSignal",
     "RevisionInfo",
@@ -59,8 +93,11 @@ __all__ = [
     "RunOverview",
     "RunProgress",
     "ScheduleInfo",
+    "SentEvent",
+    "ShadowReport",
     "SlackAccountInfo",
     "SlackInfo",
+    "StateDelta",
     "TaskInfo",
     "TemplateInfo",
     "TemplateInstance",
@@ -68,7 +105,9 @@ __all__ = [
     "TickInfo",
     "TimelinePart",
     "TimelineRow",
+    "TimerInfo",
     "TokenInfo",
+    "TraceItem",
     "UnreadableValue",
     "UserInfo",
     "Verdict",

@@ -18,6 +18,9 @@ from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellHandle
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.parts import Parts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -27,6 +30,7 @@ from holdfast.client.templates.app_templates import AppTemplates
 from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
 from holdfast.programs.function.named_workflows import NamedWorkflow
+from holdfast.programs.machine.machine import Machine, Transition
 from holdfast.worker.steps.performer import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -49,6 +53,7 @@ SECTIONS: dict[str, list[str]] = {
         "keep_done",
     ],
     "In a step": ["heartbeat", "step_info"],
+    "Machines": ["machine", "Cell", "Settled", "Rejected", "Progress", "Ok", "Err"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
     "The engine": [
         "Holdfast",
@@ -99,6 +104,27 @@ SECTIONS: dict[str, list[str]] = {
         "TickInfo",
         "OutcomeInfo",
         "BackfillInfo",
+        "ManifestInfo",
+        "ProposalInfo",
+        "MachineChange",
+        "ShadowReport",
+        "MachineShadow",
+        "EffectTally",
+        "StateDelta",
+        "ManifestBlocker",
+        "MigrationReport",
+        "MigratedState",
+        "MachineInfo",
+        "CellInfo",
+        "IntentInfo",
+        "TimerInfo",
+        "CellTrace",
+        "TraceItem",
+        "CellDiagnosis",
+        "CellCause",
+        "DeadLetterInfo",
+        "SentEvent",
+        "EventPlace",
         "WorkerInfo",
         "TenantInfo",
         "WorkspaceInfo",
@@ -117,7 +143,22 @@ RESULT_TYPES: dict[str, tuple[type, ...]] = {
     "child": (NamedWorkflow,),
     "join_set": (JoinSet,),
     "step_info": (StepInfo,),
-    "Holdfast": (AppDefinitions, Tasks, Receipts, Audit, Tenants, Workspaces, Users, Tokens, AppTemplates, Schedules),
+    "machine": (Machine, Transition),
+    "Holdfast": (
+        AppDefinitions,
+        AppMachines,
+        AppManifests,
+        CellHandle,
+        Tasks,
+        Receipts,
+        Audit,
+        Tenants,
+        Workspaces,
+        Users,
+        Tokens,
+        AppTemplates,
+        Schedules,
+    ),
     "Verdict": (Claim,),
 }
 """Types that users get from a public name but cannot import: shown below that name."""
@@ -140,6 +181,8 @@ def write() -> str:
     for name in testing.__all__:
         thing = getattr(testing, name)
         parts.append(f"### {name}\n\n{_code(name, thing)}{_prose(thing)}\n")
+        if thing is testing.MachineEngine:
+            parts.extend(_members(thing))
     parts.extend(_errors())
     return "\n".join(parts)
 
@@ -176,6 +219,7 @@ _INTERNAL = {
         "delivered",
         "has_definitions",
         "hint",
+        "machine_kind",
         "program_of",
         "token",
         "wake_sealer",
@@ -183,10 +227,13 @@ _INTERNAL = {
         "workflow_named",
     },
     holdfast.RunHandle: {"key"},
+    CellHandle: {"lane_key", "read_on", "record"},
+    holdfast.Cell: {"ask", "close"},
     AppDefinitions: {"bound_to"},
     holdfast.Policy: {"max_writes"},
     holdfast.RetryPolicy: {"delay_seconds"},
     JoinSet: {"settled"},
+    Machine: {"accepts", "key_of", "read_key", "read_state"},
 }
 """Methods for other parts of the engine, not for users."""
 
@@ -197,8 +244,8 @@ def _fields(kind: type) -> str:
     for field in kind.__struct_fields__:  # type: ignore[attr-defined]
         found = re.search(rf"^    {field}: ([^=#\n]+?)(?: = ([^#\n]+?))?(?:  # (.*))?$", source, re.MULTILINE)
         assert found is not None, f"{kind.__name__}.{field}"
-        cells = [f"`{cell}`" if cell else "" for cell in (field, found[1], found[2])]
-        rows.append("| " + " | ".join([*cells, found[3] or ""]).replace(" | None`", " \\| None`") + " |")
+        cells = [f"`{cell}`".replace(" | ", " \\| ") if cell else "" for cell in (field, found[1], found[2])]
+        rows.append("| " + " | ".join([*cells, found[3] or ""]) + " |")
     if all(row.endswith("|  |") for row in rows[2:]):
         rows = [row.removesuffix("  |") for row in rows]
         rows[0], rows[1] = "| field | type | default |", "|---|---|---|"
@@ -210,9 +257,18 @@ def _code(name: str, thing: Any) -> str:
         if hasattr(thing, "__struct_fields__"):
             return ""
         thing_init: Callable[..., Any] = thing.__init__  # type: ignore[misc]
-        own = "__init__" in vars(thing) and name not in ("RunHandle", "SyncRunHandle", "Policy")
+        own = "__init__" in vars(thing) and name not in (
+            "Cell",
+            "MachineEngine",
+            "RunHandle",
+            "SyncRunHandle",
+            "Policy",
+        )
         return f"```text\n{_signature(thing_init, name, wide=False)}\n```\n\n" if own else ""
     return f"```text\n{_signature(thing, name, wide=False)}\n```\n\n"
+
+
+_MADE_BY_THE_ENGINE = ("Cell", "MachineEngine", "Policy", "RunHandle", "SyncRunHandle")
 
 
 def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) -> str:
@@ -232,7 +288,7 @@ def _signature(function: Callable[..., Any], name: str, *, wide: bool = True) ->
         if parameter.kind is parameter.POSITIONAL_ONLY:
             parameters.append("/")
     result = signature.return_annotation
-    arrow = "" if result is signature.empty or name in ("action", "step", "workflow") else f" -> {result}"
+    arrow = "" if result is signature.empty or name in ("action", "machine", "step", "workflow") else f" -> {result}"
     prefix = "await " if inspect.iscoroutinefunction(function) else ""
     if name[:1].isupper():
         arrow = ""

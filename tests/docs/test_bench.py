@@ -1,4 +1,4 @@
-"""The benchmarks run: ``make bench``, ``bench-gate``, ``-schedules`` and ``-serving``, with small sizes and on SQLite.
+"""The benchmarks run: ``make bench``, ``bench-gate``, ``-machines``, ``-schedules``, ``-serving``; small, on SQLite.
 
 Nothing is measured here. A benchmark that no longer runs is otherwise noticed only when somebody measures.
 """
@@ -56,6 +56,14 @@ print(json.dumps(found))
 """
 
 
+MACHINES = """
+import asyncio, json, machines, sys
+url = f"sqlite:///{sys.argv[1]}/%s.db"
+found = {effects: asyncio.run(machines.measure(url % effects, 60, 300, effects)) for effects in (False, True)}
+print(json.dumps(found))
+"""
+
+
 def _run(script: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, cwd=ROOT / "bench", capture_output=True, text=True, timeout=90, check=False)
@@ -75,6 +83,12 @@ def test_the_bench_of_schedules_runs(tmp_path: Path) -> None:
     """More of them than one look finds, and two schedulers: none is lost, and none is started twice."""
     figures = _run(SCHEDULES, str(tmp_path))
     assert (figures["schedules"], figures["lost"], figures["moved_twice"]) == (700, 0, 0)
+
+
+def test_the_bench_of_machines_runs(tmp_path: Path) -> None:
+    """No event is lost in the states, with and without effects."""
+    figures = _run(MACHINES, str(tmp_path))
+    assert [(each["events"], each["lost"]) for each in figures.values()] == [(300, 0), (600, 0)]
 
 
 def test_the_workloads_run() -> None:

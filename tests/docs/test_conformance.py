@@ -20,8 +20,7 @@ REQUIRED = [
     *(f"D-{number}" for number in (*range(34, 50), *range(51, 58))),
     *(f"T-{number:02d}" for number in range(1, 42)),
     *(f"W-{number:02d}" for number in range(1, 9)),
-    "M-36",
-    "M-71",
+    *(f"M-{number:02d}" for number in (*range(1, 67), *range(69, 74))),
     "X-03",
 ]
 

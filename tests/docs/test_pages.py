@@ -91,6 +91,7 @@ def test_every_parked_reason_is_explained() -> None:
         "the workflow waits for something that nothing can settle",
         "the run cannot be rebuilt:",
         "engine:",
+        "manifest:",
     ):
         assert f"`{reason}" in OPERATIONS
 

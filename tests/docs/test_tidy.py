@@ -6,6 +6,7 @@ import ast
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,18 @@ def test_no_file_names_a_path_of_this_machine() -> None:
     assert [
         _name(path) for path in _texts() if pattern.search(path.read_text(encoding="utf-8", errors="replace"))
     ] == []
+
+
+def test_every_folder_has_its_place() -> None:
+    """A folder of the package is a row of the table in ARCHITECTURE.md, and a layer of the import contract."""
+    folders = {path.parent.name for path in (ROOT / "src" / "holdfast").glob("*/__init__.py")}
+    rows = set(re.findall(r"^\| `(\w+)/` \|", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE))
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = {layer.removeprefix("holdfast.") for layer in contracts[0]["layers"]}
+    assert rows == folders
+    assert layers == folders
 
 
 def test_a_name_means_one_class() -> None:

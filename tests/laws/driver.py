@@ -6,7 +6,7 @@ import random
 
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Ok
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.failures import describe
 from holdfast.programs.function.values import Signature, encode
@@ -68,17 +68,17 @@ class Driver:
             return self._child(invoke, arguments[0])
         key, fails = arguments
         if invoke.attempt > fails:
-            return Settled(invoke.promise_id, Ok(encode(key)), invoke.attempt, self.run.now)
+            return CallSettled(invoke.promise_id, Ok(encode(key)), invoke.attempt, self.run.now)
         failure: Failure = describe(Unlucky(key))
         return AttemptFailed(invoke.promise_id, failure, invoke.attempt, self.run.now)
 
-    def _child(self, invoke: Invoke, tree: Node) -> Settled:
+    def _child(self, invoke: Invoke, tree: Node) -> CallSettled:
         """A child is another run: it is played to its end here, and its end is the answer."""
         child = Driver(Run(play, tree), random.Random(str(invoke.promise_id))).finish()
         last = child.events[-1]
         assert isinstance(last, (e.ExecutionCompleted, e.ExecutionFailed))
         outcome = Ok(last.result) if isinstance(last, e.ExecutionCompleted) else Err(last.error)
-        return Settled(invoke.promise_id, outcome, invoke.attempt, self.run.now)
+        return CallSettled(invoke.promise_id, outcome, invoke.attempt, self.run.now)
 
 
 def _signature(invoke: Invoke) -> Signature:

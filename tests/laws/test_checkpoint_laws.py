@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Failure, Ok
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled
 from holdfast.kernel.checkpoint import Checkpoint
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.function.values import encode
@@ -60,10 +60,10 @@ class Player(Driver):
         (key, *rest), _ = cbor2.loads(invoke.input.data)
         fails = rest[0] if rest else 0
         if invoke.attempt > fails:
-            return Settled(invoke.promise_id, Ok(encode(f"{key} done")), invoke.attempt, self.run.now)
+            return CallSettled(invoke.promise_id, Ok(encode(f"{key} done")), invoke.attempt, self.run.now)
         failure = Failure("tests:Unlucky", str(key))
         if fails >= MAX_ATTEMPTS and invoke.attempt > 1:
-            return Settled(invoke.promise_id, Err(failure), invoke.attempt, self.run.now)
+            return CallSettled(invoke.promise_id, Err(failure), invoke.attempt, self.run.now)
         return AttemptFailed(invoke.promise_id, failure, invoke.attempt, self.run.now)
 
 

@@ -90,7 +90,7 @@ async def gather(
     blobs = await _blobs(store, run, journals, sealed) if values else {}
     definitions = await _definitions(store, run, journals)
     signing = await Signing.of(keychain)
-    ends = await _ends(store, blocks, signing)
+    ends = await ends_of(store, blocks, signing)
     inputs = Inputs(run, number, journals, sealed, blocks, blobs, values, ends, definitions, people)
     return _gathered(inputs, len(entries) - len(sealed), signing, clock)
 
@@ -117,7 +117,7 @@ async def gather_whole(store: Store, keychain: Keychain, clock: Clock, runs: Seq
         try:
             holding = _holding(run, shown[run.key], blocks)
             journals = await _journals(store, run, first.get(run.key))
-            ends = await _ends(store, holding, signing)
+            ends = await ends_of(store, holding, signing)
             definitions = await _definitions(store, run, journals)
             inputs = Inputs(
                 run,
@@ -306,7 +306,7 @@ def _holding(run: Run, entries: Sequence[AuditEntry], blocks: Mapping[str, Seque
     return holding
 
 
-async def _ends(store: Store, blocks: Sequence[Block], signing: Signing) -> dict[int, list[ChainEnd]]:
+async def ends_of(store: Store, blocks: Sequence[Block], signing: Signing) -> dict[int, list[ChainEnd]]:
     """The ends of chains that came with the keys that retired a signer of these blocks. Raises StoreCorrupt.
 
     The signer of the evidence vouches for such blocks. So the hashes of each must lead to its chain's end: a stolen old

@@ -169,8 +169,8 @@ def build(inputs: Inputs, keys: Sequence[PublicKey], signer: Signer, made_at: in
         "journal.json": _json(journals),
         "entries.jsonl": _lines(inputs.entries),
         **({PEOPLE: _lines(inputs.people)} if inputs.people else {}),
-        "blocks.json": _json([_block_line(shown) for shown in _excerpts(inputs)]),
-        "keys.json": _json([_key_line(key, inputs) for key in keys]),
+        "blocks.json": _json([block_line(shown) for shown in _excerpts(inputs)]),
+        "keys.json": _json([key_line(key, inputs.ends.get(key.number, ()), inputs.run.key.tenant) for key in keys]),
         "costs.json": _json(spent),
         "summary.html": summary.page(facts, recorded, journals, spent).encode(),
         **{definition_file(digest): data for digest, data in inputs.definitions.items()},
@@ -189,7 +189,7 @@ def _format(inputs: Inputs, keys: Sequence[PublicKey]) -> str:
 
 
 def _lines(entries: Sequence[AuditEntry]) -> bytes:
-    return b"".join(msgspec.json.encode(_entry_line(entry)) + b"\n" for entry in entries)
+    return b"".join(msgspec.json.encode(entry_line(entry)) + b"\n" for entry in entries)
 
 
 def signed_message(manifest: bytes, format: str) -> bytes:
@@ -284,7 +284,8 @@ def costs(recorded: Iterable[records.Record]) -> list[CostLine]:
     return [CostLine(dict(words), {n: math.fsum(v) for n, v in sorted(sums[words].items())}) for words in sorted(sums)]
 
 
-def _entry_line(entry: AuditEntry) -> EntryLine:
+def entry_line(entry: AuditEntry) -> EntryLine:
+    """The line of an entry."""
     return EntryLine(entry.position or 0, entry.tenant, entry.run, entry.kind, entry.at, entry.body.decode())
 
 
@@ -304,7 +305,8 @@ def _excerpts(inputs: Inputs) -> list[Excerpt]:
     ]
 
 
-def _block_line(shown: Excerpt) -> BlockLine:
+def block_line(shown: Excerpt) -> BlockLine:
+    """The line of a part of a block."""
     block = shown.block
     return BlockLine(
         tenant=block.tenant,
@@ -350,8 +352,9 @@ def excerpt_of(line: BlockLine) -> Excerpt:
     return Excerpt(block, dict(zip(positions, digests, strict=True)), hashes)
 
 
-def _key_line(key: PublicKey, inputs: Inputs) -> KeyLine:
-    shown = prove(inputs.ends.get(key.number, ()), inputs.run.key.tenant)
+def key_line(key: PublicKey, ends: Sequence[ChainEnd], tenant: str) -> KeyLine:
+    """The line of a key. ``ends`` are the ends of chains that came with it, where it retired a signer."""
+    shown = prove(ends, tenant)
     return KeyLine(
         key.number,
         key.id,

@@ -41,9 +41,15 @@ def load_app(spec: str) -> Holdfast | None:
     if attribute:
         what = "has no attribute" if engine is None else "has something else than a Holdfast instance as"
         raise BadApp(f"{place} {what} {attribute!r}: name one, as in `{attribute} = Holdfast(url)`.")
-    if not own_workflows() and not STEPS:
-        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a @workflow or @step: is it the right module?")
+    if not own_workflows() and not STEPS and not _has_machines():
+        what = "@workflow, @step or @machine"
+        raise BadApp(f"{place} has neither a Holdfast instance `app` nor a {what}: is it the right module?")
     return None
+
+
+def _has_machines() -> bool:
+    known = sys.modules.get("holdfast.programs.machine.machine")  # who imports no machine does not load them
+    return known is not None and bool(known.MACHINES)
 
 
 def own_workflows() -> list[str]:

@@ -33,6 +33,11 @@ _OPTIONS = (
     click.option("--workspace", metavar="NAME", help="Only of this workspace."),
     click.option("--actor", metavar="NAME", help="Only asked for by this person."),
     click.option("--reference", metavar="REFERENCE", help="Only with this business reference."),
+    click.option(
+        "--kind",
+        type=click.Choice(("function", "definition", "machine")),
+        help="Only runs of this kind of programs; those of machines are listed only so.",
+    ),
     click.option("--state", type=click.Choice(tuple(STATES)), help="Only runs in this state."),
 )
 
@@ -54,6 +59,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     reference: str | None = None
     state: str | None = None
+    kind: str | None = None
 
     @property
     def narrow(self) -> bool:
@@ -77,6 +83,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             actor=self.actor,
             reference=self.reference,
             parked=True if self.parked else None,
+            kind=self.kind,
         )
 
 

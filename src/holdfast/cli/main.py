@@ -49,6 +49,8 @@ COMMANDS: Final = {
     "def": ("definitions.group:definitions", "Check, show, test, draw and change definitions."),
     "templates": ("templates.group:templates", "Offer programs to be started: make, activate, start templates."),
     "emit": ("templates.instances:emit", "Tell templates that something happened: they start instances."),
+    "machines": ("machines.machines:machines", "List, govern and check machines, and send them events."),
+    "cells": ("machines.cells:cells", "Look at the cells of a machine, and release parked ones."),
     "schedules": ("schedules.group:schedules", "Make, steer and explain what starts by itself."),
     "webhooks": ("webhooks.incoming:webhooks", "Let others start templates and signal runs."),
     "subscriptions": (

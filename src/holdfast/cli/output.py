@@ -27,18 +27,18 @@ STYLES: Final = {
 }
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A text and its style on a terminal."""
 
     text: str
     style: str = ""
 
 
-Part = str | Cell
+Part = str | TableCell
 
 
-def status_cell(status: str) -> Cell:
-    return Cell(status, STYLES.get(status, ""))
+def status_cell(status: str) -> TableCell:
+    return TableCell(status, STYLES.get(status, ""))
 
 
 def emit(record: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def emit(record: Mapping[str, Any]) -> None:
 
 def say(*parts: Part) -> None:
     """Write one line."""
-    cells = [part if isinstance(part, Cell) else Cell(part) for part in parts]
+    cells = [part if isinstance(part, TableCell) else TableCell(part) for part in parts]
     if _terminal():
         from rich.text import Text
 
@@ -64,7 +64,7 @@ def note(text: str) -> None:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Part]], *, indent: int = 0) -> None:
     """Columns. Without headers they are aligned and nothing else; the last column takes what is left."""
-    cells = [[part if isinstance(part, Cell) else Cell(part) for part in row] for row in rows]
+    cells = [[part if isinstance(part, TableCell) else TableCell(part) for part in row] for row in rows]
     headers = [header.upper() for header in headers]
     if _terminal():
         _rich_table(headers, cells, indent)
@@ -78,7 +78,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Part]], *, indent: int
         click.echo(" " * indent + padded.rstrip())
 
 
-def _rich_table(headers: Sequence[str], rows: list[list[Cell]], indent: int) -> None:
+def _rich_table(headers: Sequence[str], rows: list[list[TableCell]], indent: int) -> None:
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

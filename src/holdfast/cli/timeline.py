@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.cli.output import Cell, Part
+from holdfast.cli.output import Part, TableCell
 from holdfast.client.views.timeline import Item
 from holdfast.client.views.times import clock, span
 
@@ -26,17 +26,17 @@ def item_rows(items: list[Item]) -> list[list[Part]]:
     for item in items:
         symbol, style = SYMBOLS[item.state]
         duration = "" if item.duration is None else span(item.duration)
-        offset = Cell(f"+{span(item.at - items[0].at)}", "dim")
-        rows.append([offset, Cell(symbol, style), item.label or item.name, _tries(item), duration, item.detail])
+        offset = TableCell(f"+{span(item.at - items[0].at)}", "dim")
+        rows.append([offset, TableCell(symbol, style), item.label or item.name, _tries(item), duration, item.detail])
         rows += [
-            ["", "", Cell(f"  attempt {number}", "dim"), "", "", Cell(f"✗ {why}", "red")]
+            ["", "", TableCell(f"  attempt {number}", "dim"), "", "", TableCell(f"✗ {why}", "red")]
             for number, why in item.troubles
         ]
         rows += [
-            ["", "", Cell(f"  attempt {number}", "dim"), "", "", f"begun again at {clock(at)}: {LOST}"]
+            ["", "", TableCell(f"  attempt {number}", "dim"), "", "", f"begun again at {clock(at)}: {LOST}"]
             for number, at in item.repeats
         ]
-        rows += [["", "", Cell(f"  {mark.kind} {mark.id}", "dim"), "", "", mark.state] for mark in item.marks]
+        rows += [["", "", TableCell(f"  {mark.kind} {mark.id}", "dim"), "", "", mark.state] for mark in item.marks]
     return rows
 
 

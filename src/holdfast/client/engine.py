@@ -43,6 +43,7 @@ from holdfast.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
     from holdfast.programs.definition.compiler.batch import DefinitionSource
+    from holdfast.programs.machine.proposals import ManifestsMode
     from holdfast.worker.worker import PulseFactory, Worker
 
 P = ParamSpec("P")
@@ -62,13 +63,12 @@ class Holdfast(Parts):
     ``workflows`` are the ones that the worker serves; by default all decorated workflows that have been imported.
     ``policy`` judges actions: a file, which is read again when it changes, or a Policy. Without one every action is
     denied. Raises InvalidPolicy where the file cannot be used.
-    ``definitions`` are files, folders of files, texts or documents. They are accepted when the engine opens. In the
-    mode ``strict`` an invalid one keeps it from opening, with all faults of all of them. In the mode ``warn`` an
-    invalid one is logged and unavailable, and the others can be started.
+    ``definitions`` are files, folders of files, texts or documents, accepted when the engine opens. In the mode
+    ``strict`` an invalid one keeps it from opening, with all faults of all; in the mode ``warn`` it is logged.
+    ``manifests``: ``declared`` runs the machines of the code until a manifest is applied, ``governed`` only then.
     ``wakeups`` carries hints between processes beside the store's own: a URL such as ``redis://HOST:6379/0``, or an
-    object of yours, see ``Wakeups``. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis``.
-    ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the process. Raises
-    ExtraMissing without the extra ``otel``.
+    object, see ``Wakeups``. ``tracing`` makes spans for OpenTelemetry: by this provider, or with True by that of the
+    process. Raises UnsupportedWakeups, and ExtraMissing without the extra ``redis`` or ``otel``.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Holdfast(Parts):
         policy: str | Path | Policy | None = None,
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
+        manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
         tracing: Tracing = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -114,7 +115,7 @@ class Holdfast(Parts):
         self._steps: Mapping[str, Step[..., Any]] = STEPS
         if definitions_mode not in ("strict", "warn"):
             raise InvalidRequest(f"the mode of definitions is strict or warn, not {definitions_mode!r:.60}")
-        self._given_definitions = definitions, definitions_mode
+        self._given_definitions, self.manifests_mode = (definitions, definitions_mode), manifests
         self.token_uses: dict[str, int] = {}
 
     @cached_property
@@ -130,7 +131,7 @@ class Holdfast(Parts):
     def catalogue(self) -> Catalogue:
         """The programs that this engine can run."""
         kind = self.definitions.kind
-        return Catalogue([Functions(self._workflows, kind), kind])
+        return Catalogue([Functions(self._workflows, kind), kind, self.machine_kind])
 
     @property
     def has_definitions(self) -> bool:

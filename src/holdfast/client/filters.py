@@ -11,13 +11,14 @@ from holdfast.client.views.cursors import read_cursor
 from holdfast.client.views.states import STATES, narrowed
 from holdfast.client.views.times import microseconds
 from holdfast.errors import InvalidRequest
-from holdfast.store.protocol import Cursor, Query, Run, Status, Store
+from holdfast.store.protocol import MACHINE, Cursor, Query, Run, Status, Store
 
 RUNS: Final = "runs"
 
 
 class RunFilters(TypedDict, total=False):
-    """What the wanted runs have in common."""
+    """What the wanted runs have in common. ``kind`` is function, definition or machine: without it the lanes of
+    machines are listed only where paused or parked runs are asked for."""
 
     tenant: str | None
     status: Status | None
@@ -33,6 +34,7 @@ class RunFilters(TypedDict, total=False):
     actor: str | None
     reference: str | None
     parked: bool | None
+    kind: str | None
 
 
 def query_of(filters: RunFilters) -> Query:
@@ -54,8 +56,17 @@ def query_of(filters: RunFilters) -> Query:
         actor=filters.get("actor"),
         reference=filters.get("reference"),
         parked=filters.get("parked"),
+        program_kind=filters.get("kind"),
+        other_kind_than=None if _shows_lanes(filters) else MACHINE,
     )
     return narrowed(query, state)
+
+
+def _shows_lanes(filters: RunFilters) -> bool:
+    """Whether lanes of machines are listed: where they are asked for by their kind, and where what is held up is. A
+    machine has many, which wait for events most of the time, and its cells are listed by themselves."""
+    held_up = filters.get("parked") or filters.get("status") == "paused" or filters.get("state") == "failed_retryable"
+    return filters.get("kind") is not None or bool(held_up)
 
 
 def _time(time: datetime | None) -> int | None:

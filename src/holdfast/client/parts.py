@@ -6,11 +6,13 @@ They are loaded when first used: most commands only look at runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from holdfast.client.actor import Actor
 from holdfast.client.people.permission import operation
 from holdfast.client.views.workers import WorkerInfo, worker_info
+from holdfast.errors import InvalidRequest
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
     from holdfast.client.governance.tasks import Tasks
+    from holdfast.client.machines.app_machines import AppMachines
+    from holdfast.client.machines.cell_handle import CellHandle
+    from holdfast.client.machines.sender import SentEvent
     from holdfast.client.people.slack import SlackAccounts
     from holdfast.client.people.tenants import Tenants, Workspaces
     from holdfast.client.people.tokens import Tokens
@@ -29,6 +34,11 @@ if TYPE_CHECKING:
     from holdfast.client.webhooks.app_subscriptions import Subscriptions
     from holdfast.client.webhooks.app_webhooks import Webhooks
     from holdfast.people.caller import Caller
+    from holdfast.programs.machine.kind import Machines
+    from holdfast.programs.machine.machine import Machine
+
+
+S = TypeVar("S")
 
 
 class Parts(Actor):
@@ -166,8 +176,26 @@ class Parts(Actor):
         """Whether the engine can be used."""
         return self._whole()._is_open
 
-    @operation("events.emit")
-    async def emit(
+    @cached_property
+    def machine_kind(self) -> Machines:
+        """The machines that this engine can run."""
+        from holdfast.programs.machine.kind import Machines
+
+        return Machines(mode=self._whole().manifests_mode)
+
+    @property
+    def machines(self) -> AppMachines:
+        """Events for machines, and their cells."""
+        from holdfast.client.machines.app_machines import AppMachines
+
+        return AppMachines(self._whole())
+
+    def cell(self, machine: Machine[S] | str, key: object = None, *, tenant: str | None = None) -> CellHandle[S]:
+        """The cell of a machine that has this key. It need not exist."""
+        return self.machines.cell(machine, key, tenant=tenant)
+
+    @overload
+    async def emit(  # type: ignore[overload-overlap]  # a text is never an event of a machine
         self,
         event: str,
         data: object = None,
@@ -176,14 +204,34 @@ class Parts(Actor):
         workspace: str = "",
         tenant: str | None = None,
         by: str | None = None,
-    ) -> EmittedInfo:
-        """Tell the tenant's templates that something happened; each that hears it starts one instance. Durable when
-        this returns.
+    ) -> EmittedInfo: ...
+    @overload
+    async def emit(
+        self, event: object, *, id: str | None = None, tenant: str | None = None, by: str | None = None
+    ) -> SentEvent: ...
 
-        A template hears an event by its route. ``id`` is the event's own: emitted again with it, nothing is started
-        twice, and what a crash left undone is done. The answer says what was started, and whether anything heard it.
-        Raises EventConflict where the id was another event's.
+    @operation("events.emit")
+    async def emit(
+        self,
+        event: object,
+        data: object = None,
+        *,
+        id: str | None = None,
+        workspace: str = "",
+        tenant: str | None = None,
+        by: str | None = None,
+    ) -> EmittedInfo | SentEvent:
+        """Tell that something happened. Durable when this returns.
+
+        An event of a type that machines hear goes to their cells, see ``machines.send``. An event with a name and
+        ``data`` goes to the tenant's templates: each that hears it by its route starts one instance.
+        ``id`` is the event's own: emitted again with it, nothing happens twice, and what a crash left undone is done.
+        The answer says what came of it. Raises EventConflict where the id was another event's.
         """
+        if not isinstance(event, str):
+            return await self.machines.send(event, id=id, tenant=tenant, by=by)
+        if id is None:
+            raise InvalidRequest("give the event an id: emitted again with it, nothing is started twice")
         from holdfast.client.templates.emitter import Emitter
 
         return await Emitter(self._whole()).emit(event, data, id, workspace, tenant, by)

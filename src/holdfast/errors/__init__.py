@@ -6,6 +6,7 @@ The tree is split by who must act::
     ├── AuthorError              the code of a workflow or step must change
     │   ├── InvalidFunction          a decorator was given something it cannot use
     │   ├── InvalidDefinition        a definition cannot be accepted, or a run of it cannot go on
+    │   ├── InvalidManifest          a manifest of machines cannot be accepted
     │   ├── DuplicateName            two workflows or two steps share one name
     │   ├── Unencodable              a value cannot be written as data
     │   ├── Undecodable              data does not fit the annotated type
@@ -36,12 +37,17 @@ The tree is split by who must act::
     ├── CallerError              the call, or its arguments, must change
     │   ├── InvalidRequest           an argument is out of range or malformed
     │   │   ├── InvalidArguments         a workflow cannot be called with these arguments
+    │   │   ├── SchemaMismatch           a value of a machine does not fit its schema
     │   │   ├── InvalidAnswer            an answer does not fit its form
     │   │   └── MalformedRequest         an HTTP request is not what its route takes
     │   ├── RunNotFound              no run of that id in that tenant
+    │   ├── CellNotFound             no cell of that key in that tenant
+    │   ├── CellNotParked            the cell is not parked, nothing is to be released
+    │   ├── DeadLetterNotFound       no such dead letter, or it was redelivered
     │   ├── RunConflict              the id is taken by a run with other arguments
     │   │   └── RunRetired               the id belongs to a run whose evidence is kept
     │   ├── RunEnded                 the run has ended, nothing can reach it
+    │   ├── LaneFull                 too many events wait for a machine's cells
     │   ├── RetryRefused             the run cannot be retried without doing something twice
     │   ├── WorkflowUnknown          no workflow of that name is known here
     │   ├── RunFailed                the awaited run failed
@@ -54,6 +60,9 @@ The tree is split by who must act::
     │   ├── NotReversible            the receipt's act cannot be taken back
     │   ├── TemplateNotFound         no template of that id in that tenant
     │   ├── TemplateConflict         the template's status does not allow it, or its id is taken
+    │   ├── ProposalNotFound         no proposal of that id in that tenant
+    │   ├── ProposalConflict         the proposal's status, or what was applied since, does not allow it
+    │   ├── ManifestBlocked          work in flight keeps a manifest from being applied
     │   ├── EventConflict            the event's id was used for another event
     │   ├── NotPermitted             the caller's level or token is not enough
     │   ├── InvalidToken             a token that is unknown, expired or revoked
@@ -106,6 +115,7 @@ from holdfast.errors.author import (
     DuplicateName,
     InvalidDefinition,
     InvalidFunction,
+    InvalidManifest,
     Nondeterminism,
     NotAwaited,
     NotInWorkflow,
@@ -115,16 +125,23 @@ from holdfast.errors.author import (
 )
 from holdfast.errors.caller import (
     CallerError,
+    CellNotFound,
+    CellNotParked,
+    DeadLetterNotFound,
     DeliveryNotFound,
     EventConflict,
     InvalidAnswer,
     InvalidArguments,
     InvalidRequest,
     InvalidToken,
+    LaneFull,
     LastRuler,
+    ManifestBlocked,
     NameTaken,
     NotPermitted,
     NotReversible,
+    ProposalConflict,
+    ProposalNotFound,
     ReceiptNotFound,
     RetryRefused,
     RunCancelled,
@@ -136,6 +153,7 @@ from holdfast.errors.caller import (
     RunRetired,
     ScheduleConflict,
     ScheduleNotFound,
+    SchemaMismatch,
     SubscriptionNotFound,
     TaskClosed,
     TaskForbidden,
@@ -219,8 +237,11 @@ __all__ = [
     "BodyTooLarge",
     "BusinessError",
     "CallerError",
+    "CellNotFound",
+    "CellNotParked",
     "ConnectionFailed",
     "CrossSiteRequest",
+    "DeadLetterNotFound",
     "DeliveryNotFound",
     "DuplicateName",
     "EngineError",
@@ -232,15 +253,18 @@ __all__ = [
     "InvalidArguments",
     "InvalidDefinition",
     "InvalidFunction",
+    "InvalidManifest",
     "InvalidPolicy",
     "InvalidRequest",
     "InvalidSettings",
     "InvalidToken",
     "KeyLocked",
+    "LaneFull",
     "LastRuler",
     "LawBroken",
     "LoginRefused",
     "MalformedRequest",
+    "ManifestBlocked",
     "MethodNotAllowed",
     "NameTaken",
     "NodeTimeout",
@@ -254,6 +278,8 @@ __all__ = [
     "OperatorError",
     "OutcomeUnknown",
     "PayloadTooLarge",
+    "ProposalConflict",
+    "ProposalNotFound",
     "ProviderFailed",
     "ReceiptNotFound",
     "RequestRefused",
@@ -269,6 +295,7 @@ __all__ = [
     "RunRetired",
     "ScheduleConflict",
     "ScheduleNotFound",
+    "SchemaMismatch",
     "SchemaTooNew",
     "SecretMissing",
     "ServerReadOnly",

@@ -30,6 +30,16 @@ class InvalidDefinition(AuthorError):
         self.faults = tuple(faults)
 
 
+class InvalidManifest(AuthorError):
+    """A manifest of machines cannot be accepted. ``faults`` are all that is wrong with it, each with its place."""
+
+    code = "invalid_manifest"
+
+    def __init__(self, message: str, faults: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
 class DuplicateName(AuthorError):
     """Two workflows, or two steps, share one name: rename one with ``name=``."""
 

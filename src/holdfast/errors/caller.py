@@ -26,6 +26,18 @@ class InvalidArguments(InvalidRequest, TypeError):
     code = "invalid_arguments"
 
 
+class SchemaMismatch(InvalidRequest):
+    """A value of a machine (an event, a key, a state, what an effect takes or gives) does not fit its schema: mend the
+    ``field`` that the message names."""
+
+    code = "schema_mismatch"
+    http_status = 422
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
 class InvalidAnswer(InvalidRequest):
     """An answer does not fit the form of its task, which stays open: mend what ``problems`` names and answer again.
 
@@ -47,6 +59,27 @@ class RunNotFound(CallerError):
     http_status = 404
 
 
+class CellNotFound(CallerError):
+    """The machine has no cell of that key in that tenant: check both with ``holdfast cells list``."""
+
+    code = "cell_not_found"
+    http_status = 404
+
+
+class CellNotParked(CallerError):
+    """The cell is not parked, so nothing is to be released: look at it with ``holdfast cells diagnose``."""
+
+    code = "cell_not_parked"
+    http_status = 409
+
+
+class DeadLetterNotFound(CallerError):
+    """There is no such dead letter: somebody has redelivered it, or it never was."""
+
+    code = "dead_letter_not_found"
+    http_status = 404
+
+
 class RunConflict(CallerError):
     """The id belongs to a run of another workflow or with other arguments: choose another id."""
 
@@ -65,6 +98,13 @@ class RunEnded(CallerError):
 
     code = "run_ended"
     http_status = 409
+
+
+class LaneFull(CallerError):
+    """Too many events wait for a machine's cells: send it again in a while, with the same id."""
+
+    code = "lane_full"
+    http_status = 429
 
 
 class RetryRefused(CallerError):
@@ -160,6 +200,34 @@ class TemplateConflict(CallerError):
 
     code = "template_conflict"
     http_status = 409
+
+
+class ProposalNotFound(CallerError):
+    """There is no proposal of that id in that tenant: look with ``holdfast machines proposals``."""
+
+    code = "proposal_not_found"
+    http_status = 404
+
+
+class ProposalConflict(CallerError):
+    """The proposal's status, its author or what was applied since does not allow this: the message says what to do."""
+
+    code = "proposal_conflict"
+    http_status = 409
+
+
+class ManifestBlocked(CallerError):
+    """A manifest cannot be applied while this work is under way, and nothing was changed: ``blockers`` name all of it.
+
+    Let it end, or settle it, and apply the manifest again.
+    """
+
+    code = "manifest_blocked"
+    http_status = 409
+
+    def __init__(self, message: str, blockers: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.blockers = tuple(blockers)
 
 
 class EventConflict(CallerError):

@@ -6,6 +6,7 @@ The bytes are those of cbor2's canonical mode (RFC 8949 §4.2); a law test compa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -31,6 +32,10 @@ class TooDeep(ValueError):
 
     def __init__(self) -> None:
         super().__init__(f"it is nested more than {DEEPEST} levels deep, or holds itself, and could never be read back")
+
+
+class NotCanonical(ValueError):
+    """The bytes are not the canonical form of any plain data."""
 
 
 def write(value: object, levels: int = DEEPEST) -> bytes:
@@ -111,6 +116,69 @@ def readable(data: bytes, levels: int = DEEPEST) -> bytes:
         except (cbor2.CBORDecodeError, RecursionError) as error:
             raise TooDeep from error
     return data
+
+
+def read(data: bytes, levels: int = DEEPEST) -> object:
+    """The plain data of canonical bytes: None, truth values, numbers, texts, bytes, lists, and maps of such.
+
+    Raises NotCanonical for everything that does not encode to the same bytes again: numbers and lengths in a longer
+    form than they need, floats that fit into a shorter one, members out of order or twice, indefinite lengths, tags
+    (but those of large whole numbers), ``undefined`` and other simple values, bytes after the end.
+    """
+    value = parse(data, levels)
+    try:
+        written = write(value, levels)
+    except TooDeep as error:
+        raise NotCanonical(str(error)) from error
+    except (Unfit, RecursionError):
+        _require_plain(value)
+        written = cbor2.dumps(value, canonical=True)
+    if written != data:
+        raise NotCanonical("they are not in canonical form: written again, the same data gives other bytes")
+    return value
+
+
+def parse(data: bytes, levels: int = DEEPEST) -> object:
+    """What the bytes begin with, in whatever form. Raises NotCanonical for what is no CBOR, and for tags.
+
+    For those who write the value again, and refuse it unless they get the same bytes; all others ``read``.
+    """
+    try:
+        value: object = cbor2.loads(data, max_depth=levels, semantic_decoders=_TAGS)
+    except Exception as error:  # whatever the bytes make the library do
+        raise NotCanonical(f"they are no CBOR of plain data: {error}") from error
+    return value
+
+
+class _Tags(dict[int, Callable[[object, bool], object]]):
+    """Every tag is refused but those of large whole numbers. A few bytes of shared references could otherwise stand for
+    more data than fits anywhere, and a tag could run code of the library that nobody asked for."""
+
+    def __missing__(self, tag: int) -> Callable[[object, bool], object]:
+        if tag in (2, 3):
+            raise KeyError(tag)
+        return self._refuse
+
+    def _refuse(self, *_: object) -> object:
+        raise NotCanonical("they hold a tag")
+
+
+_TAGS: Final = _Tags()
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
+
+
+def _require_plain(value: object) -> None:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is list:
+            waiting += item  # type: ignore[arg-type]  # narrowed by its exact type
+        elif kind is dict:
+            items: dict[object, object] = item  # type: ignore[assignment]
+            waiting += [*items.keys(), *items.values()]
+        elif kind not in _PLAIN:
+            raise NotCanonical(f"they hold a {kind.__name__}, which is no plain data")
 
 
 def array(count: int) -> bytes:

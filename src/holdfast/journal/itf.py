@@ -157,7 +157,7 @@ def _payload(value: object, at: str) -> Payload:
     return Payload(text(value, at).encode(), "text")
 
 
-def _outcome(value: object, at: str) -> Ok:
+def _outcome(value: object, at: str) -> Ok[Payload]:
     return Ok(_payload(value, at))
 
 

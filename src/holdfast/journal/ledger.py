@@ -264,7 +264,7 @@ class Ledger:
             invocation.completed = True
             invocation.result = event.result
         self.resolved.add(event.promise_id)
-        self.unseen = True
+        self.unseen = self.unseen or type(self.status) is not Running  # a running program has recorded it itself
 
     def _retrying(self, event: e.InvokeRetrying, timestamp: int) -> None:
         invocation = self.invocations.get(event.promise_id)
@@ -302,7 +302,7 @@ class Ledger:
         else:
             self._fired.add(event.promise_id)
         self.resolved.add(event.promise_id)
-        self.unseen = True
+        self.unseen = self.unseen or type(self.status) is not Running
 
     def _delivered(self, event: e.SignalDelivered, timestamp: int) -> None:
         if self.strict and event.delivery_id != self.next_delivery(event.signal_name):

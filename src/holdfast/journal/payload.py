@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -52,10 +52,13 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
         return f"{name}: {self.message}" if self.message else name
 
 
-class Ok(msgspec.Struct, frozen=True, gc=False):
-    """An invocation that gave a value."""
+T = TypeVar("T")
 
-    value: Payload
+
+class Ok(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """An invocation that gave a value: a payload in the journal, the value itself for who is told of it."""
+
+    value: T
 
 
 class Err(msgspec.Struct, frozen=True, gc=False):
@@ -64,7 +67,7 @@ class Err(msgspec.Struct, frozen=True, gc=False):
     failure: Failure
 
 
-Outcome = Ok | Err
+Outcome = Ok[Payload] | Err
 
 
 PolicyField = int | float | list[str] | None

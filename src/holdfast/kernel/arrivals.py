@@ -8,7 +8,7 @@ from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
+class CallSettled(msgspec.Struct, frozen=True, gc=False):
     """An attempt ended the invocation, with a value or with an error that a retry cannot cure."""
 
     promise_id: PromiseId
@@ -52,4 +52,4 @@ class CancelArrived(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Arrival = Settled | AttemptFailed | Begun | SignalArrived | CancelArrived
+Arrival = CallSettled | AttemptFailed | Begun | SignalArrived | CancelArrived

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.journal import events as e
 from holdfast.journal.payload import Err, Outcome
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import AttemptFailed, Begun, Settled
+from holdfast.kernel.arrivals import AttemptFailed, Begun, CallSettled
 from holdfast.kernel.outstanding import Outstanding
 from holdfast.kernel.pen import Pen
 from holdfast.kernel.requests import Abandon
@@ -13,7 +13,7 @@ from holdfast.kernel.scribe import Entropy, KernelScribe
 
 
 class Attempts:
-    """The attempts of one run. Settled promises are added to ``settled``, which the execution owns.
+    """The attempts of one run. CallSettled promises are added to ``settled``, which the execution owns.
 
     They get no method of the execution: the two would be a reference cycle, which only the garbage collector frees.
     """
@@ -34,7 +34,7 @@ class Attempts:
         self._entropy = entropy
         self._settled = settled
 
-    def settle(self, arrival: Settled) -> None:
+    def settle(self, arrival: CallSettled) -> None:
         """An attempt has ended its invocation."""
         pending = self._open.invocations.get(arrival.promise_id)
         # Too late: a second completion, or one of an attempt that was given up, or of an abandoned promise.
@@ -43,7 +43,7 @@ class Attempts:
         self.begin(arrival)
         self.complete(arrival.promise_id, arrival.outcome, arrival.attempt)
 
-    def begin(self, arrival: Settled | AttemptFailed | Begun) -> None:
+    def begin(self, arrival: CallSettled | AttemptFailed | Begun) -> None:
         """An attempt was begun: record it, once."""
         # A journal may have the start of an attempt and not its end: then the run was taken over since. Only the first
         # takeover of an attempt is recorded: every record counts as progress, even of a run that kills its workers.

@@ -31,7 +31,7 @@ from holdfast.journal.ledger import Ledger
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Blocked
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
 from holdfast.kernel.outstanding import Outstanding, Wait
@@ -167,6 +167,10 @@ class Execution:
         if timer is not None:
             self._open.postpone(timer, None if still else waited)
 
+    def undelivered(self) -> list[PromiseId]:
+        """The promises that are settled and that the program gets when the run resumes."""
+        return [promise for promise, _ in self._settled]
+
     def next_due(self) -> int | None:
         """When the run next needs a turn without any arrival: its earliest timer or retry."""
         return self._open.next_due()
@@ -242,7 +246,7 @@ class Execution:
         if going and self._heard:
             self._receive_next()
         for arrival in arrivals:
-            if type(arrival) is Settled:
+            if type(arrival) is CallSettled:
                 self._attempts.settle(arrival)
             elif type(arrival) is AttemptFailed:
                 self._attempts.fail(arrival)

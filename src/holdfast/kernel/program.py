@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.journal.events import AwaitKind, ExecutionStarted
+from holdfast.journal.events import AwaitKind, Event, ExecutionStarted
 from holdfast.journal.payload import Failure, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 
@@ -81,6 +81,10 @@ class Scribe(Protocol):
         """Record the intent of a side effect and request it. A compensation names the promise that it ``undoes``."""
         ...
 
+    def note(self, kind: str, function_name: str, input: Payload, freight: object) -> None:
+        """Record a call that the turn's own commit carries out, with ``freight``: it is settled at once."""
+        ...
+
     def abandon(self, promise_id: PromiseId) -> None:
         """Give up an invocation, a timer or a receive: its settlement will not be delivered."""
         ...
@@ -116,6 +120,13 @@ class Scribe(Protocol):
 
     def consume(self, join_set: JoinSetId, promise_id: PromiseId, result: Outcome) -> None:
         """Record that this member's result was taken here."""
+        ...
+
+    def upcoming(self) -> Event | None:
+        """The recorded event that a replay has next; None where the run is live.
+
+        For a program that repeats recorded commands without running its author's code.
+        """
         ...
 
     def upcoming_call(self, kind: str) -> str | None:

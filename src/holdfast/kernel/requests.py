@@ -53,4 +53,13 @@ class Stop(msgspec.Struct, frozen=True, gc=False):
     attempt: int = 1
 
 
-Request = Invoke | Abandon | Stop
+class Carry(msgspec.Struct, frozen=True, gc=False):
+    """Commit this freight with the turn. What it is, its kind knows."""
+
+    promise_id: PromiseId
+    kind: str
+    freight: object
+    queue: str | None = None
+
+
+Request = Invoke | Abandon | Stop | Carry

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.journal import events as e
-from holdfast.journal.payload import Outcome, Payload, RetryPolicy
+from holdfast.journal.payload import NOTHING, ONCE, Ok, Outcome, Payload, RetryPolicy
 from holdfast.journal.promise import JoinSetId, PromiseId
 from holdfast.kernel.commands import PATCH
 from holdfast.kernel.outstanding import Outstanding, Pending
 from holdfast.kernel.pen import Halt, Pen
-from holdfast.kernel.requests import Abandon, Invoke, Request, Stop
+from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
+
+_NOTED: Final = Ok(NOTHING)
 
 
 class Entropy(Protocol):
@@ -79,6 +81,19 @@ class KernelScribe:
         if recorded is None:
             self._requests[promise] = pending.request()
         return promise
+
+    def note(self, kind: str, function_name: str, input: Payload, freight: object) -> None:
+        pen, promise = self._pen, self._allocate()
+        live = pen.upcoming() is None
+        pen.command(e.InvokeScheduled(promise, kind, function_name, input, ONCE))
+        pen.command(e.InvokeStarted(promise, 1))
+        pen.command(e.InvokeCompleted(promise, _NOTED, 1))
+        if live:
+            self._requests[promise] = Carry(promise, kind, freight)
+
+    def upcoming(self) -> e.Event | None:
+        recorded = self._pen.upcoming()
+        return None if recorded is None else recorded.event
 
     def upcoming_call(self, kind: str) -> str | None:
         recorded = self._pen.upcoming()

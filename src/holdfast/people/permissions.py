@@ -6,7 +6,7 @@
 | 2 | answer tasks that are theirs |
 | 3 | assign tasks, and see the audit, evidence and users |
 | 4 | start, signal, steer and schedule |
-| 5 | write templates, definitions, policies and webhooks |
+| 5 | write templates, definitions, policies, webhooks and manifests of machines |
 | 6 | keep users, tokens, workspaces and keys of the tenant |
 
 An operation is allowed to a caller of its tenant who has its level, and whose token, if there is one, has it in its
@@ -38,6 +38,13 @@ LEAST: Final[Mapping[str, int]] = {
     "installation.operate": OPERATE,
     "keys.rotate": RULE,
     "keys.see": SEE,
+    "machines.redeliver": EXECUTE,
+    "machines.release": EXECUTE,
+    "machines.see": SEE,
+    "manifests.apply": AUTHOR,
+    "manifests.approve": AUTHOR,
+    "manifests.propose": AUTHOR,
+    "manifests.see": SEE,
     "receipts.reverse": EXECUTE,
     "receipts.see": SEE,
     "runs.cancel": EXECUTE,

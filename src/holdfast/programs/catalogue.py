@@ -7,12 +7,14 @@ programs and makes them, so no other part needs to know the kinds.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from holdfast.errors import StoreCorrupt, WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.runs.birth import Pin
 from holdfast.store.protocol import FUNCTION, Code, Serves
+
+K = TypeVar("K")
 
 
 class ProgramKind(Protocol):
@@ -49,6 +51,11 @@ class Catalogue:
     def add(self, kind: ProgramKind) -> None:
         """Serve one more kind of programs, from now on."""
         self._kinds[kind.kind] = kind
+
+    def kind(self, name: str, kind: type[K]) -> K | None:
+        """One kind of programs, by its name; None where it is not served."""
+        found = self._kinds.get(name)
+        return found if isinstance(found, kind) else None
 
     def serves(self) -> Serves:
         """The programs whose runs a worker may claim: functions by name, and the other kinds."""

@@ -16,6 +16,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.people.names import NAME, is_name
 from holdfast.runs.segments import seal
+from holdfast.runs.signals import RESERVED
 from holdfast.store.protocol import (
     FUNCTION,
     Advance,
@@ -77,6 +78,8 @@ def check_id(value: str, what: str) -> str:
     check_text(value, what)
     if not value or len(value) > ID_LIMIT or not value.isprintable():
         raise InvalidRequest(f"{what} is 1 to {ID_LIMIT} printable characters, not {value!r:.60}")
+    if value.startswith(RESERVED):
+        raise InvalidRequest(f"{what} {value!r:.60} begins with {RESERVED!r}, as the engine's own do: use another.")
     if CHILD_MARK in value:
         raise InvalidRequest(f"{what} {value!r} contains {CHILD_MARK!r}, which marks children: use another character.")
     return value

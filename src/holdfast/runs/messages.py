@@ -11,7 +11,7 @@ import msgspec
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
 from holdfast.store.protocol import CANCEL, Message, ReceiptRow, TaskRow
 
 
@@ -92,7 +92,7 @@ def read(message: Message, run: PromiseId) -> Arrival | CallChanged | None:
             case "settled":
                 _, position, attempt, started_at, good, result, *begun_before = fields
                 outcome = Ok(Payload(result[0], result[1])) if good else Err(Failure(*result))
-                return Settled(run.child(position), outcome, attempt, started_at, *begun_before)
+                return CallSettled(run.child(position), outcome, attempt, started_at, *begun_before)
             case "failed":
                 _, position, attempt, started_at, after, failure, *begun_before = fields
                 return AttemptFailed(run.child(position), Failure(*failure), attempt, started_at, after, *begun_before)

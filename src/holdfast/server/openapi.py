@@ -20,6 +20,9 @@ _ABOUT: Final = (
     "found. A refusal is `application/problem+json` with a stable `code`."
 )
 _PARTS: Final = {
+    "machine": "The machine's name.",
+    "key": "The key of the cell: a text, or JSON; `-` for a machine without keys.",
+    "letter": "The dead letter's id.",
     "run": "The run's id. A slash in it is quoted as %2F.",
     "task": "The task's id.",
     "receipt": "The receipt's id.",

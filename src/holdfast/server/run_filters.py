@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -27,6 +27,13 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     workspace: Text | None = None
     actor: Text | None = None
     reference: Text | None = None
+    kind: (
+        Annotated[
+            Literal["function", "definition", "machine"],
+            msgspec.Meta(description="Of programs. Lanes of machines are listed only so, or among what is held up."),
+        ]
+        | None
+    ) = None
     parked: Annotated[bool, msgspec.Meta(description="Whether the engine parked it.")] | None = None
     created_after: Time | None = None
     created_before: Time | None = None
@@ -50,6 +57,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             actor=self.actor,
             reference=self.reference,
             parked=self.parked,
+            kind=self.kind,
             created_after=self.created_after,
             created_before=self.created_before,
             ended_after=self.ended_after,

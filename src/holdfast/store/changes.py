@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.store.cell_roots import PutRoot
+from holdfast.store.cells import DropDead, PutCells
 from holdfast.store.governance import (
     CancelTask,
     Capped,
@@ -22,6 +24,7 @@ from holdfast.store.governance import (
 from holdfast.store.items import DropItem, ExpectItem, PutItem, Tally
 from holdfast.store.values import (
     FUNCTION,
+    MACHINE,
     Blobs,
     Code,
     DefinitionRow,
@@ -68,6 +71,12 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     def begins(self) -> bool:
         """Whether it is a root run that is leased from the start, or begins with it."""
         return self.parent is None and (self.owner is not None or self.projection.standing != "queued")
+
+    @property
+    def begun_at(self) -> int | None:
+        """When it counts as begun. A lane needs no place under a cap, so it has begun when it is there."""
+        is_queued = self.projection.standing == "queued" and self.program_kind != MACHINE
+        return None if is_queued else self.segment.at
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):
@@ -215,9 +224,11 @@ class Operate(msgspec.Struct, frozen=True, gc=False):
     changes: tuple[Act, ...]
 
 
-Act = Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem
+Act = (
+    Deliver | Pause | Unpause | Renew | Publish | Start | PutTask | PutItem | ExpectItem | DropItem | DropDead | PutRoot
+)
 Gating = OpenReceipt | CloseReceipt | PutTask | CancelTask | Note
-Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | Gating
+Attachable = Start | Deliver | Enqueue | Withdraw | KeepCode | SetReference | PutCells | Gating
 Change = (
     Start
     | Advance
@@ -229,6 +240,7 @@ Change = (
     | Beat
     | KeepCode
     | SetReference
+    | PutCells
     | Tally
     | Gating
     | Operate
@@ -378,5 +390,7 @@ def known_answer(change: Attachable) -> Answer | None:
             return Repeated()
         case Note():
             return Noted()
+        case PutCells():
+            return Kept()
         case _:
             return None

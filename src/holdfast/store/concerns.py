@@ -34,6 +34,7 @@ def concerns_others(change: p.Change) -> bool:
             | p.CloseReceipt()
             | p.Note()
             | p.KeepCode()
+            | p.PutCells()
             | p.SetReference()
             | p.Tally()
         ):

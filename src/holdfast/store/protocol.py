@@ -25,6 +25,18 @@ from typing import Protocol
 from holdfast.store.admission import Cap, Limits, TenantLimits, WriteLimits
 from holdfast.store.audit import AuditPort
 from holdfast.store.caps import CAP, CAP_SET, CAP_UNSET, SetCap, SetWriteCap, cap_key, write_cap_key
+from holdfast.store.cell_roots import PutRoot, RootRow, Unrooted
+from holdfast.store.cells import (
+    CellChange,
+    CellCursor,
+    CellPort,
+    CellQuery,
+    CellRow,
+    DeadLetter,
+    DeadRow,
+    DropDead,
+    PutCells,
+)
 from holdfast.store.changes import (
     Act,
     Advance,
@@ -112,11 +124,11 @@ from holdfast.store.rows import (
     Facts,
     Leased,
     Loaded,
-    Progress,
     Query,
     QueueLoad,
     Run,
     RunCount,
+    StepProgress,
     WorkerRow,
     Workload,
     story_id,
@@ -125,6 +137,7 @@ from holdfast.store.values import (
     CANCEL,
     ENDED,
     FUNCTION,
+    MACHINE,
     PAUSED,
     Blobs,
     Code,
@@ -152,6 +165,7 @@ __all__ = [
     "ENDED",
     "EVIDENCE",
     "FUNCTION",
+    "MACHINE",
     "PAUSED",
     "Act",
     "Advance",
@@ -166,6 +180,11 @@ __all__ = [
     "CancelTask",
     "Cap",
     "Capped",
+    "CellChange",
+    "CellCursor",
+    "CellPort",
+    "CellQuery",
+    "CellRow",
     "ChainEnd",
     "Change",
     "CheckpointRow",
@@ -176,10 +195,13 @@ __all__ = [
     "Code",
     "CodeMisfit",
     "Cursor",
+    "DeadLetter",
+    "DeadRow",
     "Declined",
     "DefinitionRow",
     "Deliver",
     "Delivered",
+    "DropDead",
     "DropItem",
     "Enqueue",
     "Enqueued",
@@ -214,10 +236,11 @@ __all__ = [
     "Origin",
     "Pause",
     "Paused",
-    "Progress",
     "Projection",
     "Publish",
+    "PutCells",
     "PutItem",
+    "PutRoot",
     "PutTask",
     "Query",
     "QueueLoad",
@@ -231,6 +254,7 @@ __all__ = [
     "Renewed",
     "Repeated",
     "Retired",
+    "RootRow",
     "Run",
     "RunCount",
     "Sealing",
@@ -245,6 +269,7 @@ __all__ = [
     "Start",
     "Started",
     "Status",
+    "StepProgress",
     "Store",
     "Taken",
     "Tallied",
@@ -258,6 +283,7 @@ __all__ = [
     "TenantLimits",
     "Unknown",
     "Unpause",
+    "Unrooted",
     "VersionTaken",
     "Withdraw",
     "Withdrawn",
@@ -271,7 +297,7 @@ __all__ = [
 ]
 
 
-class Store(LeasePort, ReadPort, AuditPort, GatePort, ItemPort, Protocol):
+class Store(LeasePort, ReadPort, AuditPort, GatePort, ItemPort, CellPort, Protocol):
     """A store of runs."""
 
     async def open(self, *, migrate: bool = True) -> None:

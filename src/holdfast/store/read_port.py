@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.store.rows import Facts, Loaded, Progress, Query, Run, RunCount, WorkerRow, Workload
+from holdfast.store.rows import Facts, Loaded, Query, Run, RunCount, StepProgress, WorkerRow, Workload
 from holdfast.store.values import Code, Cursor, DefinitionRow, Key, Received, Segment, Work
 
 
@@ -79,7 +79,7 @@ class ReadPort(Protocol):
         """A run's queued work that is not done, each with the worker that leases it."""
         ...
 
-    async def progress_of(self, key: Key) -> list[Progress]:
+    async def progress_of(self, key: Key) -> list[StepProgress]:
         """The last progress reports of a run's long steps."""
         ...
 

@@ -159,6 +159,8 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     parked: bool | None = None  # whether the engine parked it; a pause by a person does not count
     asks: bool | None = None  # whether it waits for a person's answer
     reference: str | None = None
+    program_kind: str | None = None
+    other_kind_than: str | None = None  # not of this kind of programs
     cancelled: bool | None = None  # whether it was cancelled, or its cancellation was requested
 
 
@@ -186,7 +188,7 @@ class Declined(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-class Progress(msgspec.Struct, frozen=True, gc=False):
+class StepProgress(msgspec.Struct, frozen=True, gc=False):
     """The last progress report of a long step."""
 
     position: int

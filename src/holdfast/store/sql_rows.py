@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import StoreCorrupt
-from holdfast.store.protocol import ItemRow, Key, Run, Segment, TaskRow, Work
+from holdfast.store.protocol import ItemRow, Key, Run, Segment, TaskRow, Unrooted, Work
 
 _FIELDS: Final = Run.__struct_fields__
 _COLUMNS: Final = len(_FIELDS) + 1  # the key is two columns
@@ -63,3 +63,11 @@ def task_columns(task: TaskRow, body: str) -> tuple[Any, ...]:
         task.owner,
         task.due_at,
     )
+
+
+def unrooted(rows: Sequence[Sequence[Any]]) -> Unrooted | None:
+    """The rows of ``unrooted``: those with the run's version and head have cells, the others deleted ones."""
+    if not rows:
+        return None
+    cells = [(row[2], row[3]) for row in rows if row[0] is not None and row[2] is not None]
+    return Unrooted(rows[0][0], rows[0][1], cells, [row[2] for row in rows if row[0] is None])

@@ -14,6 +14,8 @@ Standing = Literal["queued", "running", "waiting", "completed", "failed", "cance
 
 FUNCTION: Final = "function"
 """The program kind of Python functions. Their runs are claimed by name, those of other kinds by the kind."""
+MACHINE: Final = "machine"
+"""The program kind of lanes, which carry the cells of machines."""
 PAUSED: Final = "paused by request"
 """The prefix of the reason of a pause by a person. Any other reason means that the engine parked the run."""
 

@@ -92,7 +92,7 @@ def _dues(change: p.Change) -> Iterator[int]:
                 yield act.item.due_at
 
 
-def _calm_pulse(store: p.Store, beats: Beats) -> Pulse:
+def calm_pulse(store: p.Store, beats: Beats) -> Pulse:
     """Without the watchdog, which looks twice a second, and in real time."""
     return LoopPulse(store, msgspec.structs.replace(beats, watchdog=None))
 
@@ -119,22 +119,34 @@ async def virtual_engine(
 
     Raises InvalidRequest on a loop whose time is real.
     """
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, VirtualLoop):
-        raise InvalidRequest("virtual_engine() needs virtual time: give the coroutine to run_virtually().")
-    clock = VirtualClock(loop)
+    clock = virtual_clock()
     app = Holdfast(
         PunctualStore(clock),
         clock=clock,
         entropy=random.Random(seed),
         options=options,
-        pulse=_calm_pulse,
+        pulse=calm_pulse,
         threads=OnTheSpot(),
         workflows=workflows,
         policy=policy,
     )
+    async with calmly(app):
+        yield app
+
+
+def virtual_clock() -> VirtualClock:
+    """The clock of the running loop. Raises InvalidRequest on a loop whose time is real."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        raise InvalidRequest("an engine for tests needs virtual time: give the coroutine to run_virtually().")
+    return VirtualClock(loop)
+
+
+@asynccontextmanager
+async def calmly(app: Holdfast) -> AsyncIterator[None]:
+    """An open engine whose roles rest until they are hinted."""
     async with app:
         assert app.worker is not None
         for role in (app.waiters, *app.worker.roles):
             _rest_until_hinted(role)
-        yield app
+        yield

@@ -18,6 +18,7 @@ from holdfast.kernel.arrivals import Arrival
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer, Done
+from holdfast.worker.cell_supplier import CellSupplier
 from holdfast.worker.executions import Executions
 from holdfast.worker.faults import Faults
 from holdfast.worker.gate.answers import Recorded
@@ -27,6 +28,7 @@ from holdfast.worker.handovers import Handovers
 from holdfast.worker.held import Held
 from holdfast.worker.held_runs import HeldRuns
 from holdfast.worker.inboxes import Inboxes
+from holdfast.worker.lane_warden import LaneWarden
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.messenger import Messenger, Roles
 from holdfast.worker.opener import Opener
@@ -91,6 +93,11 @@ class Advancer:
         )
         self._faults = Faults(self._parker, self._handovers, self._rebuilder, self._runs.relinquish, self._background)
         self._inboxes = Inboxes(store, self._schedule, self._faults.engine_failed, self._background)
+        self._cells = CellSupplier(
+            store, executions.clock, self._schedule, self._faults.engine_failed, self._background
+        )
+        judging = (self._schedule, self._faults.turn_away, self._faults.engine_failed, self._background)
+        self.warden = LaneWarden(store, committer, executions.clock, executions.machines, *judging)
         self._messenger = Messenger(
             store, committer, executions.clock, self.held, self._inboxes, roles, self.give_turn, self._background
         )
@@ -128,8 +135,11 @@ class Advancer:
                 return
         if run.crashes >= self._crash_limit:
             times = f"{run.crashes} times in a row the worker that held it died"
-            self._parker.park(held, f"poison: {times} before it could go on. Look for what kills it, then resume it.")
-            return
+            if not held.is_lane:
+                what = f"poison: {times} before it could go on. Look for what kills it, then resume it."
+                self._parker.park(held, what)
+                return
+            held.poison = f"poison: {times} before it was handled. Look for what kills it, then release the cell."
         self._push(partial(self._rebuilder.enter, held, loaded, inbox, recorded))
 
     def unreadable(self, run: p.Run, what: str, error: Exception) -> None:
@@ -206,6 +216,8 @@ class Advancer:
             return
         if held.gate is not None and self._governor.reads_answers(held, held.gate):
             return  # the next turn comes with them
+        if held.is_lane and (self.warden.must_wait(held) or self._cells.must_read(held)):
+            return
         arrivals, held.arrivals = held.arrivals, []
         held.silence()
         try:

@@ -13,6 +13,7 @@ from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.kernel.execution import Entropy, Execution, Turn
 from holdfast.kernel.program import Program
 from holdfast.programs.catalogue import Catalogue
+from holdfast.programs.machine.kind import Machines
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
@@ -45,6 +46,7 @@ class Executions:
     ) -> None:
         self.clock = clock
         self.lifecycle = lifecycle
+        self.machines = catalogue.kind(p.MACHINE, Machines)
         self._catalogue = catalogue
         self._entropy = entropy
         self._watchdog = watchdog

@@ -67,6 +67,10 @@ class Faults:
         else:
             self._give_up_turn(held, arrivals, describe(error, "engine"))
 
+    def turn_away(self, held: Held, reason: str) -> None:
+        """Another worker should run this: its code is not the one here. Parked where there is none."""
+        self._background(self._handovers.offer(held, reason, partial(self._parker.park, held, reason)))
+
     def _give_up_turn(self, held: Held, arrivals: Sequence[Arrival], reason: str) -> None:
         lack = None if held.execution is None else self._handovers.unserved(held)  # it may have moved in this turn
         self._parker.forget_turn(held, arrivals)

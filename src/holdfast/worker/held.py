@@ -14,9 +14,12 @@ from holdfast.kernel.arrivals import Arrival, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
-from holdfast.store.protocol import Governed, Key, Received, Renewal, Run
+from holdfast.store.protocol import MACHINE, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
 from holdfast.worker.steps.performer import Performance
+
+EVENTS_AT_ONCE: Final = 500
+"""So many messages are taken into one turn of a lane; one, where its last worker died over it."""
 
 _NO_STEPS: Final[Mapping[PromiseId, Performable]] = {}
 
@@ -38,6 +41,7 @@ class Held:
     """One leased run: where its journal stands, its execution, what has arrived, and which steps run."""
 
     __slots__ = (
+        "admitted",
         "alarm",
         "arrivals",
         "cancel_first",
@@ -53,12 +57,14 @@ class Held:
         "id",
         "inherited",
         "inline",
+        "is_lane",
         "key",
         "lineage",
         "names",
         "parent",
         "parent_position",
         "pause",
+        "poison",
         "priority",
         "reference",
         "row",
@@ -74,6 +80,8 @@ class Held:
         self.row = run
         self.key: Key = run.key
         self.workflow = run.workflow
+        self.is_lane = run.program_kind == MACHINE
+        self.admitted = False  # whether the code here may run it by the manifest in force: of a lane
         self.id = PromiseId(run.root)
         self.generation = run.generation
         self.epoch = run.epoch
@@ -85,6 +93,7 @@ class Held:
         self.consumed = run.consumed
         self.reference = run.reference  # as the store has it
         self.pause = run.pause
+        self.poison: str | None = None  # of a lane: its next event has killed too many workers
         self.through = run.consumed
         self.execution: Execution | None = None
         self.warm: Execution | None = None  # the execution that was kept of it, until its inbox is read
@@ -167,6 +176,8 @@ class Held:
         self.execution = execution
         execution.program.names = self.names
         self.inline = getattr(execution.program, "inline", _NO_STEPS)
+        if self.poison is not None:
+            execution.program.poison = self.poison  # type: ignore[attr-defined]  # a lane's
         self.lineage = lineage_of(execution.started.idempotency_key)
 
     def take_in(self, inbox: list[Received], recorded: Recorded | None = None) -> None:
@@ -175,6 +186,8 @@ class Held:
         ``recorded`` is what the audit records of the run's tasks, where it was read for these messages.
         """
         for position, message in inbox:
+            if self.is_lane and len(self.arrivals) >= (1 if self.row.crashes else EVENTS_AT_ONCE):
+                return  # the rest comes when these are handled
             if position > self.through:
                 arrival = messages.read(message, self.id)
                 if isinstance(arrival, messages.CallChanged):

@@ -15,12 +15,13 @@ from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Execution, Turn, Wait
 from holdfast.kernel.program import Continued
-from holdfast.kernel.requests import Abandon, Invoke, Request, Stop
+from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint
 from holdfast.runs.kinds.kind import Errand, Kind, Pins, Place
 from holdfast.runs.kinds.table import is_gated, kind_of, readable_kind
+from holdfast.runs.lanes import LANE_DIGEST
 from holdfast.runs.segments import seal
 from holdfast.store.protocol import (
     FUNCTION,
@@ -145,6 +146,8 @@ class _SortedRequests:
                 self.invoke.append(request)
         elif place is _GATE:
             self._pass(request)
+        elif type(request) is Carry:
+            self.errands.extend(kind.carry(self._held, request, self._now))
         elif type(request) is Invoke:
             self.errands.append(kind.plan(self._held, request, self._now, self._pins))
         elif (errand := _ending(kind, self._held, request, self._now)) is not None:
@@ -181,7 +184,7 @@ def _ending(kind: Kind, held: Held, request: Request, now: int) -> Errand | None
             return kind.give_up(held, request, now)
         case Stop():
             return kind.stop(held, request, now)
-        case Invoke():
+        case Invoke() | Carry():
             return None
 
 
@@ -350,6 +353,8 @@ def _described(held: Held, wait: Wait) -> Wait:
 def code_of(held: Held, pins: Pins) -> str:
     """Which code a run goes on with: a function's as it is here, else the one that the run pinned."""
     row = held.row
+    if held.is_lane:
+        return LANE_DIGEST
     return pins(held.workflow).digest if row.program_kind == FUNCTION else (row.code_digest or b"").hex()
 
 

@@ -1,8 +1,8 @@
 """The watchdog: it notices a workflow body that blocks the event loop, and reports the place.
 
-Two guards. An audit hook refuses well-known blocking calls inside a workflow body as they are made. And a turn that
-takes longer than the limit is reported, with the frame that blocks, by the heart's thread, which runs when the loop
-does not.
+Two guards. An audit hook refuses well-known blocking calls inside a workflow body or a machine's handler as they are
+made. And a turn that takes longer than the limit is reported, with the frame that blocks, by the heart's thread, which
+runs when the loop does not.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.programs.function.loop import durable_loop
+from holdfast.programs.machine import guard as handlers
 from holdfast.store.protocol import Key
 
 log = logging.getLogger("holdfast.watchdog")
@@ -46,10 +47,12 @@ def _refuse_blocking(event: str, _args: object) -> None:
         loop = durable_loop()
         if loop is not None:
             loop.refuse(event)
+        if handlers.is_handling():
+            handlers.refuse(event)
 
 
 def guard() -> None:
-    """Refuse blocking calls in workflow bodies from now on. Hooks cannot be removed, so one serves all engines."""
+    """Refuse blocking calls in workflow bodies and handlers from now on. Hooks cannot be removed, so one serves all."""
     if _installed.acquire(blocking=False):
         sys.addaudithook(_refuse_blocking)
         if not _announces_sleep():

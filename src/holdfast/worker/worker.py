@@ -44,6 +44,7 @@ from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
 from holdfast.worker.roles.follower import Follower
+from holdfast.worker.roles.indexer import Indexer
 from holdfast.worker.roles.pruner import Pruner
 from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
@@ -56,7 +57,6 @@ from holdfast.worker.watchdog import Watchdog, guard
 log = logging.getLogger("holdfast.worker")
 
 FLUSH_SECONDS: Final = 2.0
-
 
 PulseFactory = Callable[[p.Store, Beats], Pulse]
 
@@ -201,8 +201,8 @@ class Worker:
         roles.append(
             Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
         )
-        roles.append(finisher := Finisher(self._store, self._clock, self._duties))
-        self._finisher = finisher
+        self._finisher = Finisher(self._store, self._clock, self._duties)
+        roles += [self._finisher, self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)

@@ -19,7 +19,7 @@ from holdfast.journal.error_classes import error_class, error_members
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, CancelArrived, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.checkpoint import Checkpoint
 from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.kernel.turn import Turn
@@ -226,11 +226,11 @@ class Player:
             return
         if not fate.error:
             outcome = Ok(encode(fate.value))
-            self.advance(Settled(invoke.promise_id, outcome, invoke.attempt, self.run.now))
+            self.advance(CallSettled(invoke.promise_id, outcome, invoke.attempt, self.run.now))
             return
         failure = describe(ERRORS[fate.error]("no"))
         if invoke.kind == WORKFLOW or (invoke.retry.on and fate.error not in invoke.retry.on):
-            self.advance(Settled(invoke.promise_id, Err(failure), invoke.attempt, self.run.now))
+            self.advance(CallSettled(invoke.promise_id, Err(failure), invoke.attempt, self.run.now))
         else:
             self.advance(AttemptFailed(invoke.promise_id, failure, invoke.attempt, self.run.now))
 
@@ -242,7 +242,7 @@ class Player:
         duration = fate.duration
         if question.expire is not None and question.expire < duration:
             duration, outcome = question.expire, Err(Failure("holdfast.errors:TaskExpired", "nobody"))
-        settled = Settled(invoke.promise_id, outcome, 1, self.run.now)
+        settled = CallSettled(invoke.promise_id, outcome, 1, self.run.now)
         self.world.at(self.world.now + duration, lambda: self.advance(settled))
 
     def _begin_child(self, invoke: Invoke) -> None:
@@ -258,7 +258,7 @@ class Player:
                     outcome = Err(error)
                 case _:
                     outcome = Err(Failure("holdfast.errors:RunCancelled", ""))
-            settled = Settled(invoke.promise_id, outcome, 1, self.run.now)
+            settled = CallSettled(invoke.promise_id, outcome, 1, self.run.now)
             world.at(world.now, lambda: self.advance(settled))
 
         child = world.player(world, routine, start, f"{self.key}/{invoke.promise_id.path[-1]}", over)
@@ -274,7 +274,7 @@ class Player:
         elif request.kind == WORKFLOW:
             self.cancelled.add(promise)
             fate = world.outside.begin(world.now, f"cancel {self.calls[promise]}")
-            settled = Settled(promise, Err(Failure("holdfast.errors:RunCancelled", "")), 1, self.run.now)
+            settled = CallSettled(promise, Err(Failure("holdfast.errors:RunCancelled", "")), 1, self.run.now)
             world.at(world.now + fate.duration, lambda: self.advance(settled))
 
 

@@ -17,7 +17,7 @@ from holdfast.errors import AuthorError, EngineError, HoldfastError, TaskClosed
 from holdfast.journal import events as e
 from holdfast.journal.payload import Ok
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled
 from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.catalogue import Catalogue
@@ -223,7 +223,7 @@ class Hand:
             self.log.append(f"    {_short(name, args)} fails")
             return AttemptFailed(invoke.promise_id, describe(error), invoke.attempt, now)
         self.log.append(f"    {_short(name, args)} → {value if isinstance(value, str) else value.value}")
-        return Settled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
+        return CallSettled(invoke.promise_id, Ok(encode(value)), invoke.attempt, now)
 
     def doze(self, held: Held, arrivals: Iterable[Arrival]) -> None:
         """One turn of a paused run: what arrives is recorded, and the program sees it when it is resumed."""
@@ -242,7 +242,7 @@ class Hand:
             continue
         gathered, held.arrivals = self._mixed(held.arrivals, list(arrivals)), []
         for arrival in gathered:
-            if isinstance(arrival, (Settled, AttemptFailed)):
+            if isinstance(arrival, (CallSettled, AttemptFailed)):
                 held.steps.pop(arrival.promise_id, None)
         try:
             turn = self._executions.advance(held, gathered, resume=held.pause is None)

@@ -14,7 +14,7 @@ from holdfast.client.views.times import iso, length, microseconds, moment, span
 
 def test_columns_are_aligned_and_headers_stand_above(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal: plain text that is easy to cut."""
-    output.table(["id", "note"], [["a", "x"], [output.Cell("longer", "red"), ""]])
+    output.table(["id", "note"], [["a", "x"], [output.TableCell("longer", "red"), ""]])
     assert capsys.readouterr().out == "ID      NOTE\na       x\nlonger\n"
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from holdfast import Holdfast, Receipt, ask, receive, workflow
+from holdfast import Cell, Holdfast, Receipt, ask, machine, receive, workflow
 from holdfast.client.definitions.app_definitions import AppDefinitions
 from holdfast.client.governance.audit import Audit
 from holdfast.client.governance.present import ProbedTasks
 from holdfast.client.governance.receipts import Receipts
 from holdfast.client.governance.tasks import Tasks
+from holdfast.client.machines.app_machines import AppMachines
+from holdfast.client.machines.cell_handle import CellFollower, CellHandle
+from holdfast.client.machines.manifests import AppManifests
 from holdfast.client.people.slack import SlackAccounts
 from holdfast.client.people.tenants import Tenants, Workspaces
 from holdfast.client.people.tokens import Tokens
@@ -27,6 +31,8 @@ from holdfast.client.webhooks.app_webhooks import Webhooks
 from holdfast.gate.policy.policy import parse
 from holdfast.programs.function.actions import action
 from holdfast.programs.function.decorators import Workflow
+from holdfast.programs.machine.manifest import MachineManifest
+from holdfast.programs.machine.schemas import schema
 from holdfast.templates.template import EventRoute
 from holdfast.webhooks.webhook import EmitEvent
 
@@ -43,10 +49,13 @@ CLASSES: list[type] = [
     Users,
     Tokens,
     AppTemplates,
+    AppManifests,
     Schedules,
     SlackAccounts,
     Webhooks,
     Subscriptions,
+    AppMachines,
+    CellHandle,
 ]
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,6 +96,27 @@ async def asking() -> bool:
 WORKFLOWS: list[Workflow[..., Any]] = [leaf, paying, asking]
 
 
+@schema("permitted/Heard@1")
+class Heard(msgspec.Struct):
+    key: str
+    is_bad: bool = False
+    note: str = ""
+
+
+@schema("permitted/Told@1")
+class Told(msgspec.Struct):
+    key: str
+
+
+@machine(key="key", emits=[Told], name="permitted.counter", lanes=1)
+def counter(state: Heard | None, event: Heard, cell: Cell) -> Heard | None:
+    if event.is_bad:
+        raise ValueError("bad")
+    if state is None:
+        cell.emit(Told(cell.key))  # nobody hears it
+    return event
+
+
 class Things(msgspec.Struct, frozen=True):
     """Things of one tenant that operations are about."""
 
@@ -104,15 +134,19 @@ class Things(msgspec.Struct, frozen=True):
     workspace: str = "sales"
     template: str = "offered"
     instance: str = "instance"
+    proposal: str = ""
     schedule: str = "yearly"
     account: str = "USOMEBODY"
     webhook: str = "incoming"
     subscription: str = "outgoing"
     message: str = ""
+    cell: str = "parked"
+    letter: str = ""
 
 
 MISSING = {name: f"missing-{name}" for name in Things.__struct_fields__ if name not in ("tenant", "blob")}
 MISSING["account"] = "UMISSING"
+MISSING["letter"] = "permitted.counter:0:7:7"
 """The same of things that are not there."""
 
 Call = Callable[[Holdfast, Things], "Awaitable[Any] | AsyncIterator[Any] | Any"]
@@ -120,6 +154,41 @@ Call = Callable[[Holdfast, Things], "Awaitable[Any] | AsyncIterator[Any] | Any"]
 
 def _run(app: Holdfast, things: Things, id: str | None = None) -> RunHandle[Any]:
     return app.run(id or things.waiting, tenant=things.tenant)
+
+
+def _cell(app: Holdfast, things: Things) -> CellHandle[Any]:
+    return app.cell(counter, things.cell, tenant=things.tenant)
+
+
+async def _seen(app: Holdfast, things: Things) -> list[Any]:
+    """The machines of which the tenant has anything: the machines themselves are the process's own."""
+    return [each async for each in app.machines.list(tenant=things.tenant) if each.begun]
+
+
+async def _lanes(app: Holdfast, things: Things) -> list[str]:
+    return list(await app.machines.lane_counts(tenant=things.tenant))
+
+
+async def _cells_of(app: Holdfast, things: Things) -> list[str]:
+    found = await app.machines.show(counter, tenant=things.tenant)
+    return [*found.cells, *found.paused] + ["begun"] * found.begun
+
+
+async def _items(app: Holdfast, things: Things) -> list[Any]:
+    return (await _cell(app, things).trace()).items
+
+
+async def _causes(app: Holdfast, things: Things) -> list[Any]:
+    return [each for each in (await _cell(app, things).diagnose()).causes if each.kind not in ("missing", "no_worker")]
+
+
+async def _tail(app: Holdfast, things: Things) -> list[Any]:
+    """The first item; nothing where none comes."""
+    try:
+        async with asyncio.timeout(0.05), aclosing(_cell(app, things).tail(first=0)) as items:
+            return [await anext(items)]
+    except TimeoutError:
+        return []
 
 
 def _definition(things: Things) -> dict[str, Any]:
@@ -133,6 +202,14 @@ async def _moves(app: Holdfast, things: Things, *, plan: bool) -> Any:
     if plan:
         return await app.definitions.plan_moves(to, tenant=things.tenant, runs=[things.defined])
     return await app.definitions.migrate(to, tenant=things.tenant, runs=[things.defined])
+
+
+async def _manifest(app: Holdfast, things: Things) -> Any:
+    return (await app.machines.manifest(tenant=things.tenant)).manifest
+
+
+async def _migrated(app: Holdfast, things: Things) -> Any:
+    return list((await app.machines.migrate(counter, tenant=things.tenant)).cells)
 
 
 CALLS: dict[str, Call] = {
@@ -207,6 +284,29 @@ CALLS: dict[str, Call] = {
     "Audit.public_keys": lambda app, it: app.audit.public_keys(),
     "Audit.rotate_key": lambda app, it: app.audit.rotate_key(tenant=it.tenant),
     "Audit.export": lambda app, it: app.audit.export(tenant=it.tenant),
+    "AppMachines.send": lambda app, it: app.machines.send(Heard(f"new {it.cell}"), tenant=it.tenant),
+    "AppMachines.send_data": lambda app, it: app.machines.send_data(
+        "permitted/Heard@1", {"key": f"new {it.cell}"}, tenant=it.tenant
+    ),
+    "AppMachines.list": lambda app, it: _seen(app, it),
+    "AppMachines.show": lambda app, it: _cells_of(app, it),
+    "AppMachines.lane_counts": lambda app, it: _lanes(app, it),
+    "AppMachines.cells": lambda app, it: app.machines.cells(counter, tenant=it.tenant),
+    "AppMachines.cells_page": lambda app, it: app.machines.cells_page(counter, tenant=it.tenant),
+    "AppMachines.dead_letters": lambda app, it: app.machines.dead_letters(tenant=it.tenant),
+    "AppMachines.dead_letters_page": lambda app, it: app.machines.dead_letters_page(tenant=it.tenant),
+    "AppMachines.fork": lambda app, it: app.machines.fork(counter, f"beside {it.tenant}", tenant=it.tenant),
+    "AppMachines.verify": lambda app, it: app.machines.verify(counter, tenant=it.tenant),
+    "AppMachines.redeliver": lambda app, it: app.machines.redeliver(it.letter, tenant=it.tenant),
+    "CellHandle.state": lambda app, it: _cell(app, it).state(),
+    "CellHandle.record": lambda app, it: _cell(app, it).record(),
+    "CellHandle.show": lambda app, it: _cell(app, it).show(),
+    "CellHandle.trace": lambda app, it: _items(app, it),
+    "CellHandle.tail": lambda app, it: _tail(app, it),
+    "CellHandle.read_on": lambda app, it: _cell(app, it).read_on(CellFollower(0)),
+    "CellHandle.diagnose": lambda app, it: _causes(app, it),
+    "CellHandle.proof": lambda app, it: _cell(app, it).proof(),
+    "CellHandle.release": lambda app, it: _cell(app, it).release(),
     "Holdfast.emit": lambda app, it: app.emit("happened", {}, id=f"event {it.template}", tenant=it.tenant),
     "AppTemplates.show": lambda app, it: app.templates.show(it.template, tenant=it.tenant),
     "AppTemplates.list": lambda app, it: app.templates.list(tenant=it.tenant),
@@ -235,6 +335,16 @@ CALLS: dict[str, Call] = {
     "Schedules.pause": lambda app, it: app.schedules.pause(it.schedule, tenant=it.tenant),
     "Schedules.resume": lambda app, it: app.schedules.resume(it.schedule, tenant=it.tenant),
     "Schedules.delete": lambda app, it: app.schedules.delete(it.schedule, tenant=it.tenant),
+    "AppManifests.manifest": _manifest,
+    "AppManifests.proposals": lambda app, it: app.machines.proposals(tenant=it.tenant),
+    "AppManifests.proposal": lambda app, it: app.machines.proposal(it.proposal, tenant=it.tenant),
+    "AppManifests.migrate": _migrated,
+    "AppManifests.recording": lambda app, it: app.machines.recording(counter, tenant=it.tenant),
+    "AppManifests.propose": lambda app, it: app.machines.propose(MachineManifest(), tenant=it.tenant),
+    "AppManifests.shadow": lambda app, it: app.machines.shadow(it.proposal, tenant=it.tenant),
+    "AppManifests.approve": lambda app, it: app.machines.approve(it.proposal, tenant=it.tenant),
+    "AppManifests.apply": lambda app, it: app.machines.apply(it.proposal, tenant=it.tenant),
+    "AppManifests.reject": lambda app, it: app.machines.reject(it.proposal, tenant=it.tenant),
     "AppTemplates.archive": lambda app, it: app.templates.archive(it.template, tenant=it.tenant),
     "Workspaces.limit": lambda app, it: app.workspaces.limit(it.workspace, weight=2, tenant=it.tenant),
     "Tenants.list": lambda app, it: app.tenants.list(),
@@ -325,7 +435,13 @@ async def furnish(app: Holdfast, tenant: str) -> Things:
     await app.subscriptions.create("outgoing", "https://a.example/", ["task.reminded"], tenant=tenant)
     await app.subscriptions.disable("outgoing", tenant=tenant)  # nothing is sent from here
     ping = await app.subscriptions.ping("outgoing", tenant=tenant)
-    return Things(tenant, task=task.id, receipt=receipt.id, token=token.token.id, message=ping.id)
+    proposal = await app.machines.propose(MachineManifest(), tenant=tenant)
+    await app.emit(Heard("parked"), tenant=tenant)
+    sent = await app.emit(Heard("parked", True), tenant=tenant)
+    await app.cell(counter, "parked", tenant=tenant).state(after=sent.places[0])
+    letter = await anext(app.machines.dead_letters(tenant=tenant))
+    made = {"task": task.id, "receipt": receipt.id, "token": token.token.id, "message": ping.id}
+    return Things(tenant, letter=letter.id, proposal=proposal.id, **made)
 
 
 def _one(version: int) -> dict[str, Any]:

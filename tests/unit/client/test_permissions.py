@@ -40,11 +40,16 @@ HARMLESS = {
     "AppDefinitions.start_of": "between the parts",
     "AppDefinitions.to_start": "between the parts, inside of a start",
     "AppDefinitions.unavailable": "as get",
+    "AppMachines.cell": "a handle, whose operations are judged",
+    "AppMachines.named": "the machines of the process",
+    "AppMachines.read_key": "the machines of the process",
+    "CellHandle.lane_key": "what the handle was made with",
     "Holdfast.acting_as": "binds; a bound one refuses it",
     "Holdfast.adopt": "a bound one refuses it",
     "Holdfast.audit": "a part, whose operations are judged",
     "Holdfast.binding": "who is bound",
     "Holdfast.caller": "who is bound",
+    "Holdfast.cell": "a handle, whose operations are judged",
     "Holdfast.changed": "waits for a hint",
     "Holdfast.check_open": "reads nothing",
     "Holdfast.close": "a bound one does nothing",
@@ -52,6 +57,8 @@ HARMLESS = {
     "Holdfast.delivered": "a hint",
     "Holdfast.hint": "a hint",
     "Holdfast.is_open": "reads nothing",
+    "Holdfast.machine_kind": "the machines of the process",
+    "Holdfast.machines": "a part, whose operations are judged",
     "Holdfast.open": "a bound one does nothing",
     "Holdfast.person_of": "who is bound",
     "Holdfast.program_of": "between the parts; reads through the tenant's store",
@@ -85,7 +92,19 @@ HARMLESS = {
 """What is public and no operation, each with the reason."""
 
 CLOSED_TO_TENANTS = {
-    *("add_signing_key", "arrivals", "beat", "claim", "claim_work", "close", "commit", "decline", "due_items"),
+    *(
+        "add_signing_key",
+        "arrivals",
+        "beat",
+        "cell_node_names",
+        "claim",
+        "claim_work",
+        "close",
+        "commit",
+        "decline",
+        "due_cells",
+        "due_items",
+    ),
     *(
         "evidence_due",
         "evidence_overdue",
@@ -95,9 +114,10 @@ CLOSED_TO_TENANTS = {
         "keep_files",
         "leased",
         "next_due_item",
+        "next_wake",
         "oldest_due",
     ),
-    *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "twin", "unpause", "unregister"),
+    *("open", "pause", "prune", "register", "rescue", "seal", "signing_keys", "sweep", "twin", "unpause", "unregister"),
     *("unsealed", "untold", "watch"),
 }
 """What a bound client cannot ask of the store."""
@@ -201,6 +221,8 @@ async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
                 "tenant",
                 "workspace",
                 "template",
+                "manifest",
+                "manifest_proposal",
                 "route",
                 "event",
                 "cap",
@@ -214,6 +236,8 @@ async def _everything(app: Holdfast, tenant: str) -> dict[str, Any]:
             )
             for row in await store.items(kind, 99, tenant=tenant)
         ],
+        "cells": await store.find_cells(p.CellQuery(tenant, "permitted.counter"), 99),
+        "dead letters": await store.dead_letters(tenant, 99),
         "audit": [entry.body for entry in await store.entries(p.AuditQuery(tenant), 999)],
     }
 

@@ -256,3 +256,38 @@ def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     """A mistyped path must not look like a file without findings."""
     with pytest.raises(InvalidRequest, match="does not exist"):
         lint_paths([tmp_path / "gone.py"])
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "remedy"),
+    [
+        ("time.time()", "HF001", "cell.now"),
+        ("random.random()", "HF002", "cell.random"),
+        ("time.sleep(1)", "HF003", "cell.send"),
+        ("os.getenv('X')", "HF004", "effect"),
+        ("threading.Thread()", "HF005", "cell.do"),
+        ("[each for each in {1, 2}]", "HF006", "sorted"),
+        ("hash(state)", "HF007", "the value itself"),
+        ("global seen", "HF008", "the state that the machine returns"),
+        ("charge(event)", "HF009", "cell.do"),
+    ],
+)
+def test_a_machine_is_judged_like_a_workflow_and_gets_remedies_of_its_own(line: str, rule: str, remedy: str) -> None:
+    source = (
+        "import os, random, threading, time\nfrom holdfast import machine, step\n"
+        "@step\nasync def charge(event): time.sleep(1)\n"
+        f"@machine(key='id', effects=[charge])\ndef order(state, event, cell):\n    {line}\n    return state\n"
+    )
+    [finding] = lint_source(source, "a.py")
+    assert (finding.line, finding.rule) == (7, rule)
+    assert "in machine order: " in finding.message
+    assert remedy in finding.message
+
+
+def test_a_machine_may_ask_for_its_effects() -> None:
+    source = (
+        "from holdfast import machine, step\n@step\nasync def charge(key): ...\n"
+        "@machine(key='id', effects=[charge])\ndef order(state, event, cell):\n"
+        "    cell.do(charge, cell.key)\n    return state\n"
+    )
+    assert lint_source(source, "a.py") == []

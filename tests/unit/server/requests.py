@@ -52,6 +52,10 @@ def _schedule(body: dict[str, Any] | None = None) -> Callable[[Things], Example]
     return lambda it: Example({"schedule": it.template}, body=body)
 
 
+def _cell(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
+    return lambda it: Example({"machine": "permitted.counter", "key": it.cell}, body=body)
+
+
 def _webhook(body: dict[str, Any] | None = None) -> Callable[[Things], Example]:
     return lambda it: Example({"webhook": it.webhook}, body=body)
 
@@ -130,6 +134,16 @@ EXAMPLES: dict[str, Callable[[Things], Example]] = {
     "templates.instances": _template(),
     "templates.instance": _run(which="instance"),
     "templates.emit": lambda it: Example(body={"event": "happened", "id": f"event {it.template}"}),
+    "machines.list_machines": _plain(),
+    "machines.send_event": lambda it: Example(body={"schema": "permitted/Heard@1", "event": {"key": f"new {it.cell}"}}),
+    "machines.list_cells": _plain(machine="permitted.counter", where="is_bad=false"),
+    "machines.show_cell": _cell(),
+    "machines.trace_cell": _cell(),
+    "machines.diagnose_cell": _cell(),
+    "machines.follow_cell": _cell(),
+    "machines.release_cell": _cell({"reason": "mended"}),
+    "machines.list_dead_letters": _plain(),
+    "machines.redeliver": lambda it: Example({"letter": it.letter}, body={}),
     "schedules.list_schedules": _plain(),
     "schedules.create": lambda it: Example(
         body={"id": f"new {it.template}", "workflow": leaf.name, "every": 3600, "paused": True}

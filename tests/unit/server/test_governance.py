@@ -250,7 +250,7 @@ def test_a_template_is_made_started_by_hand_and_by_an_event_and_scheduled() -> N
             one, two = [(await it.starter.post("/v1/emit", json=event)).json() for _ in range(2)]
             assert (one["repeated"], two["repeated"]) == (False, True)
             assert one["starts"] == two["starts"]
-            (instance,) = (await it.payer.get("/v1/templates/ticket/instances")).json()
+            (instance,) = (await it.payer.get("/v1/templates/ticket/instances")).json()["items"]
             shown = (await it.payer.get(f"/v1/instances/{instance['id']}")).json()
             assert (shown["template"], shown["id"]) == ("ticket", one["starts"][0]["run"])
             assert (await it.payer.post("/v1/templates/ticket/pause", json={})).json()["code"] == "not_permitted"

@@ -16,7 +16,7 @@ from holdfast.server.problems import PROBLEM
 from holdfast.server.routes.table import ROUTES
 from holdfast.webhooks.webhook import EmitEvent
 from tests.serving import person, served
-from tests.unit.client.operations import FREE, MISSING, TWO, WORKFLOWS, Things, furnish, leaf
+from tests.unit.client.operations import FREE, MISSING, TWO, WORKFLOWS, Heard, Things, counter, furnish, leaf
 from tests.unit.server.requests import send
 
 QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6, failures_per_minute=1e6)
@@ -95,10 +95,18 @@ async def hide(app: Holdfast, bolt: Things) -> Things:
     await app.slack.map("UHIDDEN", "hidden", tenant="bolt", reason=SECRET)
     await app.webhooks.create("hidden", EmitEvent("x"), name=SECRET, user="level 4", tenant="bolt")
     await app.subscriptions.create("hidden", "https://a.example/", ["task.*"], name=SECRET, tenant="bolt")
+    for number in range(9):  # so that the other tenant has no dead letter of the same name
+        await app.cell(counter, "x", tenant="bolt").state(
+            after=(await app.emit(Heard(f"before {number}"), tenant="bolt")).places[0]
+        )
+    sent = await app.emit(Heard("hidden", note=SECRET), tenant="bolt")
+    await app.cell(counter, "hidden", tenant="bolt").state(after=sent.places[0])
+    letter = [each.id async for each in app.machines.dead_letters(tenant="bolt")][-1]
     definition = {**TWO, "name": "hidden", "title": SECRET}
     await app.definitions.publish(definition, tenant="bolt")
     names = ("waiting", "paid", "child", "defined", "definition", "user", "workspace", "template", "instance")
-    names = (*names, "webhook", "subscription")
+    names = (*names, "webhook", "subscription", "cell")
+    bolt = msgspec.structs.replace(bolt, letter=letter)
     return msgspec.structs.replace(bolt, tenant="acme", account="UHIDDEN", **dict.fromkeys(names, "hidden"))
 
 

@@ -218,6 +218,10 @@ def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(
 
 
 SIXTH_SCHEMA = """
+DROP TABLE cells;
+DROP TABLE dead_letters;
+DROP INDEX runs_under_way;
+CREATE INDEX runs_under_way ON runs (tenant, workflow);
 DROP TABLE run_attributes;
 DROP INDEX runs_of_workflow;
 DROP INDEX runs_of_workspace;

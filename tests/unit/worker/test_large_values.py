@@ -13,7 +13,7 @@ from holdfast.journal.blobs import digest_of
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Ok
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Settled
+from holdfast.kernel.arrivals import CallSettled
 from holdfast.runs import children, messages
 from holdfast.runs.birth import Birth
 from holdfast.store import protocol as p
@@ -120,7 +120,7 @@ def test_a_retried_parent_gets_the_large_result_of_a_child_that_it_meets_again()
             message = await children.met_again(app.store, start, exists, parent, 1, 0)
             assert message is not None
             arrival = messages.read(message, parent)
-            assert isinstance(arrival, Settled)
+            assert isinstance(arrival, CallSettled)
             assert isinstance(arrival.outcome, Ok)
             assert cbor2.loads(arrival.outcome.value.data) == "c" * SIZE
 

@@ -89,7 +89,7 @@ def list_entries(
 
 
 def _row(entry: AuditInfo) -> list[output.Part]:
-    place = str(entry.position) if entry.sealed else output.Cell("unsealed", "yellow")
+    place = str(entry.position) if entry.sealed else output.TableCell("unsealed", "yellow")
     return [place, clock(entry.at), entry.kind, entry.run or "", output.one_line(entry.text)]
 
 

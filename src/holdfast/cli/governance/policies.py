@@ -98,7 +98,7 @@ def explain(file: str, action: str, run: str, actor: str | None, moment: str | N
     if steps:
         rows_ = [_step(step, ruling, here) for step, here in zip(steps, reached, strict=True)]
         output.table(("", "rule", "effect", "outcome", "when"), rows_)
-    output.say(output.Cell(ruling.effect, _EFFECTS[ruling.effect]), f" by {ruling.stage}: {ruling.reason}")
+    output.say(output.TableCell(ruling.effect, _EFFECTS[ruling.effect]), f" by {ruling.stage}: {ruling.reason}")
 
 
 @policy.command()
@@ -158,7 +158,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _row(result: Result) -> list[output.Part]:
-    passed = output.Cell("failed", "red") if result.wrong else output.Cell("passed", "green")
+    passed = output.TableCell("failed", "red") if result.wrong else output.TableCell("passed", "green")
     note = "; ".join(result.wrong)
     return [result.case.name, passed, result.ruling.effect, result.ruling.rule or "-", note]
 
@@ -178,6 +178,6 @@ def _step(step: RuleTrace, ruling: Ruling, reached: bool) -> list[output.Part]:
         "→" if step.rule == ruling.rule else "",
         step.rule,
         step.effect,
-        output.Cell(outcome, _OUTCOMES.get(step.outcome, "") if reached else "dim"),
+        output.TableCell(outcome, _OUTCOMES.get(step.outcome, "") if reached else "dim"),
         f"{when}   ({step.detail})" if step.detail else when,
     ]

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from holdfast.cli import options, output, session
-from holdfast.cli.output import Cell
+from holdfast.cli.output import TableCell
 from holdfast.client.engine import Holdfast
 from holdfast.client.governance.present import PresentInfo
 from holdfast.client.views.values import quoted
@@ -48,7 +48,7 @@ def compare(
             [
                 each.name,
                 quoted(each.present),
-                Cell(quoted(each.proposed), "bold" if each.differs else "") if each.proposed is not None else "",
+                TableCell(quoted(each.proposed), "bold" if each.differs else "") if each.proposed is not None else "",
             ]
             for each in found.fields
         ]

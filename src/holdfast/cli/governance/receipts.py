@@ -10,7 +10,7 @@ import click
 from holdfast.cli import options, output, session
 from holdfast.cli.governance.tasks import safe, value_lines
 from holdfast.cli.groups import ListingGroup
-from holdfast.cli.output import Cell, Part
+from holdfast.cli.output import Part, TableCell
 from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.cursors import Page
@@ -98,9 +98,9 @@ def _note(receipt: ReceiptInfo) -> str:
     return output.one_line(receipt.error)
 
 
-def state_cell(state: str) -> Cell:
+def state_cell(state: str) -> TableCell:
     """A receipt's state."""
-    return Cell(state, STYLES.get(state, ""))
+    return TableCell(state, STYLES.get(state, ""))
 
 
 @receipts.command()
@@ -117,7 +117,7 @@ def show(id: str, tenant: str, store: str | None, as_json: bool) -> None:
     if as_json:
         output.emit(receipt_record(receipt))
     else:
-        output.table([], [[Cell(name, "bold"), safe(text)] for name, text in _lines(receipt)])
+        output.table([], [[TableCell(name, "bold"), safe(text)] for name, text in _lines(receipt)])
 
 
 def _lines(receipt: ReceiptInfo) -> list[tuple[str, Part]]:

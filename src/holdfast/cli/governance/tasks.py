@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli import options, output, session
 from holdfast.cli.groups import ListingGroup
-from holdfast.cli.output import Cell, Part
+from holdfast.cli.output import Part, TableCell
 from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
 from holdfast.client.people.permission import operating
@@ -110,11 +110,11 @@ def _row(task: TaskInfo, show_tenant: bool, show_reference: bool, now: datetime)
     ]
 
 
-def status_cell(task: TaskInfo, now: datetime) -> Cell:
+def status_cell(task: TaskInfo, now: datetime) -> TableCell:
     """Its status. A task whose time is over is shown as expired, even before a worker has noted that."""
     if task.is_expired(now):
-        return Cell("expired", STYLES["expired"])
-    return Cell(task.standing, STYLES[task.status])
+        return TableCell("expired", STYLES["expired"])
+    return TableCell(task.standing, STYLES[task.status])
 
 
 def _expiry(task: TaskInfo, now: datetime) -> str:
@@ -151,7 +151,7 @@ def _show(task: TaskInfo, receipt: ReceiptInfo | None) -> None:
     if task.kind == "outcome":
         rows += _facts(task.details, receipt)
     rows += [("said", _answer_line(answer)) for answer in task.answers]
-    output.table([], [[Cell(name, "bold"), safe(text)] for name, text in rows])
+    output.table([], [[TableCell(name, "bold"), safe(text)] for name, text in rows])
     if task.status == "requested" and not task.is_expired(present()):
         output.say("")
         for command in commands(task):

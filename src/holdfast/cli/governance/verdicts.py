@@ -11,7 +11,7 @@ import click
 from holdfast.audit.check.claims import Verdict
 from holdfast.audit.keys import read_pem
 from holdfast.cli import exits, output
-from holdfast.cli.output import Cell
+from holdfast.cli.output import TableCell
 from holdfast.errors import InvalidRequest
 
 trusted_keys = click.option(
@@ -19,10 +19,10 @@ trusted_keys = click.option(
 )
 
 _MARKS: Final = {
-    "proved": Cell("✓ proved      ", "green"),
-    "consistent": Cell("○ consistent  ", "cyan"),
-    "not proved": Cell("? not proved  ", "yellow"),
-    "broken": Cell("✗ broken      ", "red"),
+    "proved": TableCell("✓ proved      ", "green"),
+    "consistent": TableCell("○ consistent  ", "cyan"),
+    "not proved": TableCell("? not proved  ", "yellow"),
+    "broken": TableCell("✗ broken      ", "red"),
 }
 
 
@@ -59,9 +59,11 @@ def write(verdict: Verdict, what: str, about: Mapping[str, Any], as_json: bool, 
     for claim in verdict.claims:
         output.say(_MARKS[claim.state], claim.text)
     if not verdict.good:
-        output.say(Cell("✗ ", "red"), f"{what} is not what it claims to be")
+        output.say(TableCell("✗ ", "red"), f"{what} is not what it claims to be")
     elif verdict.trusted:
-        output.say(Cell("✓ ", "green"), f"{what} is good, and a key that you trust vouches for it")
+        output.say(TableCell("✓ ", "green"), f"{what} is good, and a key that you trust vouches for it")
     else:
-        output.say(Cell("○ ", "cyan"), f"{what} fits together, and nothing says who made it{'' if keys else _GIVE}")
+        output.say(
+            TableCell("○ ", "cyan"), f"{what} fits together, and nothing says who made it{'' if keys else _GIVE}"
+        )
     return exits.GOOD if verdict.good else exits.NO

@@ -31,7 +31,7 @@ def verify(
 ) -> int:
     """Check RUN, or --all runs: every law on every event, hash chain and stored status; exit 1 on a problem.
 
-    Where RUN is a file, it is a bundle of evidence, and it is checked without any store.
+    Where RUN is a file, it is a bundle of evidence or the proof of a cell, and it is checked without any store.
     """
     if (run is None) != everything:
         raise click.UsageError("give a RUN, a FILE, or --all")
@@ -84,8 +84,8 @@ def _write(verdict: RunCheck, as_json: bool, *, verbose: bool) -> None:
         }
         output.emit({"id": run, "tenant": tenant, **result})
     elif not verdict.good:
-        output.say(output.Cell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
+        output.say(output.TableCell("✗ ", "red"), f"run {run} of tenant {tenant}: {verdict.problem}")
     elif verbose:
         output.say(
-            output.Cell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
+            output.TableCell("✓ ", "green"), f"run {run} is good: {verdict.events} events, laws, hash chain and status"
         )

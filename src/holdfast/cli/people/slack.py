@@ -113,7 +113,7 @@ def check(tenant: str, store: str | None, as_json: bool) -> int:
     else:
         for each in found:
             colour, mark = ("red", "✗ ") if not each.good else ("yellow", "! ") if each.warning else ("green", "✓ ")
-            output.say(output.Cell(mark, colour), output.Cell(f"{each.name:<9} ", "bold"), each.detail)
+            output.say(output.TableCell(mark, colour), output.TableCell(f"{each.name:<9} ", "bold"), each.detail)
     return exits.GOOD if good else exits.NO
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from holdfast.cli import options, output, session
-from holdfast.cli.output import Cell
+from holdfast.cli.output import TableCell
 from holdfast.cli.selection import Steered, choice, one_or_many, steer
 from holdfast.client.engine import Holdfast
 from holdfast.client.runs.handle import RunHandle
@@ -62,7 +62,7 @@ def fork(
         output.say(f"run {run} would be forked here:")
         for entry in around:
             kept = entry.sequence < sequence
-            mark = Cell("kept   ", "green") if kept else Cell("again  ", "yellow")
+            mark = TableCell("kept   ", "green") if kept else TableCell("again  ", "yellow")
             output.say("  ", mark, f"{entry.sequence:>5}  {entry.text}")
     else:
         output.say(f"run {info.id} started from sequence {sequence} of run {run}")

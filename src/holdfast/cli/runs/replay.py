@@ -59,9 +59,9 @@ class ReplayResult(msgspec.Struct):
         name = self.run.key.run
         if self.good:
             changed = ", though its code has changed since" if self.changed else ""
-            output.say(output.Cell("✓ ", "green"), f"run {name} replays cleanly, {self.events} events{changed}")
+            output.say(output.TableCell("✓ ", "green"), f"run {name} replays cleanly, {self.events} events{changed}")
             return
-        output.say(output.Cell("✗ ", "red"), f"run {name} of workflow {self.run.workflow} does not replay:")
+        output.say(output.TableCell("✗ ", "red"), f"run {name} of workflow {self.run.workflow} does not replay:")
         for text in self.before:
             output.say(f"      {text}")
         output.say("  " + self.problem.replace("\n", "\n  "))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from holdfast.cli import options, output, session
-from holdfast.cli.output import Cell
+from holdfast.cli.output import TableCell
 from holdfast.cli.timeline import item_rows
 from holdfast.client.engine import Holdfast
 from holdfast.client.views.instances import InstanceInfo, PlaceInfo
@@ -36,7 +36,7 @@ def show(run: str, tenant: str, store: str | None, as_json: bool) -> None:
 
 
 def _write(overview: RunOverview) -> None:
-    rows: list[list[output.Part]] = [[Cell(name, "bold"), text] for name, text in _header(overview)]
+    rows: list[list[output.Part]] = [[TableCell(name, "bold"), text] for name, text in _header(overview)]
     output.table([], rows)
     if overview.instance is not None:
         _write_instance(overview.instance)
@@ -44,12 +44,12 @@ def _write(overview: RunOverview) -> None:
     output.table([], item_rows(overview.items), indent=2)
     if overview.signals:
         output.say("")
-        output.say(Cell("signals not received", "bold"))
+        output.say(TableCell("signals not received", "bold"))
         rows = [[each.name, clock(each.at), quoted(plain(each.value))] for each in overview.signals]
         output.table([], rows, indent=2)
     if overview.children:
         output.say("")
-        output.say(Cell("children", "bold"))
+        output.say(TableCell("children", "bold"))
         rows = [[child.id, child.workflow, output.status_cell(child.status)] for child in overview.children]
         output.table([], rows, indent=2)
 
@@ -57,13 +57,13 @@ def _write(overview: RunOverview) -> None:
 def _write_instance(instance: InstanceInfo) -> None:
     """The business state of a definition's run, and apart from it where the run stands."""
     output.say("")
-    output.say(Cell("state", "bold"))
+    output.say(TableCell("state", "bold"))
     state = plain(instance.state)
     rows: list[list[output.Part]] = [[name, quoted(value)] for name, value in sorted(state.items())]
     output.table([], rows or [["nothing is set", ""]], indent=2)
     if instance.engine.places:
         output.say("")
-        output.say(Cell("stands at", "bold"))
+        output.say(TableCell("stands at", "bold"))
         rows = [[place.path, _awaited(place), _since(place), place.token[-12:]] for place in instance.engine.places]
         output.table(["node", "waits for", "", "token"], rows, indent=2)
 
@@ -150,7 +150,7 @@ def write_entry(entry: JournalEntry, as_json: bool) -> None:
     if as_json:
         output.emit(entry_record(entry))
     else:
-        output.say(Cell(f"{entry.sequence:>5}  {iso(entry.time)}  ", "dim"), entry.text)
+        output.say(TableCell(f"{entry.sequence:>5}  {iso(entry.time)}  ", "dim"), entry.text)
 
 
 @click.command()

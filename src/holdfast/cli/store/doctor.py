@@ -52,15 +52,15 @@ def doctor(policy: str | None, store: str | None, as_json: bool) -> int:
     else:
         for check in checks:
             detail = check.detail.replace("\n", "\n" + " " * 13)
-            output.say(_mark(check), output.Cell(f"{check.name:<10} ", "bold"), detail)
+            output.say(_mark(check), output.TableCell(f"{check.name:<10} ", "bold"), detail)
         output.say(_verdict(checks))
     return exits.GOOD if good else exits.NO
 
 
-def _mark(check: Check) -> output.Cell:
+def _mark(check: Check) -> output.TableCell:
     if not check.good:
-        return output.Cell("✗ ", "red")
-    return output.Cell("! ", "yellow") if check.warning else output.Cell("✓ ", "green")
+        return output.TableCell("✗ ", "red")
+    return output.TableCell("! ", "yellow") if check.warning else output.TableCell("✓ ", "green")
 
 
 def _verdict(checks: Sequence[Check]) -> str:

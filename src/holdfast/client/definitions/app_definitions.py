@@ -13,7 +13,7 @@ from holdfast.client.people.permission import operation
 from holdfast.client.views.definitions import DefinitionInfo, definition_info
 from holdfast.client.views.moves import MoveInfo
 from holdfast.errors import DuplicateName, InvalidArguments, InvalidDefinition, InvalidRequest, WorkflowUnknown
-from holdfast.programs.definition.compiler.batch import DefinitionSource, Rejected, compile_batch, read_drafts
+from holdfast.programs.definition.compiler.batch import DefinitionSource, RejectedSource, compile_batch, read_drafts
 from holdfast.programs.definition.kind import Definitions, code_of, pin_of
 from holdfast.programs.definition.model import Accepted, Definition
 from holdfast.programs.definition.sketch import Sketch
@@ -65,7 +65,7 @@ class AppDefinitions:
             (sources,) if isinstance(sources, str | Path | Mapping | Definition | Sketch) else tuple(sources)
         )
         self._mode = mode
-        self._unavailable: list[Rejected] = []
+        self._unavailable: list[RejectedSource] = []
         self._compared: set[tuple[str, str]] = set()
         self.kind = kind
         self._mover = Mover(app, kind)
@@ -111,7 +111,7 @@ class AppDefinitions:
             self._sources, self._mode = (*self._sources, *given), mode
 
     @property
-    def unavailable(self) -> tuple[Rejected, ...]:
+    def unavailable(self) -> tuple[RejectedSource, ...]:
         """The definitions that the engine was given and could not accept, each with its error."""
         return tuple(self._unavailable)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.audit.cell_proofs import is_cell_proof
 from holdfast.audit.check.bundle import verify_bundle
+from holdfast.audit.check.cells import verify_cell_proof
 from holdfast.audit.check.claims import Verdict
 from holdfast.audit.collector import gather
 from holdfast.audit.keychain import Keychain
@@ -39,15 +41,16 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def verify_evidence(data: bytes, *, trusted: bytes | None = None) -> Verdict:
-    """Check a bundle of evidence. It needs no store, no network and no worker, only the file.
+    """Check a bundle of evidence, or the proof of a cell. It needs no store, no network and no worker, only the file.
 
     ``trusted`` are public keys as PEM. Where one of them vouches for the bundle, its claims are proved; without one
     they are only consistent. What a retired key signed is not proved; the key's line in the PEM says that it is
     retired. Raises InvalidRequest where the PEM cannot be read.
     """
+    verify = verify_cell_proof if is_cell_proof(data) else verify_bundle
     if trusted is None:
-        return verify_bundle(data)
-    return verify_bundle(data, read_pem(trusted), read_retired(trusted))
+        return verify(data)
+    return verify(data, read_pem(trusted), read_retired(trusted))
 
 
 async def evidence_of(app: Holdfast, key: p.Key, *, values: bool, generation: int | None, anew: bool) -> Evidence:

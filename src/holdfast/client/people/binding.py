@@ -35,6 +35,11 @@ class Binding:
         self._refusals = Refusals(engine)
 
     @property
+    def engine(self) -> Holdfast:
+        """The engine that the client was made of."""
+        return self._engine
+
+    @property
     def tenant(self) -> str:
         """Raises InvalidRequest where the tenant of a token is not known yet."""
         if self._tenant is None:

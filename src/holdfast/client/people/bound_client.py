@@ -29,6 +29,7 @@ from holdfast.store.committer import Committer, Done
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions
     from holdfast.programs.catalogue import Catalogue
+    from holdfast.programs.machine.kind import Machines
 
 
 class ActingHoldfast(Holdfast):
@@ -49,6 +50,10 @@ class ActingHoldfast(Holdfast):
     @property
     def catalogue(self) -> Catalogue:  # it is that of the engine, whatever the engine adopts
         return self._engine.catalogue
+
+    @property
+    def machine_kind(self) -> Machines:
+        return self._engine.machine_kind
 
     @property
     def has_definitions(self) -> bool:
@@ -195,6 +200,8 @@ def _tenants(change: p.Change | p.Act) -> list[str]:
         case p.KeepCode(tenant=tenant) | p.Publish(tenant=tenant) | p.Note(tenant=tenant):
             return [tenant]
         case p.Deliver(key=key) | p.Pause(key=key) | p.Unpause(key=key) | p.Renew(key=key) | p.ExpectItem(key=key):
+            return [key.tenant]
+        case p.DropDead(key=key):
             return [key.tenant]
         case _:
             raise EngineError(f"a bound client cannot commit {type(change).__name__}")

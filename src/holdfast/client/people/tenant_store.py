@@ -69,11 +69,32 @@ class TenantStore:
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [] if self._is_foreign(key.tenant) else await self._store.work_of(key)
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
         return [] if self._is_foreign(key.tenant) else await self._store.progress_of(key)
 
     async def declined(self, key: p.Key) -> list[p.Declined]:
         return [] if self._is_foreign(key.tenant) else await self._store.declined(key)
+
+    async def cells(self, lane: p.Key, keys: Sequence[bytes]) -> list[p.CellRow]:
+        return [] if self._is_foreign(lane.tenant) else await self._store.cells(lane, keys)
+
+    async def find_cells(self, query: p.CellQuery, limit: int, after: p.CellCursor | None = None) -> list[p.CellRow]:
+        return [] if self._is_foreign(query.tenant) else await self._store.find_cells(query, limit, after)
+
+    async def count_cells(self, tenant: str, machine: str) -> dict[str, int]:
+        return {} if self._is_foreign(tenant) else await self._store.count_cells(tenant, machine)
+
+    async def dead_letters(self, tenant: str, limit: int, after: tuple[str, int, int] | None = None) -> list[p.DeadRow]:
+        return [] if self._is_foreign(tenant) else await self._store.dead_letters(tenant, limit, after)
+
+    async def unrooted(self, lane: p.Key, since: int) -> p.Unrooted | None:
+        return None if self._is_foreign(lane.tenant) else await self._store.unrooted(lane, since)
+
+    async def roots(self, lane: p.Key, limit: int, at: int | None = None) -> list[p.RootRow]:
+        return [] if self._is_foreign(lane.tenant) else await self._store.roots(lane, limit, at)
+
+    async def cell_nodes(self, lane: p.Key, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        return {} if self._is_foreign(lane.tenant) else await self._store.cell_nodes(lane, names)
 
     async def workers(self) -> list[p.WorkerRow]:
         """The workers serve all tenants, and what they serve is no tenant's secret."""

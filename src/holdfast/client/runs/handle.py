@@ -36,6 +36,7 @@ from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs import journals, messages
 from holdfast.runs.hints import command
+from holdfast.runs.lanes import refuse_lane
 from holdfast.runs.program_names import DEFINITION
 from holdfast.runs.signals import keyed
 from holdfast.store import protocol as p
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from holdfast.audit.check.journal import RunCheck
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.evidence import Evidence
-    from holdfast.client.views.instances import InstanceInfo
     from holdfast.client.views.overview import RunOverview
     from holdfast.client.views.signals import WaitingSignal
     from holdfast.client.views.timeline import Item
@@ -198,9 +198,7 @@ class RunHandle(Generic[R]):
         """Send a signal; durable when this returns. With an ``id`` a repetition is delivered once.
 
         With a ``key`` only a definition that waits for this name and key gets it.
-
-        With ``by`` a person sends it, and the audit records who and the ``reason``, in the same commit. Without it, a
-        program sends it.
+        With ``by`` a person sends it, and the audit records who and the ``reason`` in the same commit.
 
         With ``expected_version``, which is the ``events`` of ``run.info()``, the signal is for the run as its sender
         saw it: a run that has moved on ignores it. Raises RunConflict where that is known already, RunNotFound or
@@ -223,6 +221,7 @@ class RunHandle(Generic[R]):
             self._app.delivered(self.key)
 
     async def _deliver(self, message: p.Message) -> None:
+        refuse_lane(self.id, "signal")
         answer = await self._app.committer.commit(p.Deliver(self.key, message))
         match answer:
             case p.Delivered() | p.Repeated():
@@ -256,15 +255,14 @@ class RunHandle(Generic[R]):
     ) -> None:
         """Make a person's changes and note them in the audit, all in one commit. Raises RunNotFound, RunEnded."""
         self._app.check_open()
+        refuse_lane(self.id, act)
         note = operator_note(self._app, self.tenant, act, by, self.id, reason, {"signal": name} if name else {})
         match await self._app.committer.commit(p.Operate(note, changes)):
             case p.OperatedOn() | p.Repeated():
                 self._app.wake_sealer()
                 self._app.hint()
             case p.Gone():
-                raise RunEnded(
-                    f"run {self.id} has ended, and cannot be changed by {act}: `retry` or `fork` it instead."
-                )
+                raise RunEnded(f"run {self.id} has ended, and {act} cannot change it: `retry` or `fork` it instead.")
             case _:
                 raise RunNotFound(f"there is no run {self.id!r} in tenant {self.tenant!r}.")
 

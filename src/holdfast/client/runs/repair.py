@@ -22,6 +22,7 @@ from holdfast.runs import journals
 from holdfast.runs.birth import check_id, child_id, idempotency_key, lineage_of
 from holdfast.runs.kinds.child import WORKFLOW
 from holdfast.runs.kinds.table import is_gated
+from holdfast.runs.lanes import refuse_lane
 from holdfast.runs.reroot import reroot
 from holdfast.runs.segments import seal
 from holdfast.store import protocol as p
@@ -95,6 +96,7 @@ class Repairs:
 
     async def fork(self, key: p.Key, sequence: int, chosen: str | None, by: str | None, reason: str = "") -> p.Key:
         """A new run with the journal before ``sequence``; the audit records who made it, in the same commit."""
+        refuse_lane(key.run, "fork")
         run = await journals.row_of(self._app.store, key)
         if run.workflow == REVERSE:
             raise InvalidRequest(f"run {key.run} takes an act back, and a fork of it would do so again: retry it.")

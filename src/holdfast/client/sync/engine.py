@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.client.governance.evidence import Evidence
     from holdfast.client.sync.gate import SyncAudit, SyncDefinitions, SyncReceipts, SyncSchedules, SyncTasks
     from holdfast.client.sync.people import SyncTenants, SyncTokens, SyncUsers, SyncWorkspaces
-    from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.programs.machine.proposals import ManifestsMode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +64,7 @@ class SyncHoldfast(SyncParts):
         policy: str | Path | Policy | None = None,
         definitions: Iterable[DefinitionSource] | DefinitionSource = (),
         definitions_mode: DefinitionsMode = "strict",
+        manifests: ManifestsMode = "declared",
         wakeups: str | Wakeups | None = None,
         tracing: Tracing = False,
     ) -> None:
@@ -76,6 +77,7 @@ class SyncHoldfast(SyncParts):
             policy=policy,
             definitions=definitions,
             definitions_mode=definitions_mode,
+            manifests=manifests,
             wakeups=wakeups,
             tracing=tracing,
         )
@@ -279,10 +281,6 @@ class SyncHoldfast(SyncParts):
 
         loop, engine = self._opened()
         return SyncTokens(loop, engine.tokens)
-
-    def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo:
-        """See ``Holdfast.emit``."""
-        return self._opened()[0].call(self._opened()[1].emit(event, data, **options))
 
     def run(self, id: str, *, tenant: str | None = None) -> SyncRunHandle[Any]:
         """A handle on a run by its id. Its methods raise RunNotFound where there is no such run."""

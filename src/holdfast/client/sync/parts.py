@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
     from holdfast.client.loop_thread import LoopThread
+    from holdfast.client.machines.sender import SentEvent
+    from holdfast.client.sync.machines import SyncCell, SyncMachines
     from holdfast.client.sync.people import SyncSlackAccounts
     from holdfast.client.sync.templates import SyncTemplates
     from holdfast.client.sync.webhooks import SyncSubscriptions, SyncWebhooks
+    from holdfast.client.templates.emitter import EmittedInfo
+    from holdfast.programs.machine.machine import Machine
+
+S = TypeVar("S")
 
 
 class SyncParts:
@@ -33,6 +39,29 @@ class SyncParts:
 
         loop, engine = self._opened()
         return SyncSlackAccounts(loop, engine.slack)
+
+    @property
+    def machines(self) -> SyncMachines:
+        """Events for machines, and their cells."""
+        from holdfast.client.sync.machines import SyncMachines
+
+        loop, engine = self._opened()
+        return SyncMachines(loop, engine.machines)
+
+    def cell(self, machine: Machine[S] | str, key: object = None, *, tenant: str | None = None) -> SyncCell[S]:
+        """The cell of a machine that has this key. It need not exist."""
+        return self.machines.cell(machine, key, tenant=tenant)
+
+    @overload
+    def emit(self, event: str, data: object = None, **options: Any) -> EmittedInfo: ...
+    @overload
+    def emit(self, event: object, **options: Any) -> SentEvent: ...
+    def emit(self, event: object, data: object = None, **options: Any) -> EmittedInfo | SentEvent:
+        """See ``Holdfast.emit``."""
+        loop, engine = self._opened()
+        if isinstance(event, str):
+            return loop.call(engine.emit(event, data, **options))
+        return loop.call(engine.machines.send(event, **options))
 
     @property
     def webhooks(self) -> SyncWebhooks:

@@ -30,7 +30,7 @@ from holdfast.journal.error_classes import CLASSES, OTHER, TIMEOUT, TRANSPORT, e
 from holdfast.journal.forms import FORM
 from holdfast.journal.payload import Err, Failure, Ok, Outcome
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, AttemptFailed, Settled, SignalArrived
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled, SignalArrived
 from holdfast.kernel.execution import Execution
 from holdfast.kernel.requests import Invoke
 from holdfast.programs.definition.interpreter.frames import Visit
@@ -203,7 +203,7 @@ class _Trial:
             return None
         self._now = max(self._now, due)
         late = [promise for promise, time in expiries.items() if time == due]
-        return [Settled(promise, Err(_EXPIRED), 1, self._now) for promise in late[:1]]
+        return [CallSettled(promise, Err(_EXPIRED), 1, self._now) for promise in late[:1]]
 
     def _expiries(self) -> dict[PromiseId, int]:
         """When the open tasks that nobody answers are over."""
@@ -315,7 +315,7 @@ def _arrival(request: Invoke, outcome: Outcome, now: int) -> Arrival:
         found, on = error_class(outcome.failure), request.retry.on
         if found in (on or _PASSING):
             return AttemptFailed(request.promise_id, outcome.failure, request.attempt, now)
-    return Settled(request.promise_id, outcome, request.attempt, now)
+    return CallSettled(request.promise_id, outcome, request.attempt, now)
 
 
 def _failure(error: Any) -> Failure:

@@ -183,7 +183,7 @@ class Workflow(Durable[R_co], Generic[P, R_co]):
         timezone: str | None = None,
     ) -> None:
         super().__init__(function, name)
-        self.digest = _digest(function)
+        self.digest = source_digest(function)
         self.scheduled: DeclaredSchedule | None = None
         if schedule is not None or timezone is not None:
             from holdfast.programs.function.scheduled import declaration  # cron is loaded where it is used
@@ -381,7 +381,7 @@ def _positional(function: Callable[..., object]) -> int:
     return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
 
 
-def _digest(function: Callable[..., object]) -> str:
+def source_digest(function: Callable[..., object]) -> str:
     """A digest of the function's code: recorded with each run, so that a change of code can be seen."""
     try:
         source = inspect.getsource(function).encode()

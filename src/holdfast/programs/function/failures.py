@@ -56,7 +56,7 @@ def unwrap(outcome: Outcome, what: str) -> Payload:
     """The value of an outcome, or its error raised."""
     if type(outcome) is Err:
         raise revive(outcome.failure, what)
-    return cast("Ok", outcome).value
+    return cast("Ok[Payload]", outcome).value
 
 
 def describe(error: BaseException) -> Failure:

@@ -1,9 +1,9 @@
-"""``lint`` finds code in a workflow body that cannot replay, from its source and without running it.
+"""``lint`` finds code in a workflow's or a machine's body that cannot replay, from its source and without running it.
 
-Only functions decorated with Holdfast's ``workflow`` are judged, with everything written inside them. Steps are exempt,
-and so is a function inside a body that is only given to ``perform``. Names are followed through imports (``import time
-as t``, ``from datetime import datetime as dt``), never through assignments, so there are no false findings. A line is
-silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
+Only functions decorated with Holdfast's ``workflow`` or ``machine`` are judged, with everything written inside them.
+Steps are exempt, and so is a function inside a body that is only given to ``perform``. Names are followed through
+imports (``import time as t``, ``from datetime import datetime as dt``), never through assignments, so there are no
+false findings. A line is silenced by ``# holdfast: ignore[HF001]``, or by ``# holdfast: ignore`` for every rule.
 """
 
 from __future__ import annotations
@@ -30,6 +30,18 @@ RULES: Final[dict[str, str]] = {
     "HF009": "a call that is not awaited is never done: write await before it",
 }
 """Every rule by id, with its remedy. Ids never change."""
+
+MACHINE_REMEDIES: Final[dict[str, str]] = {
+    "HF001": "the wall clock differs in every replay: use cell.now",
+    "HF002": "randomness differs in every replay: use cell.random or cell.uuid()",
+    "HF003": "a blocking call stops every cell of the worker: use cell.send(…, after=…) to wait, and an effect for all "
+    "else",
+    "HF004": "the environment may differ in the next replay: have the value in the event, or ask for it with an effect",
+    "HF005": "threads and processes cannot replay: ask for effects with cell.do()",
+    "HF008": "state outside the body is not replayed: keep it in the state that the machine returns",
+    "HF009": "an effect that is called in a machine is not recorded: ask for it with cell.do()",
+}
+"""What to do about a rule in a machine, where it is something else."""
 
 _CALLS: Final[dict[str, tuple[str, ...]]] = {
     "HF001": (
@@ -114,8 +126,12 @@ def lint_source(source: str, path: str) -> list[Finding]:
         ) from error
     imports = _imports(tree)
     durable = {function.name for function in _decorated(tree, imports, ("step", "action", "workflow"))}
-    bodies = _decorated(tree, imports, ("workflow",))
-    found = {finding for body in bodies for finding in _Judge(path, imports, body, durable).findings()}
+    found = {
+        finding
+        for kind in ("workflow", "machine")
+        for body in _decorated(tree, imports, (kind,))
+        for finding in _Judge(path, imports, body, durable, kind).findings()
+    }
     lines = source.splitlines()
     return sorted(finding for finding in found if not _silenced(lines[finding.line - 1], finding.rule))
 
@@ -183,10 +199,11 @@ def _is_ours(decorator: ast.expr, imports: dict[str, str], names: tuple[str, ...
 
 
 class _Judge:
-    """Judges one workflow's body."""
+    """Judges the body of one workflow or machine."""
 
-    def __init__(self, path: str, imports: dict[str, str], body: _Function, durable: set[str]) -> None:
+    def __init__(self, path: str, imports: dict[str, str], body: _Function, durable: set[str], kind: str) -> None:
         self._path = path
+        self._kind = kind
         self._body = body
         self._bound = _bound(body)
         self._durable = durable - self._bound
@@ -253,7 +270,8 @@ class _Judge:
         return None if name in self._bound else name
 
     def _finding(self, node: ast.stmt | ast.expr, rule: str, what: str) -> Finding:
-        message = f"{what} in workflow {self._body.name}: {RULES[rule]}"
+        remedy = MACHINE_REMEDIES.get(rule, RULES[rule]) if self._kind == "machine" else RULES[rule]
+        message = f"{what} in {self._kind} {self._body.name}: {remedy}"
         return Finding(self._path, node.lineno, node.col_offset + 1, rule, message)
 
 

@@ -34,6 +34,7 @@ class Registry(Mapping[str, N], Generic[N]):
     def __init__(self, kind: str, definitions: Iterable[N] = ()) -> None:
         self._kind = kind
         self._by_name: dict[str, N] = {}
+        self.changes = 0  # how often it was changed, for those that keep what they made of it
         for definition in definitions:
             if self._by_name.get(definition.name, definition) is not definition:
                 raise self._duplicate(self._by_name[definition.name], definition)
@@ -45,6 +46,7 @@ class Registry(Mapping[str, N], Generic[N]):
         if earlier is not None and not _replaces(earlier, definition):
             raise self._duplicate(earlier, definition)
         self._by_name[definition.name] = definition
+        self.changes += 1
 
     def _duplicate(self, earlier: N, new: N) -> DuplicateName:
         return DuplicateName(

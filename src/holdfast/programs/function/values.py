@@ -163,6 +163,15 @@ class Signature:
             self._parameters.bind(*args, **kwargs)
         return encode([args, kwargs], self._arguments_of)
 
+    def in_order(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """A call's arguments, by place where they can be. Raises TypeError where they do not fit."""
+        if not kwargs:
+            return args, kwargs
+        bound = self._parameters.bind(*args, **kwargs)
+        return bound.args, bound.kwargs
+
     def write_checked(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Payload:
         """Write a call's arguments and read them as the call will. Raises InvalidArguments where they do not fit."""
         try:

@@ -8,7 +8,7 @@ one line in ``table``.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -19,7 +19,7 @@ from holdfast.journal.payload import Err, Failure, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments
 from holdfast.kernel.outstanding import Wait
-from holdfast.kernel.requests import Abandon, Invoke, Stop
+from holdfast.kernel.requests import Abandon, Carry, Invoke, Stop
 from holdfast.runs.birth import Pin
 from holdfast.store.protocol import FUNCTION, Answer, Attachable, KeepCode, Key, Run, Store
 
@@ -89,6 +89,10 @@ class Kind:
         """The errand for a call that is done by the commit. A call may be planned twice: the second time must have no
         further effect."""
         raise EngineError(f"a call of kind {self.name!r} is not done by a commit")
+
+    def carry(self, run: CallingRun, request: Carry, now: int) -> Sequence[Errand]:
+        """The errands for a call that was settled when it was recorded."""
+        raise EngineError(f"a call of kind {self.name!r} carries nothing")
 
     def give_up(self, run: CallingRun, request: Abandon, now: int) -> Errand | None:
         """The errand for a call that nobody waits for any more, if it needs one."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast.errors import EngineError
 from holdfast.runs.kinds.action import ActionKind
+from holdfast.runs.kinds.cells import CellsKind
 from holdfast.runs.kinds.child import ChildKind
 from holdfast.runs.kinds.detached import DetachedKind
 from holdfast.runs.kinds.form import FormKind
@@ -16,6 +17,7 @@ from holdfast.runs.kinds.step import StepKind
 
 _ALL: Final[tuple[Kind, ...]] = (
     ActionKind(),
+    CellsKind(),
     ChildKind(),
     DetachedKind(),
     FormKind(),

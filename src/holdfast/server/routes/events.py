@@ -77,7 +77,7 @@ async def _run_stream(
 ) -> AsyncGenerator[bytes, None]:
     yield BEGIN
     async with call.watcher.run(key, call.acting.key) as subscription:
-        async for row in _changes(call, subscription):
+        async for row in changes(call, subscription):
             if row is None:
                 yield PING
                 continue
@@ -141,7 +141,7 @@ async def _list_stream(
     seen = call.header("Last-Event-ID")
     yield BEGIN
     async with call.watcher.listing(key, read, call.acting.key) as subscription:
-        async for page in _changes(call, subscription):
+        async for page in changes(call, subscription):
             if page is None:
                 yield PING
             elif subscription.mark != seen:
@@ -151,7 +151,7 @@ async def _list_stream(
                 yield event(kind, data, seen)
 
 
-async def _changes(call: RouteCall[Any, Any], subscription: Subscription) -> AsyncIterator[Any]:
+async def changes(call: RouteCall[Any, Any], subscription: Subscription) -> AsyncIterator[Any]:
     """The states of a subject as they come, and None every now and then; until the stream is to end."""
     deadline = call.now() + call.settings.stream_seconds
     while call.now() < deadline:

@@ -50,5 +50,5 @@ def _loads(tables: Tables, now: int) -> Loads:
             (run.begun_at,) if run.begun_at > now - MINUTE else (),
         )
         for run in tables.runs.values()
-        if run.parent is None and run.begun_at is not None
+        if run.parent is None and run.begun_at is not None and run.program_kind != p.MACHINE
     )

@@ -11,6 +11,7 @@ from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.memory import gate_changes, operations
 from holdfast.store.memory.admission import has_caps
+from holdfast.store.memory.cells import put_cells
 from holdfast.store.memory.tables import Holder, Tables
 
 
@@ -37,13 +38,15 @@ def apply(tables: Tables, change: p.Change) -> p.Answer:
         case p.FinishWork():
             return _finish_work(tables, change)
         case p.Beat(key=key, position=position, details=details, at=at):
-            tables.progress.setdefault(key, {})[position] = p.Progress(position, details, at)
+            tables.progress.setdefault(key, {})[position] = p.StepProgress(position, details, at)
             return p.Enqueued()
         case p.KeepCode(tenant=tenant, code=code):
             if not code.fits:
                 return p.CodeMisfit()
             tables.code.setdefault((tenant, code.digest), code)
             return p.Kept()
+        case p.PutCells():
+            return put_cells(tables, change)
         case p.Tally():
             return operations.tally(tables, change)
         case p.SetReference():
@@ -120,7 +123,7 @@ def _start(tables: Tables, change: p.Start) -> p.Answer:
             actor=change.origin.actor,
             trigger_type=change.origin.trigger_type,
             trigger_ref=change.origin.trigger_ref,
-            begun_at=None if projection.standing == "queued" else segment.at,
+            begun_at=change.begun_at,
             governed=projection.governed,
             writes=projection.writes,
             program_kind=change.program_kind,

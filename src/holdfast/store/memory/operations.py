@@ -10,6 +10,7 @@ from holdfast.store import protocol as p
 from holdfast.store.caps import CAP, CAP_SET, WRITE_CAP
 from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
+from holdfast.store.memory.cell_roots import put_root
 from holdfast.store.memory.tables import Tables
 
 Apply = Callable[[Tables, p.Change], p.Answer]
@@ -33,6 +34,10 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
             _put(tables, each.item)
         elif isinstance(each, p.DropItem):
             del tables.items[each.key]
+        elif isinstance(each, p.PutRoot):
+            put_root(tables, each)
+        elif isinstance(each, p.DropDead):
+            del tables.dead_letters[(*each.key, each.version, each.number)]
         elif isinstance(each, p.Publish):
             tables.code.setdefault((each.tenant, each.code.digest), each.code)
             tables.definitions[each.row[:3]] = each.row
@@ -45,9 +50,14 @@ def operate(tables: Tables, change: p.Operate, apply: Apply) -> p.Answer:
 def _refusal(tables: Tables, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.PutRoot):
+        roots = tables.cell_roots.get(change.row.key)
+        return None if (roots[-1].version if roots else 0) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):
         item = tables.items.get(item_key(change))
         return None if item_fits(change, None if item is None else item.version) else p.Fenced()
+    if isinstance(change, p.DropDead):
+        return None if (*change.key, change.version, change.number) in tables.dead_letters else p.Fenced()
     if isinstance(change, p.Publish):
         return published_before(change, tables.definitions.get(change.row[:3]))
     run = tables.runs.get(change.key)

@@ -10,13 +10,13 @@ from typing import Final
 
 from holdfast.store import protocol as p
 from holdfast.store.counts import cut
-from holdfast.store.memory.governance import MemoryGovernance
+from holdfast.store.memory.cells import MemoryCells
 from holdfast.store.memory.tables import Offer, Tables
 
 SCHEMA: Final = 1
 
 
-class MemoryQueries(MemoryGovernance):
+class MemoryQueries(MemoryCells):
     """The operations of the memory store that read."""
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
@@ -68,7 +68,7 @@ class MemoryQueries(MemoryGovernance):
             offers = sorted(tables.work.get(key, {}).items())
             return [(offer.work, offer.owner) for _, offer in offers if not offer.done]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
         with self._transaction() as tables:
             return [progress for _, progress in sorted(tables.progress.get(key, {}).items())]
 
@@ -187,6 +187,8 @@ def _fits(run: p.Run, query: p.Query) -> bool:
         and query.workspace in (None, run.workspace)
         and query.actor in (None, run.actor)
         and query.reference in (None, run.reference)
+        and query.program_kind in (None, run.program_kind)
+        and query.other_kind_than != run.program_kind
         and (not query.standings or run.standing in query.standings)
         and query.parked in (None, _is_parked(run))
         and query.asks in (None, p.ASKS in (run.waiting or ""))

@@ -17,9 +17,11 @@ from holdfast.store.protocol import (
     EVIDENCE,
     AuditEntry,
     Block,
+    CellRow,
     ChainEnd,
     CheckpointRow,
     Code,
+    DeadRow,
     Declined,
     DefinitionRow,
     File,
@@ -27,11 +29,12 @@ from holdfast.store.protocol import (
     ItemRow,
     Key,
     Message,
-    Progress,
     ReceiptRow,
+    RootRow,
     Run,
     Segment,
     SigningKey,
+    StepProgress,
     TaskRow,
     Work,
     WorkerRow,
@@ -69,12 +72,17 @@ class Tables:
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     runs: dict[Key, Run] = field(default_factory=dict)
     segments: dict[Key, dict[int, list[Segment]]] = field(default_factory=dict)
+    cells: dict[Key, dict[bytes, CellRow]] = field(default_factory=dict)
+    deleted_cells: dict[Key, dict[bytes, int]] = field(default_factory=dict)  # the version in front of the turn
+    cell_roots: dict[Key, list[RootRow]] = field(default_factory=dict)
+    cell_nodes: dict[Key, dict[bytes, bytes]] = field(default_factory=dict)
+    dead_letters: dict[tuple[str, str, int, int], DeadRow] = field(default_factory=dict)
     checkpoints: dict[Key, CheckpointRow] = field(default_factory=dict)
     write_counts: dict[Key, int] = field(default_factory=dict)
     inbox: dict[Key, dict[int, Message]] = field(default_factory=dict)
     deliveries: dict[Key, dict[str, int]] = field(default_factory=dict)
     work: dict[Key, dict[int, Offer]] = field(default_factory=dict)
-    progress: dict[Key, dict[int, Progress]] = field(default_factory=dict)
+    progress: dict[Key, dict[int, StepProgress]] = field(default_factory=dict)
     blobs: dict[tuple[str, bytes], bytes] = field(default_factory=dict)
     blob_users: dict[tuple[str, bytes], set[Holder]] = field(default_factory=dict)
     blob_uses: dict[Holder, set[bytes]] = field(default_factory=dict)
@@ -144,6 +152,8 @@ class Tables:
                 del self.blob_users[key.tenant, digest], self.blobs[key.tenant, digest]
         for table in (self.segments, self.checkpoints, self.deliveries, self.ready, self.sleeping, self.write_counts):
             table.pop(key, None)
+        for belonging in (self.cells, self.deleted_cells, self.cell_roots, self.cell_nodes):
+            belonging.pop(key, None)
         del self.runs[key]
 
     def hint(self) -> None:

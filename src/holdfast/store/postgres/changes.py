@@ -15,6 +15,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.postgres import checkpoints, code, gate_changes, operations
+from holdfast.store.postgres.cells import put_cells
 from holdfast.store.postgres.layers import is_plain, layers, place_of
 from holdfast.store.postgres.writer import SET_SIZE, Place, Writer
 
@@ -167,7 +168,7 @@ def _start_row(change: p.Start) -> tuple[Any, ...]:
         origin.actor,
         origin.trigger_type,
         origin.trigger_ref,
-        None if projection.standing == "queued" else segment.at,
+        change.begun_at,
         projection.governed,
         projection.writes,
         change.program_kind,
@@ -370,6 +371,7 @@ _APPLY: dict[type[p.Change], Callable[[Writer, Any], Awaitable[list[p.Answer]]]]
     p.Withdraw: _withdraw,
     p.Beat: _beat,
     p.KeepCode: code.keep,
+    p.PutCells: put_cells,
     p.SetReference: gate_changes.set_references,
     p.Tally: operations.tally,
 }

@@ -460,10 +460,11 @@ ORDER BY waiting.tenant, waiting.priority DESC, waiting.ready_at, waiting.id;
 -- The runs of tenants $1 that are under way, and the starts after $3 of the runs of tenants $2, which have a rate.
 SELECT tenant, workflow, workspace, '' AS template, count(*) AS under_way, '{}'::bigint[] AS begun FROM runs
 WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
+    AND program_kind <> 'machine'
 GROUP BY tenant, workflow, workspace
 UNION ALL
 SELECT tenant, workflow, workspace, '', 0, array_agg(begun_at) FROM runs
-WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
+WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL AND program_kind <> 'machine'
 GROUP BY tenant, workflow, workspace;
 
 -- name: loads_of_templates
@@ -472,10 +473,11 @@ SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLL
        '{}'::bigint[] AS begun
 FROM runs
 WHERE tenant = ANY ($1::text[]) AND begun_at IS NOT NULL AND parent IS NULL AND ended_at IS NULL
+    AND program_kind <> 'machine'
 GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C"
 UNION ALL
 SELECT tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C", 0, array_agg(begun_at) FROM runs
-WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL
+WHERE tenant = ANY ($2::text[]) AND begun_at > $3 AND parent IS NULL AND program_kind <> 'machine'
 GROUP BY tenant, workflow, workspace, coalesce(attributes ->> 'template', '') COLLATE "C";
 
 -- name: write_caps

@@ -13,7 +13,7 @@ from typing import Final, Literal, assert_never
 from holdfast.store import protocol as p
 from holdfast.store.items import item_key
 
-Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks", "items", "definitions"]
+Table = Literal["runs", "counts", "receipts", "receipt ids", "tasks", "items", "definitions", "roots"]
 
 
 Touched = tuple[Table, str, str]
@@ -31,7 +31,7 @@ def rows_of(change: p.Change) -> Iterator[Touched]:
             yield "runs", *change.key
             for each in change.attached:
                 yield from rows_of(each)
-        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference():
+        case p.Deliver() | p.Renew() | p.Withdraw() | p.FinishWork() | p.Beat() | p.SetReference() | p.PutCells():
             yield "runs", *change.key
         case p.Enqueue(work=work):
             yield "runs", *work.key
@@ -66,7 +66,9 @@ def _rows_of_act(act: p.Act) -> Iterator[Touched]:
         case p.PutItem() | p.ExpectItem() | p.DropItem():
             tenant, kind, id_ = item_key(act)
             yield "items", tenant, f"{kind} {id_}"
-        case p.Pause() | p.Unpause():
+        case p.PutRoot(row=row):
+            yield "roots", *row.key
+        case p.Pause() | p.Unpause() | p.DropDead():
             yield "runs", *act.key
         case _:
             yield from rows_of(act)
@@ -151,7 +153,7 @@ def is_plain(change: p.Change) -> bool:
             return not change.attached and not change.blobs
         case p.Renew() | p.FinishWork() | p.OpenReceipt() | p.CloseReceipt() | p.PutTask() | p.CancelTask():
             return False
-        case p.Operate() | p.SetReference() | p.Tally():
+        case p.Operate() | p.SetReference() | p.Tally() | p.PutCells():
             return False
         case _:
             return True

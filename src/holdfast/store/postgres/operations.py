@@ -12,6 +12,7 @@ from holdfast.store import protocol as p
 from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.postgres import code
+from holdfast.store.postgres.cell_roots import last_root, put_root
 from holdfast.store.postgres.writer import Place, Writer
 from holdfast.store.sql_rows import item_columns
 
@@ -61,7 +62,9 @@ async def _refusals(writer: Writer, changes: Sequence[p.Operate]) -> list[p.Answ
     A ``Start`` or a ``PutTask`` is not judged here: it answers for itself when it is made.
     """
     acts = [act for change in changes for act in change.changes]
-    keys = sorted({act.key for act in acts if isinstance(act, p.Deliver | p.Pause | p.Unpause | p.Renew)})
+    # The lane of a dead letter is locked for it, too: of two that drop it one comes first, and the other sees that.
+    keyed = p.Deliver | p.Pause | p.Unpause | p.Renew | p.DropDead
+    keys = sorted({act.key for act in acts if isinstance(act, keyed)})
     if keys:
         await writer.fetch_columns("lock_runs", keys, width=2)
     if any(isinstance(act, p.Publish) for act in acts):
@@ -101,8 +104,12 @@ async def _first_refusal(writer: Writer, change: p.Operate, versions: Versions) 
 async def _refusal(writer: Writer, change: p.Act, versions: Versions) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.PutRoot):
+        return None if await last_root(writer, change.row.key) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):
         return None if item_fits(change, versions.get(item_key(change))) else p.Fenced()
+    if isinstance(change, p.DropDead):
+        return None if await writer.fetch("is_buried", *change.key, change.version, change.number) else p.Fenced()
     if isinstance(change, p.Publish):
         present = await writer.fetch("definition", *change.row[:3])
         return published_before(change, p.DefinitionRow(*present[0]) if present else None)
@@ -147,6 +154,10 @@ async def _make_rows(writer: Writer, changes: Sequence[p.Operate]) -> None:
             await writer.fetch("pause", *act.key, act.reason, act.at)
         elif isinstance(act, p.Unpause):
             await writer.fetch_hint("unpause", *act.key, act.at)
+        elif isinstance(act, p.DropDead):
+            await writer.fetch("drop_dead", *act.key, act.version, act.number)
         elif isinstance(act, p.Publish):
             await code.keep(writer, [p.KeepCode(act.tenant, act.code)])
             await writer.fetch("publish", *act.row)
+        elif isinstance(act, p.PutRoot):
+            await put_root(writer, act)

@@ -79,6 +79,9 @@ def _clauses(query: Query, after: Run | Cursor | None) -> Clauses:
 
 
 def _add_more(query: Query, clauses: Clauses) -> None:
+    clauses.equal(program_kind=query.program_kind)
+    if query.other_kind_than is not None:
+        clauses.add("program_kind <> {}", query.other_kind_than)
     if query.ended_after is not None:
         clauses.add("ended_at >= {}", query.ended_after)
     if query.ended_before is not None:

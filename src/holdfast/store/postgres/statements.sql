@@ -659,6 +659,14 @@ WITH given AS (
     DELETE FROM work USING given WHERE work.tenant = given.tenant AND work.run = given.run
 ), progress_gone AS (
     DELETE FROM progress USING given WHERE progress.tenant = given.tenant AND progress.run = given.run
+), cells_gone AS (
+    DELETE FROM cells USING given WHERE cells.tenant = given.tenant AND cells.lane = given.run
+), deleted_cells_gone AS (
+    DELETE FROM deleted_cells USING given WHERE deleted_cells.tenant = given.tenant AND deleted_cells.lane = given.run
+), cell_roots_gone AS (
+    DELETE FROM cell_roots USING given WHERE cell_roots.tenant = given.tenant AND cell_roots.lane = given.run
+), cell_nodes_gone AS (
+    DELETE FROM cell_nodes USING given WHERE cell_nodes.tenant = given.tenant AND cell_nodes.lane = given.run
 ), write_counts_gone AS (
     DELETE FROM write_counts USING given WHERE write_counts.tenant = given.tenant AND write_counts.run = given.run
 )
@@ -827,3 +835,104 @@ SELECT given.tenant, given.id, true AS there
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS given (tenant, id, version)
 LEFT JOIN tasks ON tasks.tenant = given.tenant AND tasks.id = given.id
 WHERE tasks.version IS NULL OR tasks.version < given.version;
+
+-- name: put_cells
+INSERT INTO cells (tenant, lane, key, machine, record, status, wake_at, active_at, version)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::bytea[], $4::text[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[]
+)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET
+    record = excluded.record, status = excluded.status, wake_at = excluded.wake_at, active_at = excluded.active_at,
+    version = excluded.version;
+
+-- name: drop_cells
+DELETE FROM cells USING unnest($1::text[], $2::text[], $3::bytea[]) AS gone (tenant, lane, key)
+WHERE (cells.tenant, cells.lane, cells.key) = (gone.tenant, gone.lane, gone.key);
+
+-- name: cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND lane = $2 AND key = ANY ($3::bytea[]);
+
+-- name: due_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND lane = $2 AND wake_at <= $3 ORDER BY wake_at, key LIMIT $4;
+
+-- name: next_cell_wake
+SELECT min(wake_at) FROM cells WHERE tenant = $1 AND lane = $2 AND wake_at > $3;
+
+-- name: find_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = $1 AND machine = $2 AND ($3::text IS NULL OR status = $3) AND ($4::bigint IS NULL OR active_at >= $4)
+    AND (lane, key) > ($5, $6::bytea)
+ORDER BY lane, key LIMIT $7;
+
+-- name: count_cells
+SELECT status, count(*) FROM cells WHERE tenant = $1 AND machine = $2 GROUP BY status;
+
+-- name: bury
+INSERT INTO dead_letters (tenant, lane, version, number, machine, schema, value, key, reason, at, id)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::bytea[], $9::text[],
+    $10::bigint[], $11::text[]
+)
+ON CONFLICT DO NOTHING;
+
+-- name: dead_letters
+SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
+WHERE tenant = $1 AND (lane, version, number) > ($2, $3::bigint, $4::bigint) ORDER BY lane, version, number LIMIT $5;
+
+-- name: is_buried
+SELECT FROM dead_letters WHERE tenant = $1 AND lane = $2 AND version = $3 AND number = $4;
+
+-- name: drop_dead
+DELETE FROM dead_letters WHERE tenant = $1 AND lane = $2 AND version = $3 AND number = $4;
+
+-- name: mark_deleted_cells
+INSERT INTO deleted_cells (tenant, lane, key, version)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[])
+ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
+
+-- name: unrooted
+-- One statement reads one moment: the run's row says at which version of the journal that is.
+SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+LEFT JOIN cells ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= $3
+WHERE runs.tenant = $1 AND runs.id = $2
+UNION ALL
+SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+WHERE gone.tenant = $1 AND gone.lane = $2 AND gone.version >= $3 AND NOT EXISTS (
+    SELECT FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
+);
+
+-- name: cell_roots
+SELECT tenant, lane, version, head, root, cells, at FROM cell_roots
+WHERE tenant = $1 AND lane = $2 AND ($4::bigint IS NULL OR version = $4) ORDER BY version DESC LIMIT $3;
+
+-- name: lock_roots
+-- Roots of a lane are made, and swept, one after the other. The lane's turns do not wait for it.
+SELECT pg_advisory_xact_lock(hashtextextended($1 || ' ' || $2, 22));
+
+-- name: last_root
+SELECT version FROM cell_roots WHERE tenant = $1 AND lane = $2 ORDER BY version DESC LIMIT 1;
+
+-- name: put_root
+INSERT INTO cell_roots (tenant, lane, version, head, root, cells, at) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: put_nodes
+INSERT INTO cell_nodes (tenant, lane, name, data)
+SELECT $1, $2, given.name, given.data FROM unnest($3::bytea[], $4::bytea[]) AS given (name, data)
+ON CONFLICT DO NOTHING;
+
+-- name: forget_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = $1 AND lane = $2 AND version < $3;
+
+-- name: cell_nodes
+SELECT name, data FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name = ANY ($3::bytea[]);
+
+-- name: cell_node_names
+SELECT name FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name > $3 ORDER BY name LIMIT $4;
+
+-- name: drop_roots
+DELETE FROM cell_roots WHERE tenant = $1 AND lane = $2 AND version = ANY ($3::bigint[]);
+
+-- name: drop_nodes
+DELETE FROM cell_nodes WHERE tenant = $1 AND lane = $2 AND name = ANY ($3::bytea[]);

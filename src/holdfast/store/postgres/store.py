@@ -20,9 +20,9 @@ from holdfast.store.concerns import concerns_others
 from holdfast.store.counts import are_whole, cut
 from holdfast.store.postgres import handovers, rows
 from holdfast.store.postgres.admission import claim_within, limits_in
+from holdfast.store.postgres.cells import PostgresCells
 from holdfast.store.postgres.changes import apply, one_statement
 from holdfast.store.postgres.connection import shown
-from holdfast.store.postgres.governance import PostgresGovernance
 from holdfast.store.postgres.layers import Touched, rows_of
 from holdfast.store.postgres.primary import Lineage
 from holdfast.store.postgres.run_list import run_list
@@ -30,7 +30,7 @@ from holdfast.store.postgres.sql import SQL
 from holdfast.store.postgres.writer import Writer, columns
 
 
-class PostgresStore(PostgresGovernance):
+class PostgresStore(PostgresCells):
     """Runs in one schema of one database."""
 
     def twin(self) -> PostgresStore:
@@ -272,8 +272,8 @@ class PostgresStore(PostgresGovernance):
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in await self._look("work_of", *key)]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        return [p.Progress(*row) for row in await self._look("progress_of", *key)]
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
+        return [p.StepProgress(*row) for row in await self._look("progress_of", *key)]
 
     async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in await self._look("workers")]

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.store import protocol as p
 from holdfast.store.changes import known_answer
 from holdfast.store.sqlite import gate_changes, operations
+from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
 
@@ -65,10 +66,10 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
                 return p.CodeMisfit()
             keep_code(cursor, tenant, code)
             return p.Kept()
-        case p.Tally():
-            return operations.tally(cursor, change)
-        case p.SetReference():
-            return gate_changes.set_reference(cursor, change)
+        case p.PutCells():
+            return put_cells(cursor, change)
+        case p.Tally() | p.SetReference():
+            return _small(cursor, change)
         case p.Renew():
             return _renew(cursor, change)
         case p.PutTask() | p.CancelTask():
@@ -77,6 +78,12 @@ def apply(cursor: sqlite3.Cursor, change: p.Change) -> p.Answer:
             return operations.operate(cursor, change, apply)
         case _ as never:
             assert_never(never)
+
+
+def _small(cursor: sqlite3.Cursor, change: p.Tally | p.SetReference) -> p.Answer:
+    if isinstance(change, p.Tally):
+        return operations.tally(cursor, change)
+    return gate_changes.set_reference(cursor, change)
 
 
 def _gate(cursor: sqlite3.Cursor, change: p.CloseReceipt | p.PutTask | p.CancelTask) -> p.Answer:
@@ -130,7 +137,7 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
             change.origin.actor,
             change.origin.trigger_type,
             change.origin.trigger_ref,
-            None if projection.standing == "queued" else segment.at,
+            change.begun_at,
             projection.governed,
             projection.writes,
             change.program_kind,

@@ -227,7 +227,7 @@ ORDER BY priority DESC, ready_at LIMIT ?;
 
 -- name: under_way
 SELECT workflow, workspace, '', count(*) FROM runs
-WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ?
+WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ? AND program_kind <> 'machine'
 GROUP BY workflow, workspace;
 
 -- name: under_way_of_templates
@@ -235,14 +235,15 @@ GROUP BY workflow, workspace;
 SELECT workflow, workspace,
        coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, '') AS template, count(*)
 FROM runs
-WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ?
+WHERE parent IS NULL AND begun_at IS NOT NULL AND ended_at IS NULL AND tenant = ? AND program_kind <> 'machine'
 GROUP BY workflow, workspace, template;
 
 -- name: begun_since
 SELECT workflow, workspace,
        coalesce(CASE WHEN json_valid(attributes) THEN json_extract(attributes, '$.template') END, ''), begun_at
 FROM runs
-WHERE parent IS NULL AND begun_at IS NOT NULL AND tenant = ? AND begun_at > ? ORDER BY begun_at;
+WHERE parent IS NULL AND begun_at IS NOT NULL AND tenant = ? AND begun_at > ? AND program_kind <> 'machine'
+ORDER BY begun_at;
 
 -- name: write_caps
 SELECT id, body FROM items WHERE tenant = ? AND kind = 'write_cap' AND status = 'set';

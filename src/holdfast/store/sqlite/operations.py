@@ -9,6 +9,7 @@ from holdfast.store import protocol as p
 from holdfast.store.changes import published_before
 from holdfast.store.items import item_fits, item_key
 from holdfast.store.sql_rows import item_columns
+from holdfast.store.sqlite.cell_roots import last_root, put_root
 from holdfast.store.sqlite.sql import SQL
 
 Apply = Callable[[sqlite3.Cursor, p.Change], p.Answer]
@@ -32,6 +33,10 @@ def operate(cursor: sqlite3.Cursor, change: p.Operate, apply: Apply) -> p.Answer
             cursor.execute(SQL["put_item"], item_columns(each.item))
         elif isinstance(each, p.DropItem):
             cursor.execute(SQL["drop_item"], each.key)
+        elif isinstance(each, p.PutRoot):
+            put_root(cursor, each)
+        elif isinstance(each, p.DropDead):
+            cursor.execute(SQL["drop_dead"], (*each.key, each.version, each.number))
         elif isinstance(each, p.Publish):
             keep_code(cursor, each.tenant, each.code)
             cursor.execute(SQL["publish"], each.row)
@@ -49,9 +54,14 @@ def keep_code(cursor: sqlite3.Cursor, tenant: str, code: p.Code) -> None:
 def _refusal(cursor: sqlite3.Cursor, change: p.Act) -> p.Answer | None:
     if isinstance(change, p.Start | p.PutTask):
         return None
+    if isinstance(change, p.PutRoot):
+        return None if last_root(cursor, change.row.key) == change.after else p.Fenced()
     if isinstance(change, p.ItemChange):
         version = cursor.execute(SQL["version_of_item"], item_key(change)).fetchone()
         return None if item_fits(change, None if version is None else version[0]) else p.Fenced()
+    if isinstance(change, p.DropDead):
+        place = (*change.key, change.version, change.number)
+        return None if cursor.execute(SQL["is_buried"], place).fetchone() else p.Fenced()
     if isinstance(change, p.Publish):
         present = cursor.execute(SQL["definition"], change.row[:3]).fetchone()
         return published_before(change, None if present is None else p.DefinitionRow(*present))

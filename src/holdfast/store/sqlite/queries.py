@@ -11,14 +11,14 @@ from holdfast.store import sql_rows
 from holdfast.store.counts import are_whole, cut
 from holdfast.store.sqlite import rows
 from holdfast.store.sqlite.audit import where_equal
-from holdfast.store.sqlite.governance import SqliteGovernance
+from holdfast.store.sqlite.cells import SqliteCells
 from holdfast.store.sqlite.sql import SQL
 
 FEW: Final = 2000
 """So many rows are read and sorted for one page."""
 
 
-class SqliteQueries(SqliteGovernance):
+class SqliteQueries(SqliteCells):
     """The operations of the SQLite store that read runs."""
 
     async def get(self, keys: Sequence[p.Key]) -> list[p.Run]:
@@ -160,8 +160,8 @@ class SqliteQueries(SqliteGovernance):
     async def work_of(self, key: p.Key) -> list[tuple[p.Work, str | None]]:
         return [(sql_rows.work(row[:-1]), row[-1]) for row in self._read(SQL["work_of"], key)]
 
-    async def progress_of(self, key: p.Key) -> list[p.Progress]:
-        return [p.Progress(*row) for row in self._read(SQL["progress_of"], key)]
+    async def progress_of(self, key: p.Key) -> list[p.StepProgress]:
+        return [p.StepProgress(*row) for row in self._read(SQL["progress_of"], key)]
 
     async def workers(self) -> list[p.WorkerRow]:
         return [rows.worker(row) for row in self._read(SQL["workers"])]

@@ -122,6 +122,10 @@ def conditions(query: Query, after: Run | Cursor | None, leading: str) -> tuple[
 
 
 def _add_more(query: Query, add: Callable[..., None]) -> None:
+    if query.program_kind is not None:
+        add("+program_kind = ?", query.program_kind)
+    if query.other_kind_than is not None:
+        add("program_kind <> ?", query.other_kind_than)
     if len(query.standings) > 1:
         add(f"+standing IN ({', '.join('?' * len(query.standings))})", *query.standings)
     if query.parked is not None:

@@ -495,3 +495,103 @@ FROM work WHERE NOT done AND (?1 IS NULL OR tenant = ?1) GROUP BY queue ORDER BY
 
 -- name: count_rest
 SELECT (SELECT count(*) FROM inbox), (SELECT count(*) FROM work WHERE NOT done), (SELECT count(*) FROM blobs);
+
+-- name: put_cell
+INSERT INTO cells (tenant, lane, key, machine, record, status, wake_at, active_at, version)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET
+    record = excluded.record, status = excluded.status, wake_at = excluded.wake_at, active_at = excluded.active_at,
+    version = excluded.version;
+
+-- name: drop_cell
+DELETE FROM cells WHERE tenant = ? AND lane = ? AND key = ?;
+
+-- name: cell
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ? AND lane = ? AND key = ?;
+
+-- name: due_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ?1 AND lane = ?2 AND wake_at <= ?3 ORDER BY wake_at, key LIMIT ?4;
+
+-- name: next_cell_wake
+SELECT min(wake_at) FROM cells WHERE tenant = ?1 AND lane = ?2 AND wake_at > ?3;
+
+-- name: find_cells
+SELECT tenant, lane, key, machine, record, status, wake_at, active_at, version FROM cells
+WHERE tenant = ?1 AND machine = ?2 AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR active_at >= ?4)
+    AND (lane, key) > (?5, ?6)
+ORDER BY lane, key LIMIT ?7;
+
+-- name: count_cells
+SELECT status, count(*) FROM cells WHERE tenant = ?1 AND machine = ?2 GROUP BY status;
+
+-- name: bury
+INSERT INTO dead_letters (tenant, lane, version, number, machine, schema, value, key, reason, at, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: dead_letters
+SELECT tenant, lane, version, number, machine, schema, value, key, reason, at, id FROM dead_letters
+WHERE tenant = ?1 AND (lane, version, number) > (?2, ?3, ?4) ORDER BY lane, version, number LIMIT ?5;
+
+-- name: is_buried
+SELECT 1 FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
+
+-- name: drop_dead
+DELETE FROM dead_letters WHERE tenant = ? AND lane = ? AND version = ? AND number = ?;
+
+-- name: mark_deleted_cell
+INSERT INTO deleted_cells (tenant, lane, key, version) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant, lane, key) DO UPDATE SET version = excluded.version;
+
+-- name: unrooted
+-- One statement reads one moment: the run's row says at which version of the journal that is.
+SELECT runs.version, runs.head, cells.key, cells.record FROM runs
+LEFT JOIN cells INDEXED BY cells_unrooted
+    ON cells.tenant = runs.tenant AND cells.lane = runs.id AND cells.version >= ?3
+WHERE runs.tenant = ?1 AND runs.id = ?2
+UNION ALL
+SELECT NULL, NULL, gone.key, NULL FROM deleted_cells AS gone
+WHERE gone.tenant = ?1 AND gone.lane = ?2 AND gone.version >= ?3 AND NOT EXISTS (
+    SELECT 1 FROM cells WHERE cells.tenant = gone.tenant AND cells.lane = gone.lane AND cells.key = gone.key
+);
+
+-- name: cell_roots
+SELECT tenant, lane, version, head, root, cells, at FROM cell_roots
+WHERE tenant = ?1 AND lane = ?2 AND (?4 IS NULL OR version = ?4) ORDER BY version DESC LIMIT ?3;
+
+-- name: last_root
+SELECT version FROM cell_roots WHERE tenant = ? AND lane = ? ORDER BY version DESC LIMIT 1;
+
+-- name: put_root
+INSERT INTO cell_roots (tenant, lane, version, head, root, cells, at) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_node
+INSERT INTO cell_nodes (tenant, lane, name, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: forget_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = ? AND lane = ? AND version < ?;
+
+-- name: cell_node
+SELECT name, data FROM cell_nodes WHERE tenant = ? AND lane = ? AND name = ?;
+
+-- name: cell_node_names
+SELECT name FROM cell_nodes WHERE tenant = ?1 AND lane = ?2 AND name > ?3 ORDER BY name LIMIT ?4;
+
+-- name: drop_root
+DELETE FROM cell_roots WHERE tenant = ? AND lane = ? AND version = ?;
+
+-- name: drop_node
+DELETE FROM cell_nodes WHERE tenant = ? AND lane = ? AND name = ?;
+
+-- name: prune_cells
+DELETE FROM cells WHERE tenant = ? AND lane = ?;
+
+-- name: prune_deleted_cells
+DELETE FROM deleted_cells WHERE tenant = ? AND lane = ?;
+
+-- name: prune_roots
+DELETE FROM cell_roots WHERE tenant = ? AND lane = ?;
+
+-- name: prune_nodes
+DELETE FROM cell_nodes WHERE tenant = ? AND lane = ?;

@@ -43,6 +43,10 @@ PRUNED: Final = (
     "drop_checkpoint",
     "prune_deliveries",
     "prune_write_counts",
+    "prune_cells",
+    "prune_deleted_cells",
+    "prune_roots",
+    "prune_nodes",
     "prune_attributes",
     "prune_run",
 )

@@ -180,4 +180,4 @@ class Commits(Topic):
         await store.commit(
             [p.Beat(key(), 5, b"early", NOW), p.Beat(key(), 2, b"other", NOW), p.Beat(key(), 5, b"late", NOW + 1)]
         )
-        assert await store.progress_of(key()) == [p.Progress(2, b"other", NOW), p.Progress(5, b"late", NOW + 1)]
+        assert await store.progress_of(key()) == [p.StepProgress(2, b"other", NOW), p.StepProgress(5, b"late", NOW + 1)]

@@ -59,6 +59,15 @@ async def one_of_each_status(store: p.Store) -> None:
 
 class Queries(Topic):
     @on_fresh_store
+    async def test_runs_are_listed_by_the_kind_of_their_programs(self, store: p.Store) -> None:
+        """Those of one kind, or all but those."""
+        for kind in (p.FUNCTION, "definition", "machine"):
+            await begun(store, start(kind, program_kind=kind))
+        assert await listed(store, p.Query(program_kind="machine")) == ["machine"]
+        assert sorted(await listed(store, p.Query(TENANT, other_kind_than="machine"))) == ["definition", "function"]
+        assert len(await listed(store, p.Query())) == 3
+
+    @on_fresh_store
     async def test_runs_are_listed_newest_first(self, store: p.Store) -> None:
         """By their creation, with every row as ``get`` gives it."""
         await store.commit([start("b", at=NOW + 2), start("a", at=NOW + 1), start("c", at=NOW + 3)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from holdfast.testing.stores.advances import Advances
 from holdfast.testing.stores.alongside import Alongside
 from holdfast.testing.stores.blobs import Blobs
+from holdfast.testing.stores.cell_roots import RootTopic, UnrootedTopic
+from holdfast.testing.stores.cells import CellTopic
 from holdfast.testing.stores.checkpoints import CheckpointTopic
 from holdfast.testing.stores.claims import Claims
 from holdfast.testing.stores.commits import Commits
@@ -49,12 +51,15 @@ class StoreSuite(
     References,
     ItemTopic,
     TemplateTopic,
+    CellTopic,
     Inbox,
     Pauses,
     Operations,
     QueuedWork,
     Generations,
     CheckpointTopic,
+    UnrootedTopic,
+    RootTopic,
     Reads,
     Queries,
     Blobs,

@@ -17,7 +17,7 @@ from holdfast.gate.effects import DidNotHappen, Happened
 from holdfast.gate.run_calls import Closing
 from holdfast.journal.attribution import given_by
 from holdfast.journal.payload import Err, Ok, Payload
-from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
@@ -118,7 +118,7 @@ class Acts:
             self._settler.check(held, call)
 
     def _finish_abandoned_probe(
-        self, held: Held, call: Call, found: Happened | DidNotHappen | None, result: Settled | None
+        self, held: Held, call: Call, found: Happened | DidNotHappen | None, result: CallSettled | None
     ) -> None:
         held.gate_of_run().move(call, "ended")
         if result is not None:
@@ -127,15 +127,15 @@ class Acts:
             self._attach(held, entries.failed(held, call, _NOT_DONE, self._clock.now()))
         self._floor.give_turn(held)
 
-    def _result_of(self, call: Call, found: Happened) -> Settled | None:
+    def _result_of(self, call: Call, found: Happened) -> CallSettled | None:
         """What a probe found, as the outcome of the call; None where the effect cannot have given it."""
         result = Payload(cbor2.dumps(found.value, canonical=True))
         if (misfit := misfit_of(call, result)) is not None:
             log.warning("what the probe of %s found cannot be read: %s", call.effect.name, misfit)
             return None
-        return Settled(call.promise, Ok(result), call.request.attempt, call.receipt.opened_at)
+        return CallSettled(call.promise, Ok(result), call.request.attempt, call.receipt.opened_at)
 
-    def _record(self, held: Held, call: Call, settled: Settled) -> None:
+    def _record(self, held: Held, call: Call, settled: CallSettled) -> None:
         """Close the receipt with what a probe found, then let the run know.
 
         Another call under the same key may have asked, too, and have closed it first: then this one takes what is
@@ -212,7 +212,7 @@ def misfit_of(call: Call, result: Payload) -> BaseException | None:
 def finding_of(outcome: Outcome) -> Happened | DidNotHappen | None:
     """What a probe found; None where it found nothing out."""
     found: Any = None
-    if isinstance(outcome, Settled) and isinstance(outcome.outcome, Ok):
+    if isinstance(outcome, CallSettled) and isinstance(outcome.outcome, Ok):
         found = cbor2.loads(outcome.outcome.value.data)
     finding = found.get("type") if isinstance(found, dict) else None
     if finding == "Happened":

@@ -203,7 +203,7 @@ def never_begun(held: Held, call: Call, now: int) -> p.CloseReceipt:
     return failed(held, call, "the worker let it go before it began", now)
 
 
-def _failure(outcome: Ok | Err) -> Any:
+def _failure(outcome: Ok[Payload] | Err) -> Any:
     assert isinstance(outcome, Err)
     return outcome.failure
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from holdfast.gate.call import Call, is_unaccounted
 from holdfast.journal.attribution import decided_by
-from holdfast.journal.payload import Err, Ok
-from holdfast.kernel.arrivals import Settled
+from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.kernel.arrivals import CallSettled
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.store import protocol as p
@@ -45,7 +45,7 @@ class Settler:
         self._spans = spans
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def settle(self, held: Held, call: Call, outcome: Ok | Err) -> None:
+    def settle(self, held: Held, call: Call, outcome: Ok[Payload] | Err) -> None:
         """The call is over: its run learns the outcome."""
         if held.dropped:
             return
@@ -62,7 +62,7 @@ class Settler:
         if self._spans is not None:
             failure = outcome.failure if isinstance(outcome, Err) else None
             self._spans.settled(held.row, call.request, failure, now)
-        self._floor.arrive(held, Settled(call.promise, outcome, call.request.attempt, now))
+        self._floor.arrive(held, CallSettled(call.promise, outcome, call.request.attempt, now))
 
     def check(self, held: Held, call: Call) -> None:
         """Something has changed: judge the call once more, by what the store knows now."""
@@ -110,10 +110,10 @@ class Settler:
         """Something about the run has changed: it gets a turn."""
         self._floor.give_turn(held)
 
-    def bring(self, held: Held, request: Invoke, outcome: Ok | Err) -> None:
+    def bring(self, held: Held, request: Invoke, outcome: Ok[Payload] | Err) -> None:
         """Give a run the outcome of a call that has no more to do here."""
         if not held.dropped:
-            self._floor.arrive(held, Settled(request.promise_id, outcome, request.attempt, self._clock.now()))
+            self._floor.arrive(held, CallSettled(request.promise_id, outcome, request.attempt, self._clock.now()))
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Let it run beside."""

@@ -9,7 +9,7 @@ from holdfast.gate.call import Call, is_unaccounted
 from holdfast.gate.effects import Performable
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, Begun, Settled
+from holdfast.kernel.arrivals import Arrival, Begun, CallSettled
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
@@ -61,7 +61,7 @@ class Dispatcher:
         if step is None:
             message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
             failure = Failure("holdfast.errors:InvalidDefinition", message)
-            self._arrive(held, Settled(promise, Err(failure), request.attempt, self._clock.now()))
+            self._arrive(held, CallSettled(promise, Err(failure), request.attempt, self._clock.now()))
             return
         held.steps[promise] = self._performer.perform(
             step,

@@ -21,7 +21,7 @@ from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.error_classes import error_class
 from holdfast.journal.payload import ONCE, Err, Failure, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs.clock import Clock
@@ -33,7 +33,7 @@ from holdfast.worker.spans import Spans
 from holdfast.worker.steps.attempt_errors import failure_of, is_terminal, is_unknown, retry_after
 from holdfast.worker.steps.containment import Escaped, contained
 
-Outcome = Settled | AttemptFailed
+Outcome = CallSettled | AttemptFailed
 Report = Callable[["Performance", Outcome], None]
 Beats = Callable[["Performance", bytes], None]
 
@@ -281,7 +281,7 @@ class Performer:
             else:
                 value = await self._call(performance, args, kwargs)
             performance.done = True
-            outcome = Settled(promise, Ok(step.write_result(value)), attempt, started_at)
+            outcome = CallSettled(promise, Ok(step.write_result(value)), attempt, started_at)
         except asyncio.CancelledError as error:
             if not performance.called_off:
                 performance.unknown = True
@@ -376,12 +376,12 @@ def _failed(performance: Performance, error: BaseException, started_at: int) -> 
     promise, attempt, failure = performance.promise, performance.attempt, failure_of(error)
     if isinstance(error, TerminalError | AuthorError):
         performance.unknown = performance.writes and is_unknown(error, writes=True)
-        return Settled(promise, Err(failure), attempt, started_at)
+        return CallSettled(promise, Err(failure), attempt, started_at)
     # What interrupts may have come at any moment of the act.
     interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
     performance.unknown = interrupted or is_unknown(error, writes=performance.writes)
     if is_terminal(error):
-        return Settled(promise, Err(failure), attempt, started_at)
+        return CallSettled(promise, Err(failure), attempt, started_at)
     return _judged(performance, AttemptFailed(promise, failure, attempt, started_at, retry_after(error)))
 
 
@@ -390,4 +390,4 @@ def _judged(performance: Performance, failed: AttemptFailed) -> Outcome:
     on = performance.retry.on
     if not on or error_class(failed.failure) in on:
         return failed
-    return Settled(failed.promise_id, Err(failed.failure), failed.attempt, failed.started_at)
+    return CallSettled(failed.promise_id, Err(failed.failure), failed.attempt, failed.started_at)

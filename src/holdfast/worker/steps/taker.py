@@ -13,7 +13,7 @@ import msgspec
 from holdfast.gate.effects import Performable
 from holdfast.journal.payload import ONCE, Failure, Payload, policy_of
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
 from holdfast.runs.log_records import about
@@ -174,7 +174,7 @@ class Taker(Role):
         """Hand in an outcome. Until that is durable the work counts as running: else it might be begun again."""
         now = self._clock.now()
         match arrival:
-            case Settled(outcome=outcome, attempt=attempt, started_at=started_at):
+            case CallSettled(outcome=outcome, attempt=attempt, started_at=started_at):
                 message = messages.settled(
                     arrival.promise_id, outcome, attempt, started_at, now, begun_before=work.claims > 1
                 )

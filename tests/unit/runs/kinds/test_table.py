@@ -67,6 +67,7 @@ def test_every_kind_says_where_its_calls_are_done() -> None:
     places = {name: (kind.place(None), kind.place("mail")) for name, kind in table.KINDS.items()}
     assert places == {
         "action": (Place.GATE, Place.GATE),
+        "cells": (Place.COMMIT, Place.COMMIT),
         "detached": (Place.COMMIT, Place.COMMIT),
         "form": (Place.GATE, Place.GATE),
         "remark": (Place.COMMIT, Place.COMMIT),

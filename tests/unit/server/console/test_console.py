@@ -46,13 +46,20 @@ def of(page_path: str, things: Things) -> str:
         "token": "0" * 12,
         "template": things.template,
         "schedule": things.schedule,
+        "machine": "permitted.counter",
+        "key": things.cell,
         "tenant": things.tenant,
         "workspace": things.workspace,
         "webhook": things.webhook,
         "account": things.account,
         "subscription": things.subscription,
     }
-    query = "?version=1" if page_path == "/definitions/{name}/diagram" else ""
+    queries = {
+        "/definitions/{name}/diagram": "?version=1",
+        "/cells": "?machine=permitted.counter",
+        "/v1/cells": "?machine=permitted.counter",
+    }
+    query = queries.get(page_path, "")
     return re.sub(r"\{(\w+)\}", lambda found: values[found[1]].replace(" ", "%20"), page_path) + query
 
 

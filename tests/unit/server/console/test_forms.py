@@ -33,6 +33,7 @@ from holdfast.server import Server, ServerSettings
 from holdfast.server.authentication import Operator
 from holdfast.server.console.pages.table import FORMS
 from tests.serving import token_of
+from tests.unit.cli.cli_machines import Poured, Tank, tank
 
 HERE = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
 QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6)
@@ -368,6 +369,28 @@ async def webhooks(desk: Desk) -> None:
     assert {"create_webhook", "change_webhook", "rotate_webhook", "resend_delivery", "rotate_subscription"} <= said
 
 
+async def machines(desk: Desk) -> None:
+    for number, litres in ((1, 120), (3, -1), (3, 7)):
+        sent = await desk.app.emit(Poured(number, litres), tenant="acme")
+        cell = desk.app.cell(tank, number, tenant="acme")
+        await cell.state(after=sent.places[0])
+    shown = await desk.ann.get("/cells/cli_tank/3", headers=HERE)
+    assert "a tank cannot be emptied" in shown.text
+    assert "2 held" in shown.text
+    await desk.press("/cells/cli_tank/3/release", drop="yes")
+    async with asyncio.timeout(20):
+        while (await cell.show()).status == "parked":
+            await desk.app.changed(0.05)
+    assert (await cell.show()).state == Tank(7)
+    listed = await desk.ann.get("/cells?machine=cli_tank&where=litres%3D7", headers=HERE)
+    assert re.findall(r'href="/cells/cli_tank/(\d+)"', listed.text) == ["3"]
+    (letter,) = [each async for each in desk.app.machines.dead_letters(tenant="acme")]
+    assert letter.schema in (await desk.ann.get("/machines", headers=HERE)).text
+    refused = await desk.press("/machines/redeliver", expect=400, letter=letter.id)
+    assert "nobody hears tank/Full@1 still" in refused.text
+    assert ("drop_event", WHY) in await desk.acts()
+
+
 async def people(desk: Desk) -> None:
     users = desk.app.users
     await desk.press("/people", name="cleo", level="3", groups="claims, desk")
@@ -429,6 +452,7 @@ ALL: tuple[Callable[[Desk], Awaitable[None]], ...] = (
     templates,
     schedules,
     webhooks,
+    machines,
     people,
     tenants,
 )

@@ -24,6 +24,7 @@ from holdfast.server.authentication import Operator
 from holdfast.store import protocol as p
 from holdfast.worker.options import WorkerOptions
 from tests.serving import token_of
+from tests.unit.cli.cli_machines import Poured, tank
 
 HTML = {"Accept": "text/html"}
 QUICK = ServerSettings(requests_per_second=1e6, requests_at_once=10**6)
@@ -109,6 +110,24 @@ def test_the_list_never_disagrees_with_the_page_of_a_run() -> None:
                 assert chips(await page(clients["bob"], f"/runs/{name}"))[0] == status
                 listed = await page(clients["bob"], f"/runs?status={status}")
                 assert re.findall(r'<td><a class="id" href="/runs/(\w+)"', listed) == [name]
+
+    asyncio.run(main())
+
+
+def test_the_numbers_of_the_list_are_those_of_runs_and_not_of_lanes() -> None:
+    """A machine has many lanes, which its own page counts."""
+
+    async def main() -> None:
+        async with opened() as (app, clients):
+            await (await app.start(waiting, id="a", tenant="acme")).settled(timeout=20)
+            before = await page(clients["bob"], "/runs")
+            sent = await app.emit(Poured(1, 1), tenant="acme")
+            await app.cell(tank, 1, tenant="acme").state(after=sent.places[0])
+            after = await page(clients["bob"], "/runs")
+            assert re.findall(r'class="count">([^<]*)', before) == re.findall(r'class="count">([^<]*)', after)
+            assert re.findall(r'class="lead">([^<]*)', before) == re.findall(r'class="lead">([^<]*)', after)
+            assert "holdfast:lane" not in after
+            assert "cli_tank" in await page(clients["bob"], "/runs?kind=machine")
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast import RetryableError, TerminalError, step
 from holdfast.journal.payload import Err, Ok
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import AttemptFailed, Settled
+from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.decorators import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
@@ -38,10 +38,10 @@ def ignore(_performance: object, _details: bytes) -> None:
     """Nobody listens to its heart."""
 
 
-async def attempt(definition: Step[..., object], *args: object) -> Settled | AttemptFailed:
+async def attempt(definition: Step[..., object], *args: object) -> CallSettled | AttemptFailed:
     """One attempt of a step, and the one thing that came of it."""
     loop = asyncio.get_running_loop()
-    reported: asyncio.Future[Settled | AttemptFailed] = loop.create_future()
+    reported: asyncio.Future[CallSettled | AttemptFailed] = loop.create_future()
     with ThreadPoolExecutor(1) as threads:
         store = MemoryStore()
         await store.open()
@@ -52,7 +52,7 @@ async def attempt(definition: Step[..., object], *args: object) -> Settled | Att
         return await reported
 
 
-def raising(error: Exception) -> Settled | AttemptFailed:
+def raising(error: Exception) -> CallSettled | AttemptFailed:
     @step
     async def fails() -> None:
         raise error
@@ -78,7 +78,7 @@ def test_timeouts_server_errors_and_rate_limits_may_be_tried_again(error: Except
 def test_what_the_other_side_refuses_for_good_is_not_tried_again(error: Exception) -> None:
     """G-35: an invalid payload, or a denial, settles the step at once with its error."""
     outcome = raising(error)
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, CallSettled)
     assert isinstance(outcome.outcome, Err)
 
 
@@ -121,7 +121,7 @@ def test_a_step_within_its_timeout_gives_its_value() -> None:
         return "done"
 
     outcome = run_virtually(attempt(quick))
-    assert isinstance(outcome, Settled)
+    assert isinstance(outcome, CallSettled)
     assert isinstance(outcome.outcome, Ok)
 
 

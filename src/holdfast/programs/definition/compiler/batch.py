@@ -39,7 +39,7 @@ class Draft(NamedTuple):
         return _text(self.document, "name")
 
 
-class Rejected(NamedTuple):
+class RejectedSource(NamedTuple):
     """A definition that cannot be accepted, and why. ``name`` and ``version`` are as far as they could be read."""
 
     label: str
@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     """What became of several definitions."""
 
     accepted: list[Accepted]
-    rejected: list[Rejected]
+    rejected: list[RejectedSource]
 
     def refuse(self) -> None:
         """Raise InvalidDefinition with all faults of all of them, or DuplicateName where that is all that is wrong."""
@@ -68,22 +68,22 @@ class Batch(NamedTuple):
         raise InvalidDefinition(text, [fault for each in self.rejected for fault in _faults(each)])
 
 
-def _faults(rejected: Rejected) -> Iterator[object]:
+def _faults(rejected: RejectedSource) -> Iterator[object]:
     if isinstance(rejected.error, InvalidDefinition):
         yield from rejected.error.faults
     else:
         yield DefinitionFault(message=str(rejected.error), file=rejected.label)
 
 
-def read_drafts(sources: Iterable[DefinitionSource]) -> tuple[list[Draft], list[Rejected]]:
+def read_drafts(sources: Iterable[DefinitionSource]) -> tuple[list[Draft], list[RejectedSource]]:
     """The definitions of these sources, and those that cannot be read. Raises InvalidRequest for what is no source."""
     drafts: list[Draft] = []
-    rejected: list[Rejected] = []
+    rejected: list[RejectedSource] = []
     for label, read in _readers(sources):
         try:
             drafts.append(read())
         except InvalidDefinition as error:
-            rejected.append(Rejected(label, "", None, error))
+            rejected.append(RejectedSource(label, "", None, error))
     return drafts, rejected
 
 
@@ -142,7 +142,7 @@ def compile_batch(
         except (InvalidDefinition, DuplicateName) as error:
             version = draft.document.get("version") if isinstance(draft.document, Mapping) else None
             known = version if isinstance(version, int) else None
-            batch.rejected.append(Rejected(draft.label, draft.name, known, error))
+            batch.rejected.append(RejectedSource(draft.label, draft.name, known, error))
         else:
             batch.accepted.append(accepted)
     return batch

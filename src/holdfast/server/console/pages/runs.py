@@ -54,6 +54,9 @@ async def load(call: RouteCall[RunsQuery, None]) -> Context | Response:
     counts: dict[str, int] = {}
     for each in await client.counts(tenant=tenant, most=MOST_COUNTED):
         counts[each.status] = counts.get(each.status, 0) + each.count
+    for status, lanes in (await client.machines.lane_counts(tenant=tenant)).items():
+        if counts.get(status, 0) <= MOST_COUNTED and status != "paused":  # a paused lane is listed, too
+            counts[status] = max(0, counts.get(status, 0) - lanes)
     parked = await client.page(tenant=tenant, parked=True, limit=PARKED_SHOWN) if counts.get("paused") else None
     pairs = filter_pairs(query)
     return {

@@ -1,0 +1,186 @@
+"""The record of a cell: all that is kept of one instance of a machine; and its entry in the index.
+
+    status      means
+    running     has unhandled events, or is being advanced
+    waiting     waits for an event, a receipt or a timer
+    completed   ended by its machine
+    failed      ended by an error; ``reason`` says which
+    parked      cannot go on until somebody mends ``reason``; its events are kept
+
+The bytes are canonical CBOR, positional. Decoding is strict: what does not encode to itself is refused. A field that is
+added comes last, with a new format number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, Literal, TypeVar, get_args
+
+import msgspec
+
+from holdfast.errors import StoreCorrupt
+from holdfast.journal import cbor
+
+CellStatus = Literal["running", "waiting", "completed", "failed", "parked"]
+
+TERMINAL: Final[frozenset[CellStatus]] = frozenset({"completed", "failed"})
+"""The statuses in which a cell hears nothing more."""
+
+STATUSES: Final[tuple[CellStatus, ...]] = get_args(CellStatus)
+_REASONED: Final = frozenset({"failed", "parked"})
+_FORMAT: Final = 1
+_AS_IS: Final = (bytes,)
+DIGEST_BYTES: Final = 32
+
+
+class CellIntent(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
+    """An effect that a cell asked for and that is not settled: the position of its promise in the lane's journal, its
+    name, its number among those that the cell asked for, and what the cell gave with it."""
+
+    position: int
+    effect: str
+    sequence: int
+    issuer: str | None = None
+
+
+class CellTimer(msgspec.Struct, frozen=True, gc=False, order=True, array_like=True, forbid_unknown_fields=True):
+    """An event that a cell sends itself at a time: in microseconds since 1970, UTC; its value is canonical CBOR."""
+
+    wake_at: int
+    sequence: int
+    schema: str
+    value: bytes
+
+
+class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like=True, forbid_unknown_fields=True):
+    """A cell. ``state`` is canonical CBOR, or None before its first transition. Intents are in the order of their
+    positions, timers in that of their times. Times are microseconds since 1970, UTC. ``asked`` counts the effects
+    that it ever asked for; ``held`` is what came for it while it was parked."""
+
+    key: bytes
+    state: bytes | None = None
+    status: CellStatus = "running"
+    reason: str = ""
+    intents: tuple[CellIntent, ...] = ()
+    timers: tuple[CellTimer, ...] = ()
+    last_sequence: int = 0
+    last_active: int = 0
+    machine_version: int = 1
+    machine_hash: bytes = b""
+    asked: int = 0
+    held: tuple[bytes, ...] = ()
+
+    @property
+    def state_hash(self) -> bytes | None:
+        """The SHA-256 of the state."""
+        return None if self.state is None else hashlib.sha256(self.state).digest()
+
+    @property
+    def wake_at(self) -> int | None:
+        """The time of the first timer."""
+        return self.timers[0].wake_at if self.timers else None
+
+
+class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """What the index keeps of a cell: enough to list and to prove it without reading its record."""
+
+    key: bytes
+    state_hash: bytes | None
+    size: int
+    last_active: int
+    record_hash: bytes
+
+
+_Record = TypeVar("_Record", CellRecord, IndexEntry)
+
+
+def encode_cell(cell: CellRecord) -> bytes:
+    """The record's bytes. Raises ValueError for one that breaks its own rules."""
+    _require_lawful(cell)
+    return _written(cell)
+
+
+def decode_cell(data: bytes) -> CellRecord:
+    """The record of these bytes. Raises StoreCorrupt for any that ``encode_cell`` would not write."""
+    try:
+        cell = _read(data, CellRecord)
+        _require_lawful(cell)
+    except ValueError as error:
+        raise _unreadable("the record of a cell", data, error) from error
+    return cell
+
+
+def index_entry(cell: CellRecord, record: bytes) -> IndexEntry:
+    """The entry of a cell whose record has these bytes; ``size`` is their number."""
+    return IndexEntry(cell.key, cell.state_hash, len(record), cell.last_active, hashlib.sha256(record).digest())
+
+
+def encode_entry(entry: IndexEntry) -> bytes:
+    """The entry's bytes. Raises ValueError for one that breaks its own rules."""
+    _require_indexed(entry)
+    return _written(entry)
+
+
+def decode_entry(data: bytes) -> IndexEntry:
+    """The entry of these bytes. Raises StoreCorrupt for any that ``encode_entry`` would not write."""
+    try:
+        entry = _read(data, IndexEntry)
+        _require_indexed(entry)
+    except ValueError as error:
+        raise _unreadable("the index entry of a cell", data, error) from error
+    return entry
+
+
+def shown_key(key: bytes) -> str:
+    """A key for people: as the value that it is, else its bytes."""
+    try:
+        return f"{cbor.read(key)!r:.80}" if key else "(none)"
+    except cbor.NotCanonical:
+        return key.hex()
+
+
+def _require_lawful(cell: CellRecord) -> None:
+    positions = [intent.position for intent in cell.intents]
+    if positions != sorted(set(positions)):
+        raise ValueError("its intents are not in the order of their positions, each once")
+    if list(cell.timers) != sorted(set(cell.timers)):
+        raise ValueError("its timers are not in the order of their times, each once")
+    if cell.status not in STATUSES:
+        raise ValueError(f"{cell.status!r} is no status of a cell")
+    if bool(cell.reason) != (cell.status in _REASONED):
+        raise ValueError(f"a cell that is {cell.status} has {'no' if cell.reason else 'a'} reason")
+    numbers = (*positions[:1], cell.last_sequence, cell.last_active, cell.machine_version)
+    if min(numbers) < 0:
+        raise ValueError("positions, sequences, times and versions are not negative")
+
+
+def _require_indexed(entry: IndexEntry) -> None:
+    if min(entry.size, entry.last_active) < 0:
+        raise ValueError("sizes and times are not negative")
+    if any(len(digest) != DIGEST_BYTES for digest in (entry.state_hash, entry.record_hash) if digest is not None):
+        raise ValueError(f"a hash has {DIGEST_BYTES} bytes")
+
+
+def _written(record: CellRecord | IndexEntry) -> bytes:
+    try:
+        return cbor.write([_FORMAT, *msgspec.to_builtins(record, builtin_types=_AS_IS)])
+    except cbor.Unfit as error:
+        raise ValueError("it has a number over 64 bits, or a text that is no Unicode") from error
+
+
+def _read(data: bytes, kind: type[_Record]) -> _Record:
+    form = cbor.parse(data)
+    if not isinstance(form, list) or form[:1] != [_FORMAT] or type(form[0]) is not int:
+        raise ValueError(f"it is not of format {_FORMAT}")
+    record = msgspec.convert(form[1:], kind, builtin_types=_AS_IS)
+    if _written(record) != data:
+        raise ValueError("it is not in canonical form, or a field is missing")
+    return record
+
+
+def _unreadable(what: str, data: bytes, error: ValueError) -> StoreCorrupt:
+    digest = hashlib.sha256(data).hexdigest()
+    return StoreCorrupt(
+        f"{what} (SHA-256 {digest}) cannot be read: {error}. It was damaged, or a newer Holdfast wrote it: restore it "
+        "from a backup, or upgrade."
+    )

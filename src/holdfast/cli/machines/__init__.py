@@ -1,0 +1,1 @@
+"""``holdfast machines`` and ``holdfast cells``: machines, their cells, and events that no cell could handle."""

@@ -1,0 +1,73 @@
+"""A hold on lanes: they stand still while a manifest is applied. Their events are kept meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.client.machines.blockers import ManifestBlocker, lanes_of
+from holdfast.client.operators import operator_note
+from holdfast.errors import EngineError
+from holdfast.programs.machine.proposals import HELD, PROPOSAL, WAITS
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_REST_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 0.05
+
+
+class LaneHold:
+    """The hold of one proposal. What it leaves held after a crash, the next one of any proposal takes over."""
+
+    def __init__(self, app: Holdfast, tenant: str, proposal: str, by: str | None) -> None:
+        self._app = app
+        self._tenant = tenant
+        self._proposal = proposal
+        self._by = by
+        self._names: dict[p.Key, tuple[str, int]] = {}
+
+    @property
+    def lanes(self) -> list[p.Key]:
+        """The lanes that it holds."""
+        return list(self._names)
+
+    async def begin(self, machines: Sequence[str]) -> None:
+        """Let the lanes of these machines stand still; those that a person has paused stay as they are."""
+        now = self._app.clock.now()
+        for machine in machines:
+            for number, run in await lanes_of(self._app.store, self._tenant, machine):
+                if run.pause is None or run.pause.startswith((WAITS, HELD)):
+                    self._names[run.key] = machine, number
+        reason = f"{HELD}proposal {self._proposal}"
+        await self._operate("hold_lanes", [p.Pause(lane, reason, now) for lane in self._names])
+
+    async def still(self) -> list[ManifestBlocker]:
+        """Wait until no worker has these lanes; those that one does not let go of."""
+        app = self._app
+        until = app.clock.now() + int(_REST_SECONDS * 1e6)
+        while True:
+            runs = await app.store.get(self.lanes) if self._names else []
+            moving = [self._names[run.key] for run in runs if run.owner is not None]
+            if not moving:
+                return []
+            if app.clock.now() >= until:
+                return [ManifestBlocker("lane", machine, number) for machine, number in moving]
+            await app.changed(_LOOK_SECONDS)
+
+    async def end(self) -> None:
+        """Let them go on."""
+        now = self._app.clock.now()
+        await self._operate("release_lanes", [p.Unpause(lane, now) for lane in self._names])
+
+    async def _operate(self, act: str, acts: Sequence[p.Pause | p.Unpause]) -> None:
+        if not acts:
+            return
+        app, details = self._app, {PROPOSAL: self._proposal, "lanes": str(len(acts))}
+        note = operator_note(app, self._tenant, act, self._by, None, "", details)
+        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), *acts)))
+        if not isinstance(answer, p.OperatedOn | p.Repeated):
+            raise EngineError(f"{act} for proposal {self._proposal} was answered {answer!r}")
+        app.wake_sealer()
+        app.hint()

@@ -1,0 +1,183 @@
+"""Events from outside: each is brought to the lanes of the machines that hear it, by the routes of its tenant."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.client.machines.cell_handle import EventPlace
+from holdfast.client.operators import operator_note
+from holdfast.client.people.permission import judged_now
+from holdfast.errors import EngineError, InvalidRequest, LaneFull, TenantNotFound
+from holdfast.programs.machine.envelopes import Envelope
+from holdfast.programs.machine.lane_counts import LaneCounts
+from holdfast.programs.machine.schemas import ValueSchema
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.birth import ID_LIMIT
+from holdfast.runs.lanes import LaneMessage, lane_start
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_TRIES: Final = 3
+DEPTH_LIMIT: Final = 10_000
+"""So many events may wait for a lane before it takes no more from outside."""
+
+Routes = Callable[[str], Awaitable[Switchboard]]
+"""The routes of a tenant."""
+
+
+class SentEvent(msgspec.Struct, frozen=True):
+    """An event that was taken in. ``places`` are where it stands in the lanes of the machines that hear it."""
+
+    schema: str
+    id: str
+    tenant: str
+    places: tuple[EventPlace, ...]
+    repeated: bool = False
+
+    @property
+    def heard(self) -> bool:
+        """Whether any machine hears it."""
+        return bool(self.places)
+
+
+class EventSender:
+    """Delivers what comes from outside into the inboxes of lanes. Lanes that are not there yet are begun."""
+
+    def __init__(self, app: Holdfast, routes: Routes) -> None:
+        self._app = app
+        self._kind = app.machine_kind
+        self._routes = routes
+
+    async def board(self, tenant: str) -> Switchboard:
+        """The routes of a tenant. Raises TenantNotFound for another's: its routes are not to be seen."""
+        binding = self._app.binding
+        if binding is not None and judged_now(binding).caller.tenant != tenant:
+            raise TenantNotFound(f"there is no tenant {tenant!r} for you: leave the tenant out.")
+        return await self._routes(tenant)
+
+    async def send(
+        self,
+        read: Callable[[Switchboard], tuple[ValueSchema, Any]],
+        id: str | None,
+        tenant: str | None,
+        by: str | None,
+    ) -> SentEvent:
+        """Bring an event to whoever hears it. ``read`` gives it, with its schema."""
+        app = self._app
+        app.check_open()
+        chosen = _checked(id) if id is not None else uuid.uuid4().hex
+        owner, actor = app.tenant_of(tenant), app.person_of(by)
+        board = await self.board(owner)
+        known, event = read(board)
+        schema, value = known.name, known.encode(event)
+        letters = []
+        for name, lane, key in board.targets(schema, value):
+            envelope = Envelope(key, schema, value, 0, chosen, "", actor)
+            letters.append(LaneMessage(name, lane, envelope.write(), f"event:{chosen}:{name}"))
+        if len(letters) > 1:
+            return await self._send_all(owner, schema, chosen, letters, by)
+        places, repeated = [], False
+        for letter in letters:
+            answer = await self._deliver(owner, letter, {"event": schema, "event_id": chosen})
+            repeated = isinstance(answer, p.Repeated)
+            position = answer.position if isinstance(answer, p.Delivered) else None
+            places.append(EventPlace(letter.machine, letter.lane, position))
+        return SentEvent(schema, chosen, owner, tuple(places), repeated)
+
+    async def begin(self, tenant: str, letters: Sequence[LaneMessage]) -> list[p.Deliver]:
+        """Begin the lanes of messages, unless somebody here has seen that they have begun: what delivers the messages.
+
+        Raises InvalidFunction where a machine has another number of lanes, and LaneFull.
+        """
+        for letter in letters:
+            await self._begin(tenant, letter)
+        changes = [letter.deliver(tenant, self._app.clock.now()) for letter in letters]
+        for change in changes:
+            await self._check_depth(change.key)
+        return changes
+
+    async def _send_all(
+        self, tenant: str, schema: str, id: str, letters: list[LaneMessage], by: str | None
+    ) -> SentEvent:
+        """Deliver an event to several lanes in one commit, with a note of it: all hear it, or none."""
+        app = self._app
+        changes = await self.begin(tenant, letters)
+        note = operator_note(app, tenant, "send_event", by, None, "", {"event": schema, "event_id": id})
+        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), *changes)))
+        if not isinstance(answer, p.OperatedOn | p.Repeated):
+            raise EngineError(f"event {id} was answered {answer!r}")
+        for change in changes:
+            app.delivered(change.key)
+        app.wake_sealer()
+        arrived = {run.key: run.arrived for run in await app.store.get([change.key for change in changes])}
+        for lane, reached in arrived.items():
+            self._reached(lane, reached)
+        places = [
+            EventPlace(letter.machine, letter.lane, arrived.get(change.key))
+            for letter, change in zip(letters, changes, strict=True)
+        ]
+        return SentEvent(schema, id, tenant, tuple(places), isinstance(answer, p.Repeated))
+
+    async def _deliver(self, tenant: str, letter: LaneMessage, details: dict[str, str]) -> p.Delivered | p.Repeated:
+        """Put a message into its lane's inbox; the lane is begun where it is not there yet."""
+        app = self._app
+        for _ in range(_TRIES):
+            (change,) = await self.begin(tenant, [letter])
+            if app.binding is None:
+                answer = await app.committer.commit(change)
+            else:
+                answer = await self._noted(tenant, change, details)
+            if isinstance(answer, p.Delivered | p.Repeated):
+                if isinstance(answer, p.Delivered):
+                    self._reached(change.key, answer.position)
+                app.delivered(change.key)
+                return answer
+            self._kind.begun.discard((tenant, letter.machine, letter.lane))
+        raise EngineError(f"lane {letter.lane} of machine {letter.machine} cannot be begun: {answer!r}")
+
+    async def _noted(self, tenant: str, change: p.Deliver, details: dict[str, str]) -> p.Answer:
+        """A user sends it: it is noted in the same commit."""
+        app = self._app
+        note = operator_note(app, tenant, "send_event", None, change.key.run, "", details)
+        answer = await app.committer.commit(p.Operate(note, (*app.conditions(), change)))
+        if not isinstance(answer, p.OperatedOn):
+            return answer
+        app.wake_sealer()
+        (run,) = await app.store.get([change.key])
+        return p.Delivered(run.arrived)  # it stands there or before: whoever waits for this has waited for it
+
+    async def _begin(self, tenant: str, letter: LaneMessage) -> None:
+        app, kind, lane = self._app, self._kind, (tenant, letter.machine, letter.lane)
+        counts = LaneCounts(app.whole_store, app.clock, kind.counted)
+        await counts.confirm(tenant, {letter.machine: kind.machines[letter.machine].lanes})
+        if lane in kind.begun:
+            return
+        committer = app.committer if app.binding is None else app.binding.engine.committer
+        await committer.commit(lane_start(tenant, letter.machine, letter.lane, app.clock.now()))
+        kind.begun.add(lane)
+
+    def _reached(self, lane: p.Key, position: int) -> None:
+        self._kind.depths[lane] = position, self._kind.depths.get(lane, (0, 0))[1]
+
+    async def _check_depth(self, lane: p.Key) -> None:
+        """Raises LaneFull where so much waits for a lane that more must wait outside."""
+        reached, consumed = self._kind.depths.get(lane, (0, 0))
+        if reached - consumed < DEPTH_LIMIT:
+            return
+        for run in await self._app.store.get([lane]):
+            self._kind.depths[lane] = run.arrived, run.consumed
+            if run.arrived - run.consumed >= DEPTH_LIMIT:
+                waits = f"{run.arrived - run.consumed:,} events wait for {lane.run}, and the limit is {DEPTH_LIMIT:,}"
+                raise LaneFull(f"{waits}: send it again in a while, or start more workers.")
+
+
+def _checked(id: object) -> str:
+    if not isinstance(id, str) or not id or len(id) > ID_LIMIT or not id.isprintable():
+        raise InvalidRequest(f"the event's id is 1 to {ID_LIMIT} printable characters, not {id!r:.60}")
+    return id

@@ -1,0 +1,145 @@
+"""Verifying machines: every lane's journal is replayed with its handlers, and compared with rows and roots.
+
+What must agree: the journal's hash chain; what the handlers make of the recorded events, with the journal's notes; the
+cells that come of it, with the rows; and the cells by the notes, with every root that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.cells.cell import CellRecord, encode_cell, shown_key
+from holdfast.cells.nodes import name_of
+from holdfast.errors import HoldfastError, StoreCorrupt
+from holdfast.journal import events as e
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.checked_lane import check_lane
+from holdfast.programs.machine.lane_counts import lanes_of
+from holdfast.programs.machine.lane_roots import read_cells
+from holdfast.programs.machine.notes import read_note
+from holdfast.runs.journals import check_chain
+from holdfast.runs.kinds.cells import CELLS
+from holdfast.runs.lanes import parse_lane
+from holdfast.store import protocol as p
+
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
+
+_NAMED: Final = 10
+"""So many differences of a kind are named; the others are counted."""
+_ROOTS: Final = 1000
+
+
+class LaneCheck(msgspec.Struct, frozen=True):
+    """What was found of a lane: how much was checked, and every difference in plain words."""
+
+    tenant: str
+    machine: str
+    lane: int
+    run: str
+    events: int = 0
+    cells: int = 0
+    roots: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def good(self) -> bool:
+        return not self.problems
+
+
+async def verify_lanes(app: Holdfast, machine: str | None, tenant: str | None) -> AsyncIterator[LaneCheck]:
+    """Verify all lanes, or those of one machine."""
+    async for keys in lanes_of(app.store, tenant, machine):
+        for run in await app.store.get(keys):
+            yield await verify_lane(app, run)
+
+
+async def verify_lane(app: Holdfast, run: p.Run) -> LaneCheck:
+    """Verify one lane, as it stands at one moment. Nothing is written."""
+    machine, index = parse_lane(run.key.run) or (run.workflow, 0)
+    found = LaneCheck(run.key.tenant, machine, index, run.key.run)
+    code = app.machine_kind.machines.get(machine)
+    if code is None:
+        problem = f"there is no machine {machine!r} here, so its handlers cannot be run: import the module that has it"
+        return msgspec.structs.replace(found, problems=(problem,))
+    roots = await app.store.roots(run.key, _ROOTS)
+    written = await app.store.unrooted(run.key, 0)
+    if written is None:
+        return found
+    problems: list[str] = []
+    entries: list[e.Entry] = []
+    try:
+        moment = msgspec.structs.replace(run, version=written.version, head=written.head)
+        entries = [entry async for entry in check_chain(app.store, moment) if entry.sequence < moment.version]
+        cells = check_lane(PromiseId(run.root), entries, code, app.machine_kind.board, app.clock.now(), app.entropy)
+        problems += _row_differences(dict(written.cells), cells)
+    except HoldfastError as error:
+        problems.append(f"its journal is not what its handlers do: {error}")
+    kept = {row.version: row for row in roots}
+    for version, noted in _noted_at(entries, kept):
+        problems += await _root_differences(app.store, kept[version], noted)
+    return msgspec.structs.replace(
+        found, events=len(entries), cells=len(written.cells), roots=len(roots), problems=tuple(problems)
+    )
+
+
+def _row_differences(rows: Mapping[bytes, bytes], cells: Mapping[bytes, CellRecord]) -> list[str]:
+    """Where rows are not the cells that the handlers make."""
+    made = {key: encode_cell(record) for key, record in cells.items()}
+    lost = [key for key in made if key not in rows]
+    strange = [key for key in rows if key not in made]
+    other = [key for key in made if key in rows and rows[key] != made[key]]
+    return [
+        *_named(lost, "its handlers make a cell that has no row"),
+        *_named(strange, "there is a row of a cell that its handlers do not make"),
+        *_named(other, "the row is not the cell that its handlers make"),
+    ]
+
+
+def _named(keys: Sequence[bytes], what: str) -> list[str]:
+    found = [f"{what}: key {shown_key(key)}" for key in sorted(keys)[:_NAMED]]
+    return [*found, f"{what}: {len(keys) - _NAMED} more"] if len(keys) > _NAMED else found
+
+
+def _noted_at(entries: Sequence[e.Entry], versions: Mapping[int, Any]) -> list[tuple[int, dict[bytes, bytes]]]:
+    """The hashes of the cells' records by the journal's notes, at these versions that it reaches."""
+    noted: dict[bytes, bytes] = {}
+    found = []
+    for version, entry in enumerate(entries, 1):
+        event = entry.event
+        if isinstance(event, e.InvokeScheduled) and event.kind == CELLS:
+            for cell in read_note(event.input).cells:
+                noted.pop(cell.key, None)
+                if cell.record_hash is not None:
+                    noted[cell.key] = cell.record_hash
+        if version in versions:
+            found.append((version, dict(noted)))
+    return found
+
+
+async def _root_differences(store: p.Store, row: p.RootRow, noted: Mapping[bytes, bytes]) -> list[str]:
+    """Where a root is not that of the cells by the journal's notes."""
+    name = f"the root at version {row.version}"
+    try:
+        cells = await read_cells(store, row.key, row.root)
+    except StoreCorrupt as error:
+        return [f"{name} cannot be read: {error}"]
+    found = {key: name_of(record) for key, record in cells.items()}
+    wrong = [key for key in {*noted, *found} if noted.get(key) != found.get(key)]
+    problems = _named(wrong, f"{name} has another record than the journal")
+    if row.cells != len(found):
+        problems.append(f"{name} says that it has {row.cells} cells, and has {len(found)}")
+    head = await _head_at(store, row)
+    if head != row.head:
+        problems.append(f"{name} is not bound to the journal's hash there")
+    return problems
+
+
+async def _head_at(store: p.Store, row: p.RootRow) -> bytes | None:
+    for segment in await store.segments(row.key, 0, row.version - 1, 1):
+        if segment.first + segment.count == row.version:
+            return segment.head
+    return None

@@ -1,0 +1,378 @@
+"""One turn of a lane in memory: events for cells in, changed cells and what they ask for out.
+
+Ready cells take turns, one event each, in the order in which they became ready; the events of one cell are handled in
+the order in which they came. A handler that fails parks its cell: the event, and what comes after it, is held for it
+until a person lets it go on. The lane is never stopped by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import cbor2
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell
+from holdfast.errors import HoldfastError, InvalidFunction
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.function.decorators import Step
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
+from holdfast.programs.machine.occurrences import Rejected, Settled
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.lanes import LaneMessage
+from holdfast.store.protocol import DeadLetter
+
+_RECEIPT: Final = "receipt"
+_DUE: Final = "due"
+
+UNHEARD: Final = "nobody hears it"
+CIRCLE: Final = f"{HOPS_LIMIT:,} emits led to it, one to the other"
+"""Why an emitted event is a dead letter. All others were meant for the cell that they name."""
+
+HELD_LIMIT: Final = 1000
+"""So many events are held for a parked cell. Later ones are dead letters."""
+
+
+class ReceiptArrived(msgspec.Struct, frozen=True, gc=False):
+    """An effect of a cell has ended."""
+
+    promise: PromiseId
+    outcome: Outcome
+
+
+class Due(msgspec.Struct, frozen=True, gc=False):
+    """A cell's timer has come."""
+
+    timer: CellTimer
+
+
+Occurrence = Envelope | Release | Adoption | ReceiptArrived | Due
+
+
+class CellCall(msgspec.Struct, gc=False):
+    """An effect to be invoked, with its written arguments, and for which cell. It is not ``awaited`` where that cell is
+    deleted, or fails, later in the same turn: another cell of the key must not get its receipt."""
+
+    key: bytes
+    effect: EffectRequest
+    payload: Payload
+    awaited: bool = True
+
+
+class CellTurn:
+    """Handles what has occurred. ``cells`` are the present records by key; None for a cell that does not exist."""
+
+    def __init__(
+        self,
+        machine: Machine[Any],
+        cells: Mapping[bytes, CellRecord | None],
+        where: TurnContext,
+        board: Switchboard,
+        cause: str,
+        secrets: set[str | bytes | int | float],
+        recorded: Mapping[int, str] | None = None,
+    ) -> None:
+        self.changed: dict[bytes, CellRecord | None] = {}
+        self.calls: list[CellCall] = []
+        self.emitted: list[LaneMessage] = []
+        self.secrets = secrets
+        self.dead: list[DeadLetter] = []
+        self.failures: list[tuple[int, str, bytes]] = []  # events by number within the turn, why they parked, whom
+        self.annotations: list[tuple[bytes, bytes]] = []  # by cell, canonical CBOR
+        self.sent: list[tuple[bytes, str]] = []  # what cells emitted, by its schema
+        self._machine = machine
+        self._cells = cells
+        self._where = where
+        self._board = board
+        self._cause = cause
+        self._recorded = recorded  # the failures that a journal has; None where they are decided here
+        self._handled = 0
+
+    def handle(self, occurrences: list[tuple[bytes, Occurrence]]) -> None:
+        """Handle all of them, each cell in turn."""
+        mailboxes: dict[bytes, deque[Occurrence]] = {}
+        for key, each in occurrences:
+            mailboxes.setdefault(key, deque()).append(each)
+        ready = deque(mailboxes)
+        while ready:
+            key = ready.popleft()
+            mailbox = mailboxes[key]
+            self._one(key, mailbox.popleft(), mailbox)
+            if mailbox:
+                ready.append(key)
+
+    def record(self, key: bytes) -> CellRecord | None:
+        """The cell as it is now."""
+        return self.changed[key] if key in self.changed else self._cells.get(key)
+
+    def _one(self, key: bytes, occurrence: Occurrence, mailbox: deque[Occurrence]) -> None:
+        record = self.record(key) or CellRecord(key=key, machine_hash=bytes.fromhex(self._where.machine_hash))
+        if isinstance(occurrence, Release):
+            self._release(record, occurrence, mailbox)
+        elif isinstance(occurrence, Adoption):
+            self._adopt(key, occurrence)
+        elif record.status == "parked":
+            self._hold(record, occurrence)
+        elif record.status in TERMINAL:
+            self._refuse(record, occurrence)
+        else:
+            self._advance(record, occurrence)
+
+    # -- a cell that goes on -------------------------------------------------------------------------------------------
+
+    def _advance(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
+        self._handled += 1
+        if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
+            self._park(record, occurrence, reason)
+            return
+        try:
+            event = self._event(record, occurrence)
+            if event is not None:
+                self._take(record, occurrence, self._stepped(record, event))
+        except UnreadableReceipt as error:
+            self._await_nothing(record.key)
+            ended = self._without(record, occurrence)
+            self._changed(replace(ended, status="failed", reason=str(error), intents=(), timers=()))
+        except Exception as error:  # an author's handler may raise anything
+            self._park(record, occurrence, f"{type(error).__name__}: {error}")
+
+    def _stepped(self, record: CellRecord, event: Any) -> Transition[Any]:
+        machine, mark = self._machine, self._handled.to_bytes(4)
+        state = None if record.state is None else machine.read_state(record.state, record.machine_version)
+        return machine.step(state, event, key=self._key(record.key), where=self._where, first=record.asked, mark=mark)
+
+    def _key(self, key: bytes) -> Any:
+        return self._machine.read_key(key)
+
+    def _event(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> Any:
+        """The occurrence as the handler gets it; None where it hears nothing of it."""
+        match occurrence:
+            case Envelope(schema=schema, value=value):
+                return self._machine.events[schema].decode(value)
+            case Due(timer=timer):
+                return self._machine.events[timer.schema].decode(timer.value)
+            case ReceiptArrived():
+                return self._receipt(record, occurrence)
+
+    def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
+        position = occurrence.promise.path[-1]
+        intent = next((each for each in record.intents if each.position == position), None)
+        if intent is None:
+            return None
+        outcome = self._outcome(intent, occurrence)
+        if isinstance(outcome, str):
+            if self._machine.accepts(Rejected):
+                return Rejected(
+                    reason=outcome, effect=intent.effect, intent=str(occurrence.promise), sequence=intent.sequence
+                )
+            raise UnreadableReceipt(f"what came of {intent.effect} cannot be read: {outcome}")
+        if not self._machine.accepts(Settled):
+            self._changed(self._without(record, occurrence))
+            return None
+        return Settled(
+            outcome=outcome,
+            effect=intent.effect,
+            intent=str(occurrence.promise),
+            sequence=intent.sequence,
+            machine=self._machine.name,
+            key=self._key(record.key),
+            issuer=intent.issuer,
+        )
+
+    def _outcome(self, intent: CellIntent, occurrence: ReceiptArrived) -> Ok[Any] | Err | str:
+        """What came of an effect, as its declared type; why it cannot be read as that."""
+        if isinstance(occurrence.outcome, Err):
+            return occurrence.outcome
+        effect = self._machine.effects.get(intent.effect)
+        if effect is None:
+            return "the machine no longer declares it"
+        try:
+            return Ok(effect.read_result(occurrence.outcome.value))
+        except HoldfastError as error:
+            return str(error)
+
+    def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
+        """The cell, with what has occurred no longer open."""
+        sequence = record.last_sequence + 1
+        if isinstance(occurrence, ReceiptArrived):
+            position = occurrence.promise.path[-1]
+            left = tuple(each for each in record.intents if each.position != position)
+            return replace(record, intents=left, last_sequence=sequence)
+        if isinstance(occurrence, Due):
+            left_timers = tuple(each for each in record.timers if each != occurrence.timer)
+            return replace(record, timers=left_timers, last_sequence=sequence)
+        return replace(record, last_sequence=sequence)
+
+    def _take(self, record: CellRecord, occurrence: Occurrence, made: Transition[Any]) -> None:
+        """Keep what a handler gave. Nothing is kept where a part of it cannot be written."""
+        machine, base = self._machine, self._without(record, occurrence)
+        state = None if made.state is None else machine.state.encode(made.state)
+        emitted: list[LaneMessage] = []
+        dead: list[DeadLetter] = []
+        for event in made.events:
+            self._address(event, occurrence, emitted, dead)
+        timers = [
+            CellTimer(timer.wake_at, base.last_sequence, schema.name, schema.encode(timer.event))
+            for timer in made.timers
+            for schema in (machine.by_type[type(timer.event)],)
+        ]
+        calls = [CellCall(record.key, each, self._written_call(each)) for each in made.effects]
+        annotation = None if made.annotation is None else canonical(msgspec.to_builtins(made.annotation))
+        size = len(state or b"") + len(annotation or b"") + sum(len(letter.envelope) for letter in emitted)
+        size += sum(len(call.payload.data) for call in calls)
+        if size > machine.limits.output_bytes:
+            raise ValueError(f"it gives {size:,} bytes, and the limit is {machine.limits.output_bytes:,}")
+        self.emitted.extend(emitted)
+        self.dead.extend(dead)
+        self.calls.extend(calls)
+        self.sent.extend((record.key, machine.by_type[type(event)].name) for event in made.events)
+        if annotation is not None:
+            self.annotations.append((record.key, annotation))
+        if state is None and made.status == "running":
+            self.changed[record.key] = None
+            self._await_nothing(record.key)
+            return
+        self._changed(
+            replace(
+                base,
+                state=record.state if state is None else state,
+                status=made.status,
+                reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
+                timers=() if made.status in TERMINAL else tuple(sorted({*base.timers, *timers})),
+                asked=record.asked + len(made.effects),
+                machine_version=machine.version,
+                machine_hash=bytes.fromhex(self._where.machine_hash),
+            )
+        )
+
+    def _written_call(self, call: EffectRequest) -> Payload:
+        """The arguments in their one form: however they are given, equal values are equal bytes. Raises where they do
+        not fit what the effect declares, and where the manifest in force does not allow it."""
+        effect, signature = call.effect, call.effect.signature
+        if not self._board.allows(self._machine.name, effect.name):
+            raise InvalidFunction(
+                f"machine {self._machine.name} asks for {effect.name}, which the manifest in force does not allow it: "
+                "apply one that does, then release the cell."
+            )
+        args, kwargs = signature.in_order(call.args, call.kwargs)
+        payload = effect.write_call(args, kwargs, self) if isinstance(effect, Step) else signature.write(args, kwargs)
+        signature.accept(payload)
+        return payload
+
+    def _address(self, event: Any, occurrence: Occurrence, emitted: list[LaneMessage], dead: list[DeadLetter]) -> None:
+        """Address an emitted event to the lanes of whoever hears it; a dead letter where nobody does."""
+        schema = self._machine.by_type[type(event)]
+        value = schema.encode(event)
+        hops = occurrence.hops + 1 if isinstance(occurrence, Envelope) else 1
+        targets = self._board.targets(schema.name, value)
+        if not targets or hops > HOPS_LIMIT:
+            why = CIRCLE if targets else UNHEARD
+            dead.append(DeadLetter(self._machine.name, schema.name, value, b"", why, self._where.now))
+            return
+        for machine, lane, key in targets:
+            envelope = Envelope(key, schema.name, value, hops, None, self._cause)
+            emitted.append(LaneMessage(machine, lane, envelope.write()))
+
+    def _await_nothing(self, key: bytes) -> None:
+        """Nobody waits any more for what this cell has asked for in this turn."""
+        for call in self.calls:
+            if call.key == key:
+                call.awaited = False
+
+    def _changed(self, record: CellRecord) -> None:
+        self.changed[record.key] = replace(record, last_active=self._where.now)
+
+    def _adopt(self, key: bytes, adoption: Adoption) -> None:
+        """A cell comes from elsewhere. One that exists here already stays as it is.
+
+        What it had asked for there is not asked for here, and no receipt will come: it is parked if it waits for one.
+        """
+        if self.record(key) is not None:
+            return
+        adopted = decode_cell(adoption.record)
+        open_effects = ", ".join(f"{each.effect} {each.sequence}" for each in adopted.intents)
+        if open_effects and adopted.status not in TERMINAL:
+            reason = adopted.reason or f"forked from {adoption.source} while effects were open: {open_effects}"
+            adopted = replace(adopted, status="parked", reason=reason)
+        self.changed[key] = replace(adopted, intents=())
+
+    # -- a cell that does not ------------------------------------------------------------------------------------------
+
+    def _park(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, reason: str) -> None:
+        self.failures.append((self._handled, reason, record.key))
+        parked = replace(record, status="parked", reason=reason)
+        if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
+            left = tuple(each for each in record.timers if each != occurrence.timer)
+            self._changed(replace(parked, timers=left, held=(_written(occurrence), *record.held)))
+            return
+        self._hold(parked, occurrence)
+
+    def _hold(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
+        if isinstance(occurrence, Due):
+            self._changed(record)  # its timer stays, and comes again when the cell goes on
+            return
+        if len(record.held) >= HELD_LIMIT:
+            self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
+            return
+        self._changed(replace(record, held=(*record.held, _written(occurrence))))
+
+    def _refuse(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, why: str = "") -> None:
+        """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
+        if isinstance(occurrence, Envelope):
+            reason = why or f"its cell is {record.status}"
+            name, now = self._machine.name, self._where.now
+            letter = DeadLetter(name, occurrence.schema, occurrence.value, record.key, reason, now, occurrence.id)
+            self.dead.append(letter)
+        else:
+            self._changed(self._without(record, occurrence))
+
+    def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
+        if record.status != "parked" or release.cause not in (None, parking_cause(record)):
+            return
+        held = [read_held(each) for each in record.held]
+        if release.drop and held:
+            record = self._without(record, held.pop(0))  # a receipt settles its intent, heard or not
+        self._changed(replace(record, status="running", reason="", held=()))
+        mailbox.extendleft(reversed(held))
+
+
+def parking_cause(record: CellRecord) -> bytes | None:
+    """The hash of the event that parked a cell: the first that is held for it."""
+    return hashlib.sha256(record.held[0]).digest() if record.held else None
+
+
+def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
+    """What is held for a parked cell, as its record keeps it."""
+    if isinstance(occurrence, Envelope):
+        return occurrence.write()
+    if isinstance(occurrence, Due):
+        timer = occurrence.timer
+        return canonical([_DUE, timer.wake_at, timer.sequence, timer.schema, timer.value])
+    promise, outcome = occurrence.promise, occurrence.outcome
+    if isinstance(outcome, Ok):
+        return canonical([_RECEIPT, promise.root, promise.path[-1], [outcome.value.data, outcome.value.codec], None])
+    return canonical([_RECEIPT, promise.root, promise.path[-1], None, outcome.failure.fields()])
+
+
+def read_held(held: bytes) -> Occurrence:
+    """What is held for a parked cell, from its record."""
+    tag, *fields = cbor2.loads(held)
+    if tag == _DUE:
+        return Due(CellTimer(*fields))
+    if tag != _RECEIPT:
+        return read_envelope(held)
+    root, position, value, failure = fields
+    outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
+    return ReceiptArrived(PromiseId(root, (position,)), outcome)
+
+
+class UnreadableReceipt(Exception):
+    """What came of an effect is not of its declared type, and the machine accepts no ``Rejected``."""

@@ -1,0 +1,84 @@
+"""A lane replayed with its handlers, from the beginning of its journal: the check that the journal tells what they do.
+
+Every note is compared with what the handlers make of the recorded events, hash by hash. What only the world could
+decide is taken from the journal: which timers had come, and which handlers failed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from holdfast.cells.cell import CellRecord
+from holdfast.journal import events as e
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.execution import Entropy, Execution
+from holdfast.kernel.pen import Halt
+from holdfast.kernel.program import Scribe, Yielded
+from holdfast.programs.machine.cell_turn import CellTurn
+from holdfast.programs.machine.lane import OPEN, LaneProgram
+from holdfast.programs.machine.machine import Machine
+from holdfast.programs.machine.notes import TurnNote, read_note
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.kinds.cells import CELLS
+
+
+class CheckedLane(LaneProgram):
+    """``notes`` are those of the journal that it replays, in order."""
+
+    def __init__(self, machine: Machine[Any], board: Switchboard, notes: Sequence[TurnNote]) -> None:
+        super().__init__(machine, board, cached=1 << 62)
+        self._notes = deque(notes)
+        self._note = TurnNote((), ())
+
+    @property
+    def cells(self) -> dict[bytes, CellRecord]:
+        """The cells as they are now."""
+        return {key: record for key, record in self._cells.items() if record is not None}
+
+    def run(self) -> Yielded:
+        with suppress(Halt):  # the kernel says what does not fit
+            self._take_turn(self._running())
+        return OPEN
+
+    def _take_turn(self, scribe: Scribe) -> None:
+        self._receive_all(scribe)
+        if scribe.upcoming() is None or not (self._arrived or self._rang):
+            return
+        self._note = self._notes.popleft() if self._notes else self._note
+        known = self._cells
+        self._due = [record for key in self._note.due if (record := known.get(key)) is not None]
+        for key, _ in self._arrived:
+            known.setdefault(key, None)
+        self._handle(scribe)
+        self._rang, self._due = False, None
+
+    def _recorded(self) -> Mapping[int, str]:
+        return {number: reason for number, reason, _ in self._note.failures}
+
+    def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
+        """Alarms are hints: what the journal has is repeated."""
+        event = scribe.upcoming()
+        if isinstance(event, e.TimerScheduled):
+            self._set_alarm(scribe, event.duration, event.fire_at)
+
+
+def check_lane(
+    run: PromiseId,
+    entries: Sequence[e.Entry],
+    machine: Machine[Any],
+    board: Switchboard,
+    now: int,
+    entropy: Entropy,
+) -> dict[bytes, CellRecord]:
+    """The cells that a lane's handlers make of its journal. Raises Nondeterminism where the journal has others."""
+    notes = [
+        read_note(entry.event.input)
+        for entry in entries
+        if isinstance(entry.event, e.InvokeScheduled) and entry.event.kind == CELLS
+    ]
+    program = CheckedLane(machine, board, notes)
+    Execution.rebuild(run, program, entries, now, entropy)
+    return program.cells

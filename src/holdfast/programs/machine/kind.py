@@ -1,0 +1,70 @@
+"""Machines in the catalogue: the program of a lane's run is found by its machine's name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from holdfast.errors import InvalidRequest, WorkflowUnknown
+from holdfast.kernel.program import Program
+from holdfast.programs.machine.lane import LaneProgram
+from holdfast.programs.machine.lane_counts import Counted
+from holdfast.programs.machine.machine import MACHINES, Machine
+from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
+from holdfast.programs.machine.proposals import MODES, ManifestsMode
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.birth import Pin
+from holdfast.runs.lanes import LANE_DIGEST
+from holdfast.store.protocol import MACHINE, Code, Key
+
+CACHED_CELLS: Final = 4096
+"""How many cells of a machine are kept in memory by a worker, over all its lanes."""
+
+_BOARDS: Final = 256
+
+
+class Machines:
+    """The kind of programs that machines are. Machines that are imported later are found, too."""
+
+    kind = MACHINE
+
+    def __init__(
+        self,
+        machines: Mapping[str, Machine[Any]] = MACHINES,
+        cached_cells: int = CACHED_CELLS,
+        mode: ManifestsMode = "declared",
+    ) -> None:
+        if mode not in MODES:
+            raise InvalidRequest(f"manifests= is one of {', '.join(MODES)}, not {mode!r:.60}")
+        self.machines = machines
+        self.mode = mode
+        self.board = Switchboard(machines)
+        self.routes: dict[str, tuple[int, Switchboard]] = {}  # for events from outside: by tenant, and since when
+        self._boards: dict[str, Switchboard] = {}
+        self._cached_cells = cached_cells
+        self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
+        self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
+        self.counted: set[Counted] = set()
+
+    def board_of(self, in_force: MachineManifest) -> Switchboard:
+        """The routes of a manifest in force."""
+        digest = manifest_digest(in_force)
+        if digest not in self._boards:
+            while len(self._boards) >= _BOARDS:
+                del self._boards[next(iter(self._boards))]
+            self._boards[digest] = Switchboard(self.machines, in_force)
+        return self._boards[digest]
+
+    def names(self) -> Collection[str]:
+        return self.machines
+
+    def pin(self, name: str) -> Pin | None:
+        return None  # a lane is started by events, and by nobody's name
+
+    def program(self, name: str, digest: str, code: Code | None) -> Program:
+        machine = self.machines.get(name)
+        if machine is None:
+            raise WorkflowUnknown(f"the app has no machine {name!r}: its cells wait until a worker has it.")
+        if digest != LANE_DIGEST:
+            raise WorkflowUnknown(f"a lane of {name!r} runs by {digest!r}, which a newer Holdfast wrote: upgrade.")
+        return LaneProgram(machine, self.board, max(16, self._cached_cells // machine.lanes))

@@ -1,0 +1,336 @@
+"""A lane as the kernel's program: a run that carries a share of a machine's cells.
+
+It waits for its next event and for whatever is open, in one wait that lists nothing. A turn receives all that has come,
+asks for the effects of its cells, and notes what became of them; their records go into the same commit. One recorded
+time and one recorded seed serve a whole turn.
+
+A lane that is taken over repeats the commands of its journal without running a handler: the records of its cells are in
+the store, as they stand at the journal's end. The order of commands in a turn is fixed, so that they can be repeated:
+receives, time and seed, effects, the note, the alarm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import cbor2
+import msgspec
+
+from holdfast.cells.cell import CellIntent, CellRecord, encode_cell
+from holdfast.errors import EngineError
+from holdfast.journal import events as e
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.pen import Halt
+from holdfast.kernel.program import Scribe, Waiting, Yielded
+from holdfast.programs.function.decorators import Step
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.machine import Machine
+from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
+from holdfast.programs.machine.switchboard import Switchboard
+from holdfast.runs.kinds.cells import CELLS, Freight
+from holdfast.runs.lanes import LANE_EVENT
+from holdfast.store.protocol import CellChange
+
+SEED_BYTES: Final = 16
+OPEN: Final = Waiting((), e.Open())
+
+
+class WantedCells(msgspec.Struct, frozen=True, gc=False):
+    """The cells that a turn needs: by key, and those whose timer has come by ``due_by``."""
+
+    keys: tuple[bytes, ...]
+    due_by: int | None = None
+
+
+class _Intent(msgspec.Struct, frozen=True, gc=False):
+    key: bytes
+    effect: str
+    sequence: int
+
+
+class LaneProgram:
+    """One lane of one machine."""
+
+    def __init__(self, machine: Machine[Any], board: Switchboard, cached: int) -> None:
+        self.names: Mapping[str, str | None] = {}
+        self.secrets: set[str | bytes | int | float] = set()
+        self.reference: str | None = None
+        self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
+        self.machine = machine
+        self._board = board
+        self._cached = cached
+        self._cells: OrderedDict[bytes, CellRecord | None] = OrderedDict()  # as the store has them
+        self._due: list[CellRecord] | None = None  # None where no alarm was looked after
+        self._next_wake: int | None = None
+        self._intents: dict[PromiseId, _Intent] = {}
+        self._receive: PromiseId | None = None
+        self._alarm: PromiseId | None = None
+        self._alarm_at: int | None = None
+        self._rang = False
+        self._arrived: list[tuple[bytes, Occurrence]] = []
+        self._opened: dict[bytes, Envelope | Release | Adoption] = {}  # what the next turn hears, read for its keys
+        self._scribe: Scribe | None = None
+
+    # -- the kernel's side ---------------------------------------------------------------------------------------------
+
+    @property
+    def needs(self) -> Collection[str]:
+        return tuple(name for name, each in self.machine.effects.items() if isinstance(each, Step))
+
+    def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
+        self._scribe = scribe
+
+    def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
+        if promise_id == self._receive:
+            assert isinstance(outcome, Ok)
+            self._receive = None
+            self._hear(outcome.value)
+        elif promise_id == self._alarm:
+            self._alarm = None
+            self._rang = True
+        elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
+            self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
+
+    def cancel(self, reason: str) -> None:
+        """A lane has no end: its cells do."""
+
+    def revise(self, payload: Payload) -> None:
+        """A manifest: the next turn runs by it."""
+
+    def run(self) -> Yielded:
+        scribe = self._running()
+        if scribe.upcoming() is not None:
+            with suppress(Halt):  # the kernel says what does not fit
+                self._repeat(scribe)
+            return OPEN
+        self._receive_all(scribe)
+        if self._arrived or self._rang:
+            self._handle(scribe)
+        self._rang, self._due = False, None  # what was brought for this turn is old in the next
+        self._opened.clear()
+        return OPEN
+
+    def waiting_on(self) -> tuple[PromiseId, ...]:
+        held = (self._receive, self._alarm)
+        return (*self._intents, *(each for each in held if each is not None))
+
+    def clock_of(self, promise_id: PromiseId) -> PromiseId | None:
+        return None
+
+    def checkpoint(self) -> bytes | None:
+        intents = [[at.path[-1], each.key, each.effect, each.sequence] for at, each in self._intents.items()]
+        receive = None if self._receive is None else self._receive.path[-1]
+        alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
+        return canonical([1, intents, receive, alarm])
+
+    def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
+        version, intents, receive, alarm = cbor2.loads(checkpoint)
+        if version != 1:
+            raise ValueError(f"it is of format {version}")
+        self._scribe = scribe
+        run = scribe.run
+        self._intents = {run.child(at): _Intent(key, effect, sequence) for at, key, effect, sequence in intents}
+        self._receive = None if receive is None else run.child(receive)
+        if alarm is not None:
+            self._alarm, self._alarm_at = run.child(alarm[0]), alarm[1]
+
+    def close(self) -> None:
+        self._scribe = None
+        self._cells.clear()
+        self._arrived.clear()
+
+    def _running(self) -> Scribe:
+        if self._scribe is None:
+            raise EngineError("the lane is not running")
+        return self._scribe
+
+    # -- what the worker brings ----------------------------------------------------------------------------------------
+
+    def route_by(self, board: Switchboard) -> None:
+        """Address what cells emit, and judge what they ask for, by the manifest in force."""
+        self._board = board
+
+    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
+        """See ``cell_supplier.Supplied``."""
+        for payload in heard:
+            if payload.data not in self._opened:
+                self._opened[payload.data] = read_envelope(payload.data)
+        keys = {self._opened[payload.data].key for payload in heard}
+        keys.update(self._intents[each].key for each in settled if each in self._intents)
+        is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
+        missing = tuple(sorted(key for key in keys if key not in self._cells))
+        return WantedCells(missing, now if is_due else None) if missing or is_due else None
+
+    @property
+    def lane_counts(self) -> Mapping[str, int]:
+        """See ``cell_supplier.Supplied``."""
+        return self._board.lane_counts(self.machine.name)
+
+    def bring(
+        self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
+    ) -> None:
+        """See ``cell_supplier.Supplied``."""
+        self._cells.update(cells)
+        if due is not None:
+            for each in due:
+                self._cells.setdefault(each.key, each)
+            self._due = [record for each in due if (record := self._cells[each.key]) is not None]
+            self._next_wake = next_wake
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def _hear(self, payload: Payload) -> None:
+        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
+        self._arrived.append((envelope.key, envelope))
+
+    def _receive_all(self, scribe: Scribe) -> None:
+        while self._receive is None:
+            promise, payload = scribe.receive(LANE_EVENT)
+            if payload is None:
+                self._receive = promise
+            else:
+                self._hear(payload)
+
+    def _handle(self, scribe: Scribe) -> None:
+        now, seed = scribe.now(), scribe.random(SEED_BYTES)
+        arrived, self._arrived = self._arrived, []
+        if self._rang:
+            arrived.extend(
+                (record.key, Due(timer))
+                for record in self._due or ()
+                for timer in record.timers
+                if timer.wake_at <= now
+            )
+        missing = [key for key, _ in arrived if key not in self._cells]
+        if missing:
+            raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
+        machine = self.machine
+        where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
+        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
+        turn.handle(arrived)
+        self.poison = None
+        self._commit(scribe, turn)
+        self._wind(scribe, turn, now)
+
+    def _recorded(self) -> Mapping[int, str] | None:
+        """The failures that are known before the turn, by number; None where there are none."""
+        return None if self.poison is None else {1: self.poison}
+
+    def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
+        """Ask for the effects, and note what became of the cells."""
+        intents = []
+        for call in turn.calls:
+            promise = self._invoke(scribe, call)
+            effect = call.effect
+            self._intents[promise] = _Intent(call.key, effect.name, effect.sequence)
+            intents.append(IntentNote(call.key, effect.name, effect.sequence))
+            record = turn.record(call.key)
+            if record is not None and call.awaited:
+                opened = CellIntent(promise.path[-1], effect.name, effect.sequence, effect.issuer)
+                turn.changed[call.key] = msgspec.structs.replace(record, intents=(*record.intents, opened))
+        cells = [_encoded(key, record) for key, record in turn.changed.items()]
+        note = TurnNote(
+            tuple(CellNote(each.key, each.record_hash) for each in cells),
+            tuple(intents),
+            emitted_hash(turn.emitted),
+            tuple(turn.failures),
+            tuple(record.key for record in self._due or ()) if self._rang else (),
+            tuple(turn.sent),
+            tuple(turn.annotations),
+        )
+        changes = tuple(each.change for each in cells)
+        freight = Freight(
+            self.machine.name, changes, tuple(turn.emitted), self._board.unborn(turn.emitted), tuple(turn.dead)
+        )
+        scribe.note(CELLS, self.machine.name, note.write(), freight)
+        self._remember(turn.changed)
+
+    def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
+        effect = call.effect.effect
+        if isinstance(effect, Step):
+            return scribe.invoke(effect.kind, effect.name, call.payload, effect.retry, effect.queue)
+        return scribe.invoke(effect.kind, effect.name, call.payload, ONCE)
+
+    def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
+        """Set the alarm to the earliest timer of all cells. One that comes too early finds nothing, and is set anew."""
+        wakes = [record.wake_at for record in turn.changed.values() if record is not None and record.status != "parked"]
+        others = self._next_wake if self._rang and self._due is not None else self._alarm_at
+        earliest = min((each for each in (others, *wakes) if each is not None), default=None)
+        if earliest is None:
+            self._alarm_at = None
+        elif self._alarm is None or self._alarm_at is None or earliest < self._alarm_at:
+            self._set_alarm(scribe, max(0, earliest - now), earliest)
+
+    def _set_alarm(self, scribe: Scribe, duration: int, at: int) -> None:
+        if self._alarm is not None:
+            scribe.abandon(self._alarm)
+        self._alarm, self._alarm_at = scribe.timer(duration), at
+
+    def _remember(self, changed: Mapping[bytes, CellRecord | None]) -> None:
+        self._cells.update(changed)
+        for key in changed:
+            self._cells.move_to_end(key)
+        while len(self._cells) > self._cached:
+            self._cells.popitem(last=False)
+
+    # -- a replay ------------------------------------------------------------------------------------------------------
+
+    def _repeat(self, scribe: Scribe) -> None:
+        """Issue the commands that the journal has for this turn."""
+        while self._receive is None:
+            promise, payload = scribe.receive(LANE_EVENT)
+            if payload is None:
+                self._receive = promise
+        self._arrived.clear()
+        if self._rang:
+            self._rang, self._alarm_at = False, None
+        opened: list[PromiseId] = []
+        while not isinstance(event := scribe.upcoming(), e.ExecutionAwaiting):
+            match event:
+                case e.TimeRecorded():
+                    scribe.now()
+                case e.RandomGenerated(value=value):
+                    scribe.random(len(value))
+                case e.InvokeScheduled(kind=kind, input=input) if kind == CELLS:
+                    scribe.note(CELLS, self.machine.name, input, None)
+                    notes = read_note(input).intents
+                    self._intents.update(
+                        (promise, _Intent(each.key, each.effect, each.sequence))
+                        for promise, each in zip(opened, notes, strict=True)
+                    )
+                case e.InvokeScheduled(kind=kind, function_name=name, input=input, retry_policy=policy):
+                    opened.append(scribe.invoke(kind, name, input, policy, self._queue(name)))
+                case e.TimerScheduled(duration=duration, fire_at=fire_at):
+                    self._set_alarm(scribe, duration, fire_at)
+                case None:
+                    raise EngineError("the journal of a lane ends in the middle of a turn: restore it from a backup.")
+                case _:
+                    return  # the kernel compares, and says what does not fit
+
+    def _queue(self, name: str) -> str | None:
+        effect = self.machine.effects.get(name)
+        return effect.queue if isinstance(effect, Step) else None
+
+
+class _Encoded(msgspec.Struct, gc=False):
+    key: bytes
+    record_hash: bytes | None
+    change: CellChange
+
+
+def _encoded(key: bytes, record: CellRecord | None) -> _Encoded:
+    """A cell as the turn leaves it: as the note and as the row have it."""
+    if record is None:
+        return _Encoded(key, None, CellChange(key, None))
+    data = encode_cell(record)
+    wake_at = None if record.status == "parked" else record.wake_at
+    change = CellChange(key, data, record.status, wake_at, record.last_active)
+    return _Encoded(key, hashlib.sha256(data).digest(), change)

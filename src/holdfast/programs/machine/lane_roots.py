@@ -1,0 +1,170 @@
+"""Roots of lanes: made from the cells that were written since the last one, beside the lane's turns.
+
+A root is exact: what was written is read in one moment, together with the version of the lane's journal at that
+moment, and a row is always the cell as it stands at its journal's head. So nothing is frozen and no turn waits. Where
+two make a root of one lane, one of them succeeds. What a crash leaves undone is made again by the next one who looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.audit.cell_proofs import ROOT
+from holdfast.audit.notes import note
+from holdfast.audit.records import Operated
+from holdfast.cells import tree
+from holdfast.cells.cell import decode_cell, decode_entry, index_entry, shown_key
+from holdfast.cells.growth import growth
+from holdfast.cells.nodes import parse, read_node
+from holdfast.errors import StoreCorrupt
+from holdfast.programs.machine.lane_counts import ENGINE, LaneCounts
+from holdfast.runs.clock import Clock
+from holdfast.runs.lanes import parse_lane
+from holdfast.store import protocol as p
+
+KEPT_ROOTS: Final = 8
+"""Of so many roots of a lane the nodes are kept. The audit has all of them, by their hashes."""
+
+_PAGE: Final = 500
+_ALL: Final = 1 << 31
+
+
+async def make_root(store: p.Store, clock: Clock, lane: p.Key) -> p.RootRow | None:
+    """The root of a lane as it stands now: the last one, where nothing was written since; else a new one.
+
+    None where the lane has no cell and never had, or where somebody else has just made one. Raises StoreCorrupt.
+    """
+    last = next(iter(await store.roots(lane, 1)), None)
+    found = await store.unrooted(lane, 0 if last is None else last.version)
+    if found is None or not (found.cells or found.deleted):
+        return last
+    grown = await asyncio.to_thread(growth, found.cells, found.deleted)
+    base = tree.EMPTY if last is None else last.root
+    nodes = await path_nodes(store, lane, base, grown.changes)
+    applied = await asyncio.to_thread(tree.apply, base, grown.changes, nodes.__getitem__)
+    row = p.RootRow(*lane, found.version, found.head, applied.root, applied.size, clock.now())
+    change = p.PutRoot(row, 0 if last is None else last.version, {**applied.nodes, **grown.records})
+    (answer,) = await store.commit([p.Operate(_noted(row, await _count(store, clock, lane)), (change,))])
+    return row if isinstance(answer, p.OperatedOn | p.Repeated) else None
+
+
+async def _count(store: p.Store, clock: Clock, lane: p.Key) -> int:
+    """How many lanes the machine has: it says which keys belong to this one."""
+    found = parse_lane(lane.run)
+    return 0 if found is None else await LaneCounts(store, clock).in_force(lane.tenant, found[0]) or 0
+
+
+async def path_nodes(
+    store: p.Store, lane: p.Key, root: bytes, changes: Mapping[bytes, bytes | None]
+) -> dict[bytes, bytes]:
+    """The nodes that the changes touch, read level by level."""
+    nodes: dict[bytes, bytes] = {}
+    while names := await asyncio.to_thread(tree.missing, root, changes, nodes):
+        nodes.update(await read_nodes(store, lane, names))
+    return nodes
+
+
+async def read_nodes(store: p.Store, lane: p.Key, names: Iterable[bytes]) -> dict[bytes, bytes]:
+    """These nodes or records. Raises StoreCorrupt where one is not there."""
+    nodes: dict[bytes, bytes] = {}
+    wanted = list(names)
+    for at in range(0, len(wanted), _PAGE):
+        nodes.update(await store.cell_nodes(lane, wanted[at : at + _PAGE]))
+    if len(nodes) < len(set(wanted)):
+        lost = next(name for name in wanted if name not in nodes)
+        raise StoreCorrupt(
+            f"node {lost.hex()} of the cell index of {lane.run}, tenant {lane.tenant}, is missing: restore the "
+            "database from a backup."
+        )
+    return nodes
+
+
+async def read_cells(store: p.Store, lane: p.Key, root: bytes) -> dict[bytes, bytes]:
+    """All cells of a root: keys and records, each compared with its entry. Raises StoreCorrupt."""
+    found: dict[bytes, bytes] = {}
+    waiting = [root]
+    while waiting:
+        names = [name for name in waiting[:_PAGE] if name != tree.EMPTY]
+        del waiting[:_PAGE]
+        nodes = await read_nodes(store, lane, names)
+        for name in names:
+            node = read_node(name, nodes.__getitem__)
+            if isinstance(node, dict):
+                found.update(await _records(store, lane, node))
+            else:
+                waiting += [child.name for child in node if child is not None]
+    return found
+
+
+async def _records(store: p.Store, lane: p.Key, leaf: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The keys and records of a leaf."""
+    entries = {path: decode_entry(data) for path, data in leaf.items()}
+    records = await read_nodes(store, lane, {entry.record_hash for entry in entries.values()})
+    for path, entry in entries.items():
+        record = records[entry.record_hash]
+        if tree.key_hash(entry.key) != path or index_entry(decode_cell(record), record) != entry:
+            raise StoreCorrupt(f"the record of cell {shown_key(entry.key)} in {lane.run} was changed: restore it.")
+    return {entry.key: records[entry.record_hash] for entry in entries.values()}
+
+
+def _noted(row: p.RootRow, lanes: int) -> p.Note:
+    details = {
+        "version": str(row.version),
+        "head": row.head.hex(),
+        "root": row.root.hex(),
+        "cells": str(row.cells),
+        "lanes": str(lanes),
+    }
+    record = Operated(row.at, ROOT, ENGINE, row.lane, details=details)
+    return msgspec.structs.replace(note(row.tenant, row.lane, record), id=f"{ROOT}:{row.lane}:{row.version}")
+
+
+async def collect_garbage(store: p.Store, lane: p.Key, keep: int = KEPT_ROOTS) -> int:
+    """Forget all roots of a lane but the last ones, and whatever none of these reaches; gives how many nodes and
+    records went. Nothing is done where a root is made meanwhile."""
+    roots = await store.roots(lane, _ALL)
+    kept, dropped = roots[:keep], roots[keep:]
+    if not dropped:
+        return 0
+    reached = await _reached(store, lane, [row.root for row in kept])
+    garbage = [name for name in await _names(store, lane) if name not in reached]
+    swept = await store.sweep(lane, kept[0].version, [row.version for row in dropped], garbage)
+    return len(garbage) if swept else 0
+
+
+async def _reached(store: p.Store, lane: p.Key, roots: Sequence[bytes]) -> set[bytes]:
+    """The names of all nodes and records that these roots need."""
+    reached = {tree.EMPTY}
+    waiting = list(dict.fromkeys(roots))
+    while waiting:
+        names = [name for name in waiting[-_PAGE:] if name not in reached]
+        del waiting[-_PAGE:]
+        reached.update(names)
+        nodes = await read_nodes(store, lane, names)
+        children, records = await asyncio.to_thread(_named, list(nodes.values()))
+        waiting += children
+        reached.update(records)
+    return reached
+
+
+def _named(nodes: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The nodes below these, and the records that their entries name."""
+    children, records = list[bytes](), list[bytes]()
+    for data in nodes:
+        node = parse(data)
+        if isinstance(node, dict):
+            records += [decode_entry(entry).record_hash for entry in node.values()]
+        else:
+            children += [child.name for child in node if child is not None]
+    return children, records
+
+
+async def _names(store: p.Store, lane: p.Key) -> list[bytes]:
+    names: list[bytes] = []
+    while page := await store.cell_node_names(lane, 10 * _PAGE, names[-1] if names else b""):
+        names += page
+    return names

@@ -1,0 +1,172 @@
+"""A lane replayed beside its journal: the recorded commands are repeated, and other code handles the recorded events.
+
+What the world decided is taken from the journal: times, seeds, receipts, and when timers came. A call of the shadow is
+taken to be a recorded one where the same cell had asked for the same effect by then and nothing else is it: then its
+recorded receipt is the shadow's. A call that nobody recorded has no receipt, so its cell waits. What cells emit goes
+nowhere: the events that they led to are recorded where they came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from holdfast.cells.cell import CellIntent, CellRecord
+from holdfast.journal import events as e
+from holdfast.journal.payload import Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.kernel.execution import Entropy, Execution
+from holdfast.kernel.program import Scribe, Yielded
+from holdfast.programs.machine.cell_turn import CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.envelopes import Envelope
+from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.lane import OPEN, LaneProgram
+from holdfast.programs.machine.machine import Machine
+from holdfast.programs.machine.notes import TurnNote, read_note
+from holdfast.programs.machine.switchboard import Switchboard
+
+_UNRECORDED: Final = 1 << 40
+"""The first position of calls that no journal has."""
+
+
+class _Listener:
+    """A scribe that remembers what a repeated turn recorded."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self.now_at = 0
+        self.seed = b""
+        self.note_of_turn: TurnNote | None = None
+        self.opened: list[PromiseId] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scribe, name)
+
+    def now(self) -> int:
+        self.now_at = self._scribe.now()
+        return self.now_at
+
+    def random(self, size: int) -> bytes:
+        self.seed = self._scribe.random(size)
+        return self.seed
+
+    def invoke(self, *args: Any, **kwargs: Any) -> PromiseId:
+        promise = self._scribe.invoke(*args, **kwargs)
+        self.opened.append(promise)
+        return promise
+
+    def note(self, kind: str, function_name: str, input: Payload, freight: object) -> None:
+        self._scribe.note(kind, function_name, input, freight)
+        self.note_of_turn = read_note(input)
+
+
+class ShadowTallies:
+    """What was seen so far: calls by effect, events, failures."""
+
+    def __init__(self) -> None:
+        self.recorded: dict[str, int] = {}
+        self.asked: dict[str, int] = {}
+        self.same: dict[str, int] = {}
+        self.unanswered: dict[str, int] = {}
+        self.failures: dict[str, int] = {}
+        self.events = 0
+        self.emitted = 0
+
+
+def _count(tally: dict[str, int], name: str) -> None:
+    tally[name] = tally.get(name, 0) + 1
+
+
+class ShadowLane(LaneProgram):
+    """``machine`` is the code that handles the events. ``tallies`` may be those of several lanes."""
+
+    def __init__(self, machine: Machine[Any], board: Switchboard, tallies: ShadowTallies) -> None:
+        super().__init__(machine, board, cached=1 << 62)
+        self._tallies = tallies
+        self._shadows: dict[bytes, CellRecord | None] = {}
+        self._open: dict[tuple[bytes, str], list[PromiseId]] = {}  # recorded calls that the shadow has not made
+        self._next = _UNRECORDED
+
+    @property
+    def shadows(self) -> Mapping[bytes, CellRecord]:
+        """The cells as the shadow has them."""
+        return {key: record for key, record in self._shadows.items() if record is not None}
+
+    def run(self) -> Yielded:
+        scribe = self._running()
+        if scribe.upcoming() is not None:  # beyond the journal there is nothing
+            self._repeat(scribe)
+        return OPEN
+
+    def _repeat(self, scribe: Scribe) -> None:
+        self._receive_all(scribe)
+        arrived, rang, self._arrived = self._arrived, self._rang, []
+        version, listener = scribe.version, _Listener(scribe)
+        super()._repeat(cast("Scribe", listener))  # it gives what a scribe gives
+        note = listener.note_of_turn
+        if note is not None:
+            for promise, intent in zip(listener.opened, note.intents, strict=True):
+                self._open.setdefault((intent.key, intent.effect), []).append(promise)
+                _count(self._tallies.recorded, intent.effect)
+            self._shadow(arrived, note, rang, listener, version)
+
+    def _shadow(
+        self, arrived: list[tuple[bytes, Occurrence]], note: TurnNote, rang: bool, heard: _Listener, version: int
+    ) -> None:
+        if rang:
+            for key in note.due:
+                record = self._shadows.get(key)
+                timers = () if record is None else record.timers
+                arrived.extend((key, Due(timer)) for timer in timers if timer.wake_at <= heard.now_at)
+        self._tallies.events += sum(isinstance(each, Envelope) for _, each in arrived)
+        for key, each in arrived:
+            self._shadows.setdefault(key, None)
+            if isinstance(each, ReceiptArrived):
+                self._close(key, each.promise)
+        machine = self.machine
+        where = TurnContext(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
+        turn = CellTurn(machine, self._shadows, where, self._board, str(heard.run), set())
+        turn.handle(arrived)
+        for _, reason, _ in turn.failures:
+            _count(self._tallies.failures, reason)
+        self._tallies.emitted += len(turn.emitted) + len(turn.dead)
+        self._shadows.update(turn.changed)
+        for call in turn.calls:
+            self._ask(call.key, call.effect.name, call.effect.sequence, call.effect.issuer)
+
+    def _close(self, key: bytes, promise: PromiseId) -> None:
+        """A recorded call was settled: the shadow cannot make it any more."""
+        for (asker, _), promises in self._open.items():
+            if asker == key and promise in promises:
+                promises.remove(promise)
+
+    def _ask(self, key: bytes, effect: str, sequence: int, issuer: str | None) -> None:
+        _count(self._tallies.asked, effect)
+        recorded = self._open.get((key, effect))
+        if recorded:
+            position = recorded.pop(0).path[-1]
+            _count(self._tallies.same, effect)
+        else:
+            position, self._next = self._next, self._next + 1
+            _count(self._tallies.unanswered, effect)
+        record = self._shadows.get(key)
+        if record is not None:
+            intents = sorted((*record.intents, CellIntent(position, effect, sequence, issuer)))
+            self._shadows[key] = msgspec.structs.replace(record, intents=tuple(intents))
+
+
+def shadow_lane(
+    run: PromiseId,
+    entries: Sequence[e.Entry],
+    machine: Machine[Any],
+    board: Switchboard,
+    now: int,
+    entropy: Entropy,
+    tallies: ShadowTallies,
+) -> Mapping[bytes, CellRecord]:
+    """The cells that other code makes of what a lane's journal records."""
+    program = ShadowLane(machine, board, tallies)
+    Execution.rebuild(run, program, entries, now, entropy)
+    return program.shadows

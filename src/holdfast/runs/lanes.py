@@ -1,0 +1,81 @@
+"""Lanes: the runs that carry the cells of a machine. Their ids, how they begin, and which of them has a key.
+
+A lane begins with the first event for it. Whoever brings one starts the lane first, where it cannot be sure that it
+exists: starting a lane that exists changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import InvalidRequest
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import Payload
+from holdfast.runs import messages
+from holdfast.runs.birth import Birth, Pin
+from holdfast.runs.signals import RESERVED
+from holdfast.store.protocol import MACHINE, Deliver, Key, Start
+
+LANE_DIGEST: Final = "lane/1"
+"""What the journal of a lane pins: the rules by which lanes run. Which code handles events, the manifest says."""
+
+LANE_EVENT: Final = f"{RESERVED}event"
+"""The signal by which a lane gets everything that comes from outside it."""
+
+_PREFIX: Final = f"{RESERVED}lane:"
+
+
+def lane_id(machine: str, index: int) -> str:
+    """The id of a lane's run. No user's run has an id like it."""
+    return f"{_PREFIX}{machine}:{index}"
+
+
+def parse_lane(id: str) -> tuple[str, int] | None:
+    """The machine and the index of a lane, by its id; None where it is no lane's."""
+    machine, colon, index = id.removeprefix(_PREFIX).rpartition(":")
+    if not (id.startswith(_PREFIX) and colon and machine and index.isascii() and index.isdigit()):
+        return None
+    return machine, int(index)
+
+
+def is_lane(id: str) -> bool:
+    """Whether a run of this id is a lane."""
+    return id.startswith(_PREFIX)
+
+
+def refuse_lane(id: str, act: str) -> None:
+    """Raises InvalidRequest for an act that would end a lane, or reach past its cells. It can be paused and resumed."""
+    if is_lane(id) and act not in ("pause", "resume"):
+        raise InvalidRequest(f"{id} carries the cells of a machine, and {act} is for runs: send events to its cells.")
+
+
+def lane_of(key: bytes, lanes: int) -> int:
+    """The lane of a key: by the first bytes of its hash, so that a lane has a stretch of the index."""
+    return int.from_bytes(hashlib.sha256(key).digest()[:4]) * lanes >> 32
+
+
+def lane_start(tenant: str, machine: str, index: int, now: int) -> Start:
+    """The change that begins a lane."""
+    return Birth(
+        key=Key(tenant, lane_id(machine, index)),
+        workflow=machine,
+        pin=Pin(kind=MACHINE, digest=LANE_DIGEST),
+        input=Payload(canonical([[machine, index], {}])),
+    ).start(now)
+
+
+class LaneMessage(msgspec.Struct, frozen=True, gc=False):
+    """Something for one lane of a machine. ``id`` is that by which it is recognised when it is sent again."""
+
+    machine: str
+    lane: int
+    envelope: bytes
+    id: str | None = None
+
+    def deliver(self, tenant: str, now: int) -> Deliver:
+        """The change that puts it into the lane's inbox."""
+        message = messages.signal(LANE_EVENT, Payload(self.envelope), now, self.id)
+        return Deliver(Key(tenant, lane_id(self.machine, self.lane)), message)

@@ -1,0 +1,152 @@
+"""A bank of machines that uses all that machines can do, and a plain account of what must come of its events.
+
+Accounts hear deposits, hand money on to each other, charge fees by a step, and close after a time. A deposit with a
+poisoned amount makes the handler raise. Every event is written down in the state, so what was handled, how often and in
+which order can be read off it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from holdfast import step
+from holdfast.journal.payload import Ok
+from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.occurrences import Settled
+
+POISON: Final = 13
+
+
+@dataclass
+class Deposited:
+    account: str
+    id: str
+    amount: int
+
+
+@dataclass
+class Moved:
+    """Money leaves the account for another one, which hears ``Received``."""
+
+    account: str
+    id: str
+    to: str
+    amount: int
+
+
+@dataclass
+class Received:
+    account: str
+    id: str
+    amount: int
+
+
+@dataclass
+class Charged:
+    """A fee is to be charged: a step computes it."""
+
+    account: str
+    id: str
+
+
+@dataclass
+class Reminded:
+    account: str
+    id: str
+
+
+@dataclass
+class Account:
+    balance: int = 0
+    seen: list[str] = field(default_factory=list)
+    fees: dict[str, int] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+    reminders: list[str] = field(default_factory=list)
+
+
+charged: list[str] = []
+"""The fees that were computed, in the real world: a step may run again after a crash, but not after it was recorded."""
+
+
+@step(name="bank.fee")
+async def fee(id: str) -> int:
+    charged.append(id)
+    return len(id)
+
+
+@machine(key="account", effects=[fee], emits=[Received], name="bank.account", lanes=4)
+def account(
+    state: Account | None, event: Deposited | Moved | Received | Charged | Reminded | Settled, cell: Cell
+) -> Account | None:
+    """One account."""
+    now = state or Account()
+    match event:
+        case Deposited(id=id, amount=amount):
+            if amount == POISON:
+                raise ValueError("poisoned")
+            return replace(now, balance=now.balance + amount, seen=[*now.seen, id])
+        case Moved(id=id, to=to, amount=amount):
+            cell.emit(Received(to, id, amount))
+            return replace(now, balance=now.balance - amount, seen=[*now.seen, id])
+        case Received(id=id, amount=amount):
+            cell.send(Reminded(cell.key, id), after=timedelta(seconds=3))
+            return replace(now, balance=now.balance + amount, seen=[*now.seen, f"{id}+"])
+        case Charged(id=id):
+            number = cell.do(fee, id)
+            return replace(now, seen=[*now.seen, id], open={**now.open, str(number): id})
+        case Reminded(id=id):
+            return replace(now, reminders=[*now.reminders, id])
+        case Settled(outcome=Ok(value), sequence=sequence):
+            id = now.open[str(sequence)]
+            left = {each: value for each, value in now.open.items() if each != str(sequence)}
+            return replace(now, balance=now.balance - value, fees={**now.fees, id: value}, open=left)
+    return now
+
+
+Event = Deposited | Moved | Charged
+
+
+def events(seed: int, count: int, poisoned: bool = False) -> list[Event]:
+    """Random events for a few accounts."""
+    chance = random.Random(seed)
+    names = [f"a{number}" for number in range(chance.randint(1, 6))]
+    found: list[Event] = []
+    for number in range(count):
+        name, id = chance.choice(names), f"e{number}"
+        match chance.randrange(3):
+            case 0:
+                amount = POISON if poisoned and chance.random() < 0.3 else chance.randrange(20, 90)
+                found.append(Deposited(name, id, amount))
+            case 1:
+                found.append(Moved(name, id, chance.choice(names), chance.randrange(1, 20)))
+            case _:
+                found.append(Charged(name, id))
+    return found
+
+
+def expected(given: list[Event]) -> dict[str, Account]:
+    """What must come of these events, but for the order of what comes from elsewhere."""
+    accounts: dict[str, Account] = {}
+
+    def of(name: str) -> Account:
+        return accounts.setdefault(name, Account())
+
+    for event in given:
+        own = of(event.account)
+        own.seen.append(event.id)
+        match event:
+            case Deposited(amount=amount):
+                own.balance += amount
+            case Moved(id=id, to=to, amount=amount):
+                own.balance -= amount
+                of(to).balance += amount
+                of(to).reminders.append(id)
+                of(to).seen.append(f"{id}+")
+            case Charged(id=id):
+                own.balance -= len(id)
+                own.fees[id] = len(id)
+    return accounts

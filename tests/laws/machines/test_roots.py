@@ -1,0 +1,123 @@
+"""The laws of roots: a root of a version has the cells exactly as the lane's journal has them there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+
+import pytest
+
+from holdfast.cells import tree
+from holdfast.cells.cell import CellRecord, decode_entry, encode_cell
+from holdfast.cells.growth import growth
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.checked_lane import check_lane
+from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lane_roots import collect_garbage, make_root
+from holdfast.runs.journals import check_chain
+from holdfast.runs.lanes import lane_id
+from holdfast.store import protocol as p
+from holdfast.testing.virtual import run_virtually
+from tests.laws.machines.bank import Account, Event, account, events
+from tests.laws.machines.test_lanes import TENANT, Life
+from tests.volume import volume
+
+LANES = [p.Key(TENANT, lane_id(account.name, index)) for index in range(account.lanes)]
+
+
+class RootedLife(Life):
+    """A history in which roots are made at any time, beside the turns, by two who know nothing of each other."""
+
+    def __init__(self, seed: int, keep: int) -> None:
+        super().__init__(seed)
+        self.made = 0
+        self._keep = keep
+
+    async def run(self, given: list[Event]) -> dict[str, Account]:
+        makers: list[asyncio.Task[None]] = []
+        life = asyncio.create_task(super().run(given))
+        await asyncio.sleep(0)
+        makers = [asyncio.create_task(self._make(random.Random(f"{self.seed} {each}"))) for each in range(2)]
+        try:
+            return await life
+        finally:
+            for maker in makers:
+                maker.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await maker
+
+    async def _make(self, chance: random.Random) -> None:
+        while True:
+            await asyncio.sleep(chance.random() * 2)
+            lane = chance.choice(LANES)
+            self.made += await make_root(self.store, self.clock, lane) is not None
+            if chance.random() < 0.3:
+                await collect_garbage(self.store, lane, keep=self._keep)
+
+    async def cells_at(self, lane: p.Key, version: int) -> dict[bytes, CellRecord]:
+        """The cells by the handlers alone, from the first part of the journal."""
+        (run,) = await self.store.get([lane])
+        entries = [entry async for entry in check_chain(self.store, run)][:version]
+        board = Machines({account.name: account}).board
+        return check_lane(PromiseId(run.root), entries, account, board, self.clock.now(), random.Random(0))
+
+
+def _root_of(cells: dict[bytes, CellRecord]) -> bytes:
+    grown = growth((key, encode_cell(record)) for key, record in cells.items())
+    return tree.apply(tree.EMPTY, grown.changes, {}.__getitem__).root
+
+
+async def _history(life: RootedLife, given: list[Event]) -> int:
+    await life.run(given)
+    checked = 0
+    for lane in LANES:
+        await make_root(life.store, life.clock, lane)
+        for row in await life.store.roots(lane, 1000):
+            expected = await life.cells_at(lane, row.version)
+            assert (row.root, row.cells) == (_root_of(expected), len(expected))
+            await _assert_readable(life.store, row, expected)
+            checked += 1
+    return checked
+
+
+async def _assert_readable(store: p.Store, row: p.RootRow, expected: dict[bytes, CellRecord]) -> None:
+    names = await store.cell_node_names(row.key, 100_000)
+    nodes = await store.cell_nodes(row.key, names)
+    found = {}
+    for _, data in tree.entries(row.root, nodes.__getitem__):
+        entry = decode_entry(data)
+        found[entry.key] = nodes[entry.record_hash]
+    assert found == {key: encode_cell(record) for key, record in expected.items()}
+
+
+@pytest.mark.parametrize("seed", range(volume(12, 300)))
+def test_a_root_has_the_cells_of_its_version_whatever_happens_meanwhile(seed: int) -> None:
+    """Turns go on while it is made, engines die, and others make roots of the same lane; equal content, equal root."""
+    chance = random.Random(seed)
+    given = events(seed, chance.randint(5, 25))
+    life = RootedLife(seed, keep=1000)
+
+    assert run_virtually(_history(life, given)) > 0
+    assert life.made > 0
+
+
+@pytest.mark.parametrize("seed", range(volume(6, 100)))
+def test_garbage_is_what_no_kept_root_needs(seed: int) -> None:
+    """Kept roots stay readable to the last record, and nothing else is left when the garbage is collected."""
+    life = RootedLife(seed, keep=2)
+
+    async def check() -> None:
+        assert await _history(life, events(seed, 20)) > 0
+        for lane in LANES:
+            await collect_garbage(life.store, lane, keep=1)
+            names = set(await life.store.cell_node_names(lane, 100_000))
+            nodes = await life.store.cell_nodes(lane, list(names))
+            needed = set()
+            for row in await life.store.roots(lane, 10):
+                for name, leaf in tree.walk([row.root], nodes.__getitem__):
+                    needed |= {name, *(decode_entry(entry).record_hash for entry in leaf.values())}
+            if len(await life.store.roots(lane, 10)) == 1:
+                assert names - {tree.EMPTY} == needed - {tree.EMPTY}
+
+    run_virtually(check())

@@ -1,0 +1,1 @@
+"""Machines as those see them who look at their cells."""
