@@ -105,11 +105,12 @@ class Definer:
         declared: Body = {"title": f"Task {name}", "show": {"lane": lane}, "form": FORM}
         people = {"users": ["ann"]} if lane == "pair" else {"exclude": ["bob"]} if lane == "high" else {}
         declared |= {"for": people} if people else {}
+        is_brief = lane == "brief"
         declared["due"] = {
-            "in": "4s",
-            "remind": ["1s", "2s"],
+            "in": "2s" if is_brief else "4s",
+            "remind": ["1s"] if is_brief else ["1s", "2s"],
             "escalate": {"users": ["cy", "dan"]},
-            "expire": "3s" if lane == "brief" else "60s",
+            "expire": "3s" if is_brief else "60s",
         }
         self._tasks[name] = declared
         return {"task": name}

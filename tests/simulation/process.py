@@ -14,6 +14,7 @@ from holdfast import Holdfast, OutcomeUnknown, TerminalError, WorkerOptions, ste
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.actions import Action
 from holdfast.programs.function.decorators import STEPS
+from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock
 from holdfast.worker.heart import LoopPulse
@@ -172,6 +173,7 @@ class Process:
             workflows=[act, play, strands],
             policy=POLICIES[self.rules.name] if simulation.governed else None,
         )
+        self.app.machine_kind = Machines({})  # whatever machines other tests have declared
         self.is_deployed = simulation.governed and source.random() < simulation.deployed
         if self.is_deployed:
             assert self.app.definitions is not None  # made now: they go on with the code that every process has

@@ -25,6 +25,7 @@ from holdfast import Holdfast, WorkerOptions, workflow
 from holdfast.audit import records as r
 from holdfast.audit.collector import entries_of
 from holdfast.errors import HoldfastError
+from holdfast.programs.machine.kind import Machines
 from holdfast.runs.birth import DEFAULT_TENANT
 from holdfast.schedules.schedule import KIND, Schedule, decode
 from holdfast.schedules.timing import microseconds, moment, next_tick
@@ -72,6 +73,7 @@ class Life:
             pulse=LoopPulse,
             workflows=[chore],
         )
+        self.app.machine_kind = Machines({})  # whatever machines other tests have declared
 
     def die(self) -> None:
         self.store.dead = True

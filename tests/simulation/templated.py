@@ -20,6 +20,7 @@ from typing import Any, Final
 from holdfast import Holdfast, WorkerOptions, step
 from holdfast.errors import HoldfastError, TemplateConflict
 from holdfast.people.tenants import TenantQuota
+from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
 from holdfast.store.memory import MemoryStore
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
@@ -98,6 +99,7 @@ class Process:
             options=OPTIONS,
             pulse=LoopPulse,
         )
+        self.app.machine_kind = Machines({})  # whatever machines other tests have declared
 
     def die(self) -> None:
         self.store.dead = True

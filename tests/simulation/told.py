@@ -25,6 +25,7 @@ import msgspec
 from holdfast import Holdfast, TerminalError, WorkerOptions, ask, workflow
 from holdfast.errors import HoldfastError
 from holdfast.errors.transport import ConnectionFailed, TransportFailed
+from holdfast.programs.machine.kind import Machines
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.transports.http import sender
@@ -127,6 +128,7 @@ class Life:
             pulse=LoopPulse,
             workflows=KINDS,
         )
+        self.app.machine_kind = Machines({})  # whatever machines other tests have declared
 
     def die(self) -> None:
         self.store.dead = True

@@ -81,6 +81,11 @@ class LaneWarden(Role):
         self._read: dict[str, MachineManifest] = {}  # by digest
         self._adopted: dict[tuple[str, str], Verdict] = {}  # by tenant and digest of what the code here declares
 
+    @property
+    def has_machines(self) -> bool:
+        """Whether there are machines here. A worker without any looks after no lanes."""
+        return self._machines is not None and bool(self._machines.machines)
+
     def must_wait(self, held: Held) -> bool:
         """Whether the manifest in force must be read before the lane's turn. It gets the turn then, or is let go."""
         if held.admitted or held.pause is not None or self._machines is None:

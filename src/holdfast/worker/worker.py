@@ -198,11 +198,11 @@ class Worker:
         if self._keeper.current is not NO_POLICY:
             roles.append(PolicyWatcher(self._keeper, self.committer, self._clock, self.id, self.claimer.wake))
         retention = None if options.retention_days is None else options.retention_days * 86400
-        roles.append(
-            Pruner(self._store, self._clock, EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps)), retention)
-        )
+        tools = EngineTools(cast("Mapping[str, Step[..., Any]]", self._steps))
         self._finisher = Finisher(self._store, self._clock, self._duties)
-        roles += [self._finisher, self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
+        roles += [Pruner(self._store, self._clock, tools, retention), self._finisher]
+        if self.advancer.warden.has_machines:
+            roles += [self.advancer.warden, Indexer(self._store, self._clock, self.id, self._sealer)]
         if self._launcher is not None and options.schedules:
             self._scheduler = self._make_scheduler(self._launcher)
             roles.append(self._scheduler)

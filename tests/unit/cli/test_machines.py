@@ -107,7 +107,11 @@ def test_what_happens_to_a_cell_is_followed(url: str) -> None:
     command = [sys.executable, "-m", "holdfast", "cells", "tail", "cli_tank", "3", "--from", "0", "--json"]
     given = {**os.environ, "HOLDFAST_STORE": url, "PYTHONUNBUFFERED": "1"}
     tail = subprocess.Popen(
-        [*command, "--app", "tests.unit.cli.cli_machines"], stdout=subprocess.PIPE, text=True, env=given
+        [*command, "--app", "tests.unit.cli.cli_machines"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=given,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it is ignored in a background job
     )
     assert tail.stdout is not None
     try:

@@ -42,8 +42,13 @@ def test_machines_and_cells_are_listed_and_shown() -> None:
             assert [each["kind"] for each in trace["items"]] == ["event", "emitted", "changed"]
             diagnosis = (await client.get("/v1/cells/cli_tank/3/diagnosis")).json()
             assert diagnosis["causes"][0]["kind"] == "parked"
-            for path in ("9", "9/trace", "9/diagnosis", "9/events"):
-                missing = await client.get(f"/v1/cells/cli_tank/{path}")
+            for path in (
+                "cells/cli_tank/9",
+                "cells/cli_tank/9/trace",
+                "cells/cli_tank/9/diagnosis",
+                "events/cells/cli_tank/9",
+            ):
+                missing = await client.get(f"/v1/{path}")
                 assert (missing.status_code, missing.json()["code"]) == (404, "cell_not_found"), path
             assert (await client.get("/v1/cells/no/9")).status_code == 400
             wrong = await client.get("/v1/cells/cli_tank/nine")
@@ -57,7 +62,7 @@ def test_a_parked_cell_is_released_and_followed() -> None:
 
     async def main() -> None:
         async with tanks() as (app, client), asyncio.timeout(30):
-            async with client.stream("GET", "/v1/cells/cli_tank/3/events") as response:
+            async with client.stream("GET", "/v1/events/cells/cli_tank/3") as response:
                 done = await client.post("/v1/cells/cli_tank/3/release", json={"drop": True, "reason": "wrong"})
                 assert done.json() == {"machine": "cli_tank", "key": 3, "dropped": True}
                 items = []
@@ -71,12 +76,12 @@ def test_a_parked_cell_is_released_and_followed() -> None:
                 "/v1/machines/events", json={"schema": "tank/Poured@1", "event": {"tank": 3, "litres": 1}}
             )
             last = {"Last-Event-ID": items[-1].id}
-            async with client.stream("GET", "/v1/cells/cli_tank/3/events", headers=last) as response:
+            async with client.stream("GET", "/v1/events/cells/cli_tank/3", headers=last) as response:
                 first = await anext(events(response))
             assert (first.data["kind"], first.data["actor"]) == ("event", "ann")
             again = await client.post("/v1/cells/cli_tank/3/release", json={})
             assert (again.status_code, again.json()["code"]) == (409, "cell_not_parked")
-            bad = await client.get("/v1/cells/cli_tank/3/events", headers={"Last-Event-ID": "x"})
+            bad = await client.get("/v1/events/cells/cli_tank/3", headers={"Last-Event-ID": "x"})
             assert bad.status_code == 400
             acts = [each.record async for each in app.audit.list(tenant="acme", kind="operator")]
             assert [each["act"] for each in acts if each["who"] == "ann"][-2:] == ["drop_event", "send_event"]

@@ -218,6 +218,9 @@ def test_tasks_of_the_second_schema_are_read_as_they_were_and_listed_by_subject(
 
 
 SIXTH_SCHEMA = """
+DROP TABLE cell_nodes;
+DROP TABLE cell_roots;
+DROP TABLE deleted_cells;
 DROP TABLE cells;
 DROP TABLE dead_letters;
 DROP INDEX runs_under_way;

@@ -37,6 +37,7 @@ class SyncCell(Generic[S]):
     tail = each_of(CellHandle.tail)
     diagnose = waited(CellHandle.diagnose)
     release = waited(CellHandle.release)
+    proof = waited(CellHandle.proof)
 
 
 class SyncMachines:
@@ -55,6 +56,19 @@ class SyncMachines:
     dead_letters = each_of(AppMachines.dead_letters)
     dead_letters_page = waited(AppMachines.dead_letters_page)
     redeliver = waited(AppMachines.redeliver)
+    lane_counts = waited(AppMachines.lane_counts)
+    verify = each_of(AppMachines.verify)
+    fork = waited(AppMachines.fork)
+    manifest = waited(AppMachines.manifest)
+    proposals = each_of(AppMachines.proposals)
+    proposal = waited(AppMachines.proposal)
+    propose = waited(AppMachines.propose)
+    shadow = waited(AppMachines.shadow)
+    approve = waited(AppMachines.approve)
+    reject = waited(AppMachines.reject)
+    apply = waited(AppMachines.apply)
+    migrate = waited(AppMachines.migrate)
+    recording = waited(AppMachines.recording)
 
     def cell(self, machine: Machine[S] | str, key: Any = None, *, tenant: str | None = None) -> SyncCell[S]:
         """The cell of a key. It need not exist."""

@@ -285,7 +285,7 @@ ROUTES = (
     ),
     Route(
         method="GET",
-        path=f"{CELL}/events",
+        path="/v1/events/cells/{machine}/{key}",
         operation="machines.see",
         words="A stream of what happens to a cell: `item` for each new item of its timeline.",
         handler=follow_cell,
