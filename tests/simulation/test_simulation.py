@@ -176,7 +176,7 @@ REACHING_SITUATIONS: Final = {
     100011: (situations.ASKED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     100233: (situations.PROBED_FOR_TWO_CALLS, "only one of the two calls had its receipt recorded in the audit"),
     2000003: (situations.STOPPED_BEFORE_IT_BEGAN, "it was begun after the time-out, and undone"),
-    2000056: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
+    2000074: (situations.STOPPED_BETWEEN_ATTEMPTS, "another attempt was begun after the time-out"),
     2000004: (situations.CHILD_STOPPED, "its parent went on before the child had undone what it did"),
 }
 """Seeds that reach a situation in which there was a bug at the gate, and what went wrong in it.
