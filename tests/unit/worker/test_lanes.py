@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import FunctionType
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +14,8 @@ from holdfast.client.machines import sender
 from holdfast.errors import InvalidRequest, LaneFull
 from holdfast.programs.machine.envelopes import Release
 from holdfast.programs.machine.handle import Cell
-from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.machine import Machine, machine
+from holdfast.programs.machine.manifest import MachineLimits
 from holdfast.runs.lanes import LaneMessage, lane_id
 from holdfast.store import protocol as p
 from tests.unit.worker.ground import OPTIONS, Ground, kill, line_of
@@ -165,3 +167,14 @@ def test_a_lane_that_is_full_takes_nothing_from_outside(virtual: Ground, monkeyp
                 await app.machines.send(Counted("a"), id="too many")
 
     virtual.play(main)
+
+
+def test_a_machine_is_the_same_however_its_module_is_called() -> None:
+    """A program that is run as a file, and imported by a worker, has one machine: its cells were written by either."""
+    hashes = set()
+    for module in ("__main__", "shop"):
+        function = FunctionType(mirror.function.__code__, mirror.function.__globals__, "twin")
+        function.__annotations__, function.__module__ = mirror.function.__annotations__, module
+        declared = {"effects": (), "emits": (), "version": 1, "lanes": 1, "limits": MachineLimits(), "migrate": None}
+        hashes.add(Machine(function, name="lanes.twin", key="name", **declared).hash)  # type: ignore[arg-type]
+    assert len(hashes) == 1

@@ -117,7 +117,7 @@ class Machine(Generic[S]):
             key=key,
             effects=tuple(EffectEntry(name=each.name) for each in effects),
             emits=tuple(emits),
-            implementation=f"{self.module}:{self.qualname}",
+            implementation=self.qualname,  # without its module, whose name depends on how it is run
             limits=limits,
             hash=digest or source_digest(function),
         )
