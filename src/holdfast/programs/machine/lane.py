@@ -247,9 +247,7 @@ class LaneProgram:
             tuple(turn.annotations),
         )
         changes = tuple(each.change for each in cells)
-        freight = Freight(
-            self.machine.name, changes, tuple(turn.emitted), self._board.unborn(turn.emitted), tuple(turn.dead)
-        )
+        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead))
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._remember(turn.changed)
 

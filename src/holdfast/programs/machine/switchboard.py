@@ -3,7 +3,7 @@ declare, or by the manifest that is in force."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import InvalidRequest
@@ -12,7 +12,7 @@ from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.manifest import MachineManifest, manifest_digest
 from holdfast.programs.machine.routing import EventRouter
 from holdfast.programs.machine.schemas import ValueSchema
-from holdfast.runs.lanes import LaneMessage, lane_of
+from holdfast.runs.lanes import lane_of
 
 
 class Switchboard:
@@ -30,7 +30,6 @@ class Switchboard:
         self._by_type: dict[Any, ValueSchema] = {}
         self._schemas: Mapping[str, ValueSchema] = {}
         self._digest = ""
-        self._born: set[tuple[str, int]] = set()
 
     @property
     def manifest(self) -> str:
@@ -90,15 +89,6 @@ class Switchboard:
         if found is None:
             raise InvalidRequest(f"there is no schema {schema!r} in the manifest")
         return found
-
-    def unborn(self, messages: Sequence[LaneMessage]) -> tuple[tuple[str, int], ...]:
-        """The lanes of these messages of which nobody here has seen that they have begun."""
-        found = dict.fromkeys((each.machine, each.lane) for each in messages)
-        return tuple(each for each in found if each not in self._born)
-
-    def born(self, lane: tuple[str, int]) -> None:
-        """This lane has begun."""
-        self._born.add(lane)
 
     def _refresh(self) -> None:
         changes = getattr(self._machines, "changes", 0)

@@ -21,13 +21,12 @@ CELLS: Final = "cells"
 class Freight(msgspec.Struct, frozen=True, gc=False):
     """What the commit of a lane's turn carries along: its changed cells, and what they emit.
 
-    ``unborn`` are the lanes, by machine and index, of which it is not known here whether they have begun.
+    The lanes that hear it are begun in the same commit, where they are not there yet: else it could be lost.
     """
 
     machine: str
     cells: tuple[CellChange, ...]
     emitted: tuple[LaneMessage, ...] = ()
-    unborn: tuple[tuple[str, int], ...] = ()
     dead: tuple[DeadLetter, ...] = ()
 
 
@@ -42,7 +41,8 @@ class CellsKind(Kind):
             raise EngineError(f"a lane carries {freight!r:.60}")
         tenant = run.key.tenant
         written = PutCells(run.key, freight.machine, run.version, freight.cells, freight.dead)
-        births = [Errand(lane_start(tenant, machine, index, now)) for machine, index in freight.unborn]
+        lanes = dict.fromkeys((each.machine, each.lane) for each in freight.emitted)
+        births = [Errand(lane_start(tenant, machine, index, now)) for machine, index in lanes]
         letters = [Errand(each.deliver(tenant, now)) for each in freight.emitted]
         return [Errand(written), *births, *letters]
 
