@@ -39,6 +39,7 @@ class Chronicle:
     def __init__(self, tables: Tables, rules: Rules) -> None:
         self.succeeded: set[Place] = set()
         self.failed: set[str] = set()  # tokens of attempts that are recorded as failed
+        self.opened: Counter[p.Key] = Counter()  # how many receipts each run has opened
         self.closed: Counter[tuple[str, str, int]] = Counter()  # a receipt's id, state and attempt
         self.closings: defaultdict[tuple[str, str, int], set[object]] = defaultdict(set)  # what differs between them
         self.denied: set[str] = set()  # tokens of attempts that did not happen, as a person said
@@ -61,7 +62,9 @@ class Chronicle:
             if old.reversed_by is not None:
                 self.broken.append(f"receipt {new.id} was reversed by {old.reversed_by}, and then by {new.reversed_by}")
             return
-        if new.state != "pending":
+        if new.state == "pending":
+            self.opened[p.Key(new.tenant, new.run)] += 1
+        else:
             self.closed[new.id, new.state, new.attempt] += 1
             self.closings[new.id, new.state, new.attempt].add((new.token, new.error, new.closed_at))
         if new.state == "succeeded":

@@ -139,6 +139,7 @@ DEFINED_TO: Final = (
 """What must happen in the seeds that run definitions."""
 
 FOUND: Final = {
+    2000125: "two probes found the same at the same time, and the audit had the receipt of one of the two calls",
     2000006: "a fork whose journal said something else stopped its worker, because the kernel's Halt came out of it",
     2000810: "a node was lost while it closed, its time limit stayed, and its run could not be restored",
     2000020: "an act was stopped before it was judged, and evidence of its run did not prove",

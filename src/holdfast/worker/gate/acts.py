@@ -12,7 +12,7 @@ from typing import Any
 import cbor2
 import msgspec
 
-from holdfast.gate.call import Call
+from holdfast.gate.call import Call, is_of
 from holdfast.gate.effects import DidNotHappen, Happened
 from holdfast.gate.run_calls import Closing
 from holdfast.journal.attribution import given_by
@@ -139,19 +139,24 @@ class Acts:
         """Close the receipt with what a probe found, then let the run know.
 
         Another call under the same key may have asked, too, and have closed it first: then this one takes what is
-        recorded.
+        recorded. Where both found the same at the same time, both are answered that it is closed, but the audit has
+        one closing: so the call notes that it uses the receipt, which is not its own.
         """
 
         def closed(answer: p.Answer | Exception) -> None:
             if held.dropped or call.state != "concluding":
                 return
+            calls = held.gate_of_run()
             if isinstance(answer, p.Closed):
-                held.gate_of_run().move(call, "settled")
+                if not is_of(call.receipt, call.promise):
+                    calls.carry(entries.reused(held, call, closing.receipt, self._clock.now()))
+                calls.move(call, "settled")
                 self._floor.arrive(held, _attributed(settled, call.decider))
             else:
                 self._settler.check(held, call)
 
-        self._committer.submit(entries.outcome(held, call, settled, self._clock.now()), closed)
+        closing = entries.outcome(held, call, settled, self._clock.now())
+        self._committer.submit(closing, closed)
 
     # -- receipts ----------------------------------------------------------------------------------------------------
 
