@@ -43,7 +43,8 @@ def test_a_plain_word_finds_a_run_or_its_reference(new_page: NewPage) -> None:
 
 
 def test_a_run_changes_while_it_is_looked_at(new_page: NewPage, office: Office) -> None:
-    """A signal that arrives is shown without a reload; while updates are paused, it is not, until they go on."""
+    """A signal that arrives is shown without a reload, and the chosen row stays chosen; while updates are paused, it is
+    not shown until they go on."""
     office.post("runs", workflow="order", kwargs={"item": "a chair"}, id="live-1")
     page = new_page()
     page.goto("/runs/live-1")
@@ -51,8 +52,10 @@ def test_a_run_changes_while_it_is_looked_at(new_page: NewPage, office: Office) 
     drawn = page.locator(".picture img").get_attribute("src")
     with page.expect_response(lambda answer: "/v1/events/runs/live-1" in answer.url):
         page.reload()
+    page.keyboard.press("j")
     office.post("runs/live-1/signal", name="packed", value="mia")
     expect(page.locator(".why")).to_contain_text("It completed")
+    expect(page.locator("[data-row].at summary")).to_be_focused()
     expect(page.locator(".timeline")).to_contain_text("ship_parcel")
     assert page.locator(".picture img").get_attribute("src") != drawn, "the picture is not the one of now"
     office.post("runs", workflow="order", kwargs={"item": "a desk"}, id="live-2")

@@ -32,15 +32,18 @@
   // -- live parts: when something changes, this page is fetched again, and its live parts exchanged -------------------------
   let source = null, waiting = null, busy = false, again = false, isFirst = true;
   const isEdited = (part) => part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select");
+  const nameOf = (row) => $("[href]", row)?.getAttribute("href") ?? $("[id]", row)?.id;
+  const focusOn = (row) => $("a[href], summary", row)?.focus({ preventScroll: true });
   const exchange = (part, fresh) => {
     if (!fresh || isEdited(part) || fresh.innerHTML === part.dataset.was) return;
     const open = new Set(all("details[open][id]", part).map((each) => each.id));
-    const at = $(".at [href]", part)?.getAttribute("href");
+    const chosen = $("[data-row].at", part), at = chosen && nameOf(chosen), isFocused = chosen?.contains(document.activeElement);
     part.dataset.was = fresh.innerHTML;
     part.replaceChildren(...fresh.childNodes);
     for (const each of all("details[id]", part)) if (open.has(each.id)) each.open = true;
-    const row = at && all("[href]", part).find((each) => each.getAttribute("href") === at);
-    row?.closest("[data-row]")?.classList.add("at");
+    const row = at && all("[data-row]", part).find((each) => nameOf(each) === at);
+    row?.classList.add("at");
+    if (row && isFocused) focusOn(row);
     slide(part);
     showTimes(part);
   };
@@ -103,7 +106,7 @@
     list[at]?.classList.remove("at");
     list[next].classList.add("at");
     list[next].scrollIntoView({ block: "nearest" });
-    $("a[href], summary", list[next])?.focus({ preventScroll: true });
+    focusOn(list[next]);
   };
   const press = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input,textarea,select")) return;
