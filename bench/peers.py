@@ -59,6 +59,12 @@ DEFINED = (
     Contender("definition, PostgreSQL", "with_definitions.py", None, "postgres"),
 )
 """W1 as a definition, measured in turn with the functions."""
+KEYED = (
+    Contender("machine, SQLite", "with_machines.py", None, "sqlite"),
+    Contender("machine, PostgreSQL", "with_machines.py", None, "postgres"),
+    RESTATE,
+)
+"""W8: events for keys, by machines and by Restate's virtual objects."""
 PEERS = (RESTATE, DBOS_SQLITE, DBOS_POSTGRES, ABSURD)
 ALL = OURS + PEERS
 

@@ -100,7 +100,7 @@ def _machine(measured: Measured) -> str:
     on, versions = measured["machine"], measured["machine"]["versions"]
     software = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return (
-        f"Measured on {on['date']}: {on['cores']} cores ({on['processor']}), Python {on['python']}, "
+        f"Measured on {on['date']}: {on['cores']} cores ({on['processor']}), {on['python']}, "
         f"fdatasync {on['fsync_ms']:.2f} ms, load {on['load']:.1f} before it began and {on['load_after']:.1f} at its "
         f"end. {software}. A star marks a figure that was measured once." + _caution(measured)
     )
@@ -141,16 +141,18 @@ def _cell(results: targets.Results, column: Column, name: str) -> str:
 
 
 def _ours(results: targets.Results) -> str:
-    """The workloads that were measured for Holdfast only."""
+    """The workloads that were measured for Holdfast only, and W8, for machines and for Restate."""
     rows = []
     for workload in results:
-        if not workload.startswith(("raw", "W1, definitions", "W6, empty", "W6, 100,000 fin", "W7")):
+        if not workload.startswith(("raw", "W1, definitions", "W6, empty", "W6, 100,000 fin", "W7", targets.EVENTS)):
             continue
         for name, line in results[workload].items():
             if "median" in line:
                 title = "W1 without an engine" if workload == "raw" else workload
-                rows.append([title, name, _whole(line["median"]["steps_per_second"])])
-    return _rows(["", "", "steps/s"], rows)
+                median = line["median"]
+                rate = median["events_per_second" if workload == targets.EVENTS else "steps_per_second"]
+                rows.append([title, name, _whole(rate)])
+    return _rows(["", "", "steps/s, W8 events/s"], rows)
 
 
 def _targets(results: targets.Results) -> str:

@@ -21,9 +21,10 @@ from typing import Any
 
 import peers
 import report
+import surroundings
 from harness import CouldNotRun, Figures, Harness, run_workload
 from peers import Contender
-from targets import DEFINITIONS
+from targets import DEFINITIONS, EVENTS
 
 from holdfast.testing.postgres import server
 
@@ -42,6 +43,12 @@ OLD_RUNS = 100_000
 WORKERS = (1, 2, 4)
 SHARE = 125
 """Runs that a worker of W7 holds at once: a quarter of all runs, so that the other workers have some, too."""
+
+
+def sizes_of_events(sizes: dict[str, int]) -> dict[str, int]:
+    """W8 has ten events for each run of W1, for as many keys."""
+    return {"keys": sizes["runs"], "events": sizes["runs"] * STEPS}
+
 
 Measure = Callable[[Contender], Figures]
 Results = dict[str, dict[str, dict[str, Any]]]
@@ -102,6 +109,7 @@ class Bench:
             self.turns("raw", [contender], lambda c: harness.raw(c, runs=runs, steps=STEPS), repeats, label)
         self.turns("W2", everyone, lambda c: harness.run(c, "latency", runs=sizes["latency_runs"]), repeats)
         self.turns("W3", everyone, lambda c: harness.run(c, "fan_out", steps=sizes["fan"]), repeats)
+        self.turns(EVENTS, peers.KEYED, lambda c: harness.run(c, "keyed_events", **sizes_of_events(sizes)), repeats)
 
     def long(self) -> None:
         """W4 to W7."""
@@ -153,10 +161,10 @@ def machine() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cores": os.cpu_count(),
         "processor": names[0] if names else platform.machine(),
-        "python": platform.python_version(),
+        "python": surroundings.interpreter(),
         "fsync_ms": _fsync_milliseconds(),
         "load": os.getloadavg()[0],
-        "versions": peers.versions(),
+        "versions": {**peers.versions(), "sqlite": surroundings.sqlite()},
     }
 
 

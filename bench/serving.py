@@ -11,11 +11,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import platform
 import shutil
-import sqlite3
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +22,7 @@ import filler
 import reads
 import starts
 import streams
+import surroundings
 from visitors import Cost, ServerProcess, serving
 
 from holdfast import Holdfast
@@ -33,18 +31,13 @@ from holdfast.testing.postgres import server as postgres_server
 PARTS = ("starts", "reads", "load", "streams", "idle")
 
 
-def surroundings(url: str) -> str:
-    """Interpreter, its build flags, the store's version and the load of the machine."""
-    flags = sysconfig.get_config_var("CONFIG_ARGS") or "none"
-    if url.startswith("sqlite"):
-        store = f"SQLite {sqlite3.sqlite_version}"
-    else:
-        store = f"PostgreSQL {asyncio.run(_version(url))}"
-    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
-    return (
-        f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()}, configured "
-        f"with {flags}), {store}, {os.cpu_count()} cores, load {load}"
+def conditions(url: str) -> str:
+    """Interpreter, the store's version and the load of the machine."""
+    store = (
+        f"SQLite {surroundings.sqlite()}" if url.startswith("sqlite") else f"PostgreSQL {asyncio.run(_version(url))}"
     )
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    return f"{surroundings.interpreter()}, {store}, {os.cpu_count()} cores, load {load}"
 
 
 async def _version(url: str) -> str:
@@ -92,7 +85,7 @@ def wrk(server: ServerProcess, token: str, path: str) -> None:
 
 
 def measure(name: str, url: str, folder: Path, options: argparse.Namespace) -> None:
-    print(f"\n### {name}\n\n{surroundings(url)}")
+    print(f"\n### {name}\n\n{conditions(url)}")
     if "starts" in options.only:
         print("\n| CPU ms for each start | unbound | bound | HTTP | HTTP - bound | HTTP - unbound |")
         print("|---|--:|--:|--:|--:|--:|")

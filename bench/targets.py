@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 Results = dict[str, dict[str, dict[str, Any]]]
 
 DEFINITIONS = "W1, definitions"
+EVENTS = "W8"
 OURS = ("Holdfast, SQLite", "Holdfast, PostgreSQL")
 PEERS = ("Restate", "DBOS, SQLite", "DBOS, PostgreSQL", "Absurd, PostgreSQL")
 
@@ -171,7 +172,25 @@ def _definitions() -> list[Target]:
     ]
 
 
-TARGETS = (*_throughput(), *_definitions(), *_to_best_peer(), *_absolute(), *_scale())
+def _events() -> list[Target]:
+    rate = "events_per_second"
+    targets = []
+    for store in (ours.split(", ")[1] for ours in OURS):
+        ours = f"machine, {store}"
+        targets += [
+            Target(f"W8 on {store}, to Restate", 5, True, _over(EVENTS, ours, (EVENTS, "Restate"), rate)),
+            Target(
+                f"W8 on {store}",
+                5_000,
+                True,
+                lambda results, ours=ours: figure(results, EVENTS, ours, rate),  # type: ignore[misc]
+                "events/s",
+            ),
+        ]
+    return targets
+
+
+TARGETS = (*_throughput(), *_definitions(), *_events(), *_to_best_peer(), *_absolute(), *_scale())
 
 
 def judge(results: Results) -> list[Verdict]:

@@ -1,4 +1,4 @@
-"""Holdfast, on SQLite or PostgreSQL depending on the URL, with its defaults."""
+"""Holdfast on SQLite or PostgreSQL, as the URL says, with its defaults; the process is tuned as a worker's is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import workloads
 
-from holdfast import Holdfast, WorkerOptions, receive, step, workflow
+from holdfast import Holdfast, WorkerOptions, receive, step, tune_process, workflow
 from holdfast.programs.function.decorators import Workflow
 
 
@@ -80,12 +80,14 @@ class WithHoldfast:
 @asynccontextmanager
 async def opened(parameters: dict[str, Any]) -> AsyncIterator[WithHoldfast]:
     async with Holdfast(parameters["url"]) as app:
+        tune_process()
         yield WithHoldfast(app)
 
 
 async def serve(parameters: dict[str, Any]) -> workloads.Figures:
     """A worker process of W7: it holds only a share of the runs, and works until it is killed."""
     async with Holdfast(parameters["url"], options=WorkerOptions(capacity=parameters["capacity"])):
+        tune_process()
         print("ready", flush=True)
         await asyncio.Event().wait()
     return {}

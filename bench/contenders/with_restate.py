@@ -64,7 +64,17 @@ async def wake(ctx: restate.WorkflowSharedContext, word: str) -> None:
     await ctx.promise("go", type_hint=str).resolve(word)
 
 
-app = restate.app([bench, waiter])
+counter = restate.VirtualObject("Counter")
+
+
+@counter.handler()
+async def count(ctx: restate.ObjectContext, number: int) -> int:
+    total = (await ctx.get("total", type_hint=int) or 0) + number
+    ctx.set("total", total)
+    return total
+
+
+app = restate.app([bench, waiter, counter])
 
 
 class WithRestate:
@@ -103,6 +113,12 @@ class WithRestate:
 
     async def wake(self, id: str) -> None:
         await self._post(f"Waiter/{id}/wake", "now")
+
+    async def event(self, key: str, number: int) -> None:
+        await self._post(f"Counter/{key}/count", number)
+
+    async def handled(self, key: str) -> None:
+        """Each event was answered when it was handled."""
 
     def others(self) -> Iterable[int]:
         return self._others

@@ -16,7 +16,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 AT_ONCE = 200
 """The number of concurrent calls when many runs are started or woken. More tasks would be measured themselves."""
@@ -38,6 +40,12 @@ class Contender(Protocol):
 
     async def wake(self, id: str) -> None:
         """Send the signal for which a run of ``wait`` waits."""
+
+    async def event(self, key: str, number: int) -> None:
+        """Send an event to a key; it is durable when this returns. Only for W8."""
+
+    async def handled(self, key: str) -> None:
+        """Wait until all events that were sent to a key are handled."""
 
     def others(self) -> Iterable[int]:
         """The process ids of services and servers, whose memory counts, too."""
@@ -138,6 +146,23 @@ async def fan_out(contender: Contender, steps: int, **_: Any) -> Figures:
     return {"seconds": time.perf_counter() - begun}
 
 
+async def keyed_events(contender: Contender, keys: int, events: int, **_: Any) -> Figures:
+    """W8: events for many keys, those of a key one after the other; the state of each key counts them."""
+    names = [f"w8-{number}" for number in range(keys)]
+
+    async def send(numbered: tuple[int, str]) -> None:
+        number, key = numbered
+        await contender.event(key, number)
+
+    await _at_once([*enumerate(names)], send)  # every key exists, and every lane is warm
+    await _at_once(names, contender.handled)
+    begun = time.perf_counter()
+    await _at_once([(number, names[number % keys]) for number in range(events)], send)
+    await _at_once(names, contender.handled)
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "events_per_second": events / seconds}
+
+
 async def waiting(contender: Contender, runs: int, log: str, **_: Any) -> Figures:
     """W4: many runs that wait for a signal. A run counts as started when it is durable and waits.
 
@@ -209,6 +234,7 @@ WORKLOADS: dict[str, Callable[..., Awaitable[Figures]]] = {
     "throughput": throughput,
     "latency": latency,
     "fan_out": fan_out,
+    "keyed_events": keyed_events,
     "waiting": waiting,
     "growth": growth,
     "fill": fill,
@@ -261,15 +287,15 @@ async def _wake(contender: Contender, ids: list[str]) -> None:
     await _at_once(ids, finish)
 
 
-async def _at_once(ids: list[str], act: Callable[[str], Awaitable[None]], at_once: int = AT_ONCE) -> None:
-    """Call ``act`` with each id, at most ``at_once`` at a time."""
-    remaining = iter(ids)
+async def _at_once(items: list[T], act: Callable[[T], Awaitable[None]], at_once: int = AT_ONCE) -> None:
+    """Call ``act`` with each item, at most ``at_once`` at a time."""
+    remaining = iter(items)
 
     async def work() -> None:
-        for id in remaining:
-            await act(id)
+        for item in remaining:
+            await act(item)
 
-    await asyncio.gather(*(work() for _ in range(min(at_once, len(ids)))))
+    await asyncio.gather(*(work() for _ in range(min(at_once, len(items)))))
 
 
 async def _settled() -> None:

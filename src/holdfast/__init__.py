@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from holdfast.templates.template import EventRoute, TemplateCaps
     from holdfast.wakeups.driver import Wakeups
     from holdfast.worker.options import WorkerOptions
+    from holdfast.worker.process import tune_process
     from holdfast.worker.steps.performer import heartbeat, step_info
 
 _HOMES = {
@@ -81,6 +82,7 @@ _HOMES = {
     "Trigger": "holdfast.runs.birth",
     "Wakeups": "holdfast.wakeups.driver",
     "WorkerOptions": "holdfast.worker.options",
+    "tune_process": "holdfast.worker.process",
     "verify_evidence": "holdfast.client.governance.evidence",
     # Programs: what an author writes with
     "action": "holdfast.programs.function.actions",
@@ -133,6 +135,7 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "Trigger",
     "Wakeups",
     "WorkerOptions",
+    "tune_process",
     "verify_evidence",
     # Programs: what an author writes with
     "action",

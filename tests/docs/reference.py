@@ -68,6 +68,7 @@ SECTIONS: dict[str, list[str]] = {
         "SyncHoldfast",
         "SyncRunHandle",
         "WorkerOptions",
+        "tune_process",
         "Wakeups",
     ],
     "Views": [

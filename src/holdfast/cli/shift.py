@@ -16,6 +16,7 @@ from holdfast.cli import exits, output
 from holdfast.client.engine import Holdfast
 from holdfast.gate.policy.policy import NO_POLICY
 from holdfast.programs.function.reversal import REVERSE
+from holdfast.worker.process import tune_process
 from holdfast.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Shift:
                 await asyncio.wait([opening])
                 return
             await opening
+            tune_process()
             self.write_ready()
             await stopping
         finally:

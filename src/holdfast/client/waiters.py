@@ -108,7 +108,7 @@ class Waiters(Role):
             self._listen()
             self.wake()
         elif len(self._waiting) == 1:
-            self.wake()  # so that its row is read every few seconds
+            self.wake_within(LOOK_SECONDS)  # so that its row is read every few seconds
         try:
             return await future
         finally:

@@ -14,9 +14,10 @@ import cbor2
 
 _SHORT: Final = 64
 _LARGEST: Final = (1 << 64) - 1
-_INTEGERS: Final = [bytes((number,)) for number in range(24)]
-_ARRAYS: Final = [bytes((0x80 | number,)) for number in range(24)]
-_DATA: Final = [bytes((0x40 | number,)) for number in range(24)]
+_BYTES: Final = [bytes((number,)) for number in range(256)]
+_INTEGERS: Final = _BYTES[:24]
+_ARRAYS: Final = _BYTES[0x80 : 0x80 + 24]
+_DATA: Final = _BYTES[0x40 : 0x40 + 24]
 
 
 DEEPEST: Final = 400
@@ -210,13 +211,13 @@ _short_text = lru_cache(maxsize=4096)(_text)
 
 def _head(major: int, number: int) -> bytes:
     if number < 24:
-        return bytes((major | number,))
+        return _BYTES[major | number]
     if number < 0x100:
-        return bytes((major | 24, number))
+        return _BYTES[major | 24] + _BYTES[number]
     if number < 0x10000:
-        return bytes((major | 25,)) + number.to_bytes(2)
+        return _BYTES[major | 25] + number.to_bytes(2)
     if number < 0x100000000:
-        return bytes((major | 26,)) + number.to_bytes(4)
+        return _BYTES[major | 26] + number.to_bytes(4)
     if number <= _LARGEST:
-        return bytes((major | 27,)) + number.to_bytes(8)
+        return _BYTES[major | 27] + number.to_bytes(8)
     raise Unfit

@@ -236,7 +236,7 @@ class Execution:
         """Record the arrivals that settle promises. Gives the signals that no receive waits for, and a cancellation."""
         buffered: list[SignalArrived] = []
         cancel: CancelArrived | None = None
-        if self.ended:
+        if self._pen.ledger.ended:
             return buffered, cancel
         for arrival in arrivals:
             if type(arrival) is SignalArrived:
@@ -290,9 +290,10 @@ class Execution:
 
     def _ring(self) -> None:
         """Fire the timers and begin the retries whose time has come, oldest first."""
-        while not self.ended and (promise := self._open.pop_due(self._pen.clock)) is not None:
+        pen = self._pen
+        while not pen.ledger.ended and (promise := self._open.pop_due(pen.clock)) is not None:
             if self._open.timers.pop(promise, None) is not None:
-                self._pen.record(e.TimerFired(promise))
+                pen.record(e.TimerFired(promise))
                 self._settled.append((promise, None))
             else:
                 pending = self._open.invocations[promise]
@@ -309,10 +310,11 @@ class Execution:
         self._resume_while_satisfied()
 
     def _resume_while_satisfied(self) -> None:
-        while not self.ended:
+        ledger = self._pen.ledger
+        while not ledger.ended:
             if self._heard:
                 self._receive_next()
-            if not self.ledger.is_satisfied():
+            if not ledger.is_satisfied():
                 return
             self._pen.record(e.ExecutionResumed())
             self.hand_over()
@@ -338,7 +340,8 @@ class Execution:
 
     def hand_over(self) -> None:
         """Deliver the settled promises in journal order; after each the program runs until it waits again."""
-        if not self._revise() and not self._settled:  # it would resume for ever
+        is_revised = e.REVISION in self._pen.ledger.signals and self._revise()
+        if not is_revised and not self._settled:  # it would resume for ever
             raise EngineError("the program waits for a promise that it was given before")
         self._deliver_settled()
         self.go()
@@ -369,7 +372,7 @@ class Execution:
         except Halt as halt:
             raise pen.halted or halt from None
         self._open.all_named()
-        if self.ended:
+        if pen.ledger.ended:
             self._open.timers.clear()
             for promise in list(self._open.invocations):
                 self._scribe.abandon(promise)

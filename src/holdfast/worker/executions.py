@@ -109,7 +109,8 @@ class Executions:
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
         """One turn. Raises AuthorError where the workflow's code is at fault."""
-        held.stop_clocks()
+        if held.gate is not None:
+            held.stop_clocks(held.gate)
         self._watchdog.begin(held.key)
         try:
             return held.live.advance(arrivals, self.clock.now(), resume=resume, cancel_first=held.cancel_first)

@@ -129,17 +129,18 @@ class Held:
         receipts = [each for each in governed.receipts if each.state != "failed" or each.root == self.id.root]
         self.gate_of_run().learn(receipts, governed.tasks)
 
-    def stop_clocks(self) -> None:
+    def stop_clocks(self, gate: RunCalls) -> None:
         """Let the clocks of calls that wait for people stand still, and go on later by as much."""
-        for call in () if self.gate is None else self.gate.asked():
+        for call in gate.asked():
             waited, still = call.waited()
             self.live.stop_clock(call.promise, waited, still=still)
 
     def next_due(self) -> int | None:
         """When it next wants a turn although nothing arrives: a timer, a retry, or a task that expires."""
-        self.stop_clocks()
-        due = self.live.next_due()
-        expiry = None if self.gate is None else self.gate.next_expiry()
+        if (gate := self.gate) is None:  # nearly always
+            return self.live.next_due()
+        self.stop_clocks(gate)
+        due, expiry = self.live.next_due(), gate.next_expiry()
         return due if expiry is None else expiry if due is None else min(due, expiry)
 
     @property

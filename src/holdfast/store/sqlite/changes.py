@@ -14,6 +14,7 @@ from holdfast.store.sqlite import gate_changes, operations
 from holdfast.store.sqlite.cells import put_cells
 from holdfast.store.sqlite.operations import keep_code
 from holdfast.store.sqlite.sql import SQL
+from holdfast.store.sqlite.usual_turns import goes_on
 
 _Row = tuple[int, str | None, bool]
 """The values of ``Advanced``: the inbox's last position, the reason of a pause, whether the lease was released."""
@@ -162,10 +163,8 @@ def _start(cursor: sqlite3.Cursor, change: p.Start) -> p.Answer:
 
 def _advance(cursor: sqlite3.Cursor, change: p.Advance) -> p.Answer:
     segment, projection = change.segment, change.projection
-    row: _Row | None
-    if _goes_on(change) and _go_on(cursor, change):
-        row = (change.consumed, None, False)
-    else:
+    row: _Row | None = (change.consumed, None, False)
+    if not (goes_on(change) and _go_on(cursor, change)):
         row = _advance_row(cursor, change)
     if row is None:
         return _advanced_before(cursor, change)
@@ -197,21 +196,6 @@ def _keep_checkpoint(cursor: sqlite3.Cursor, change: p.Advance) -> None:
         cursor.execute(SQL["keep_checkpoint"], (*change.key, *place, change.checkpoint))
     else:
         cursor.execute(SQL["drop_checkpoint"], change.key)
-
-
-def _goes_on(change: p.Advance) -> bool:
-    """Whether it is the usual turn of a run that has begun: a few more events, and nothing else."""
-    if change.release or change.segment is None or change.renewal is not None:
-        return False
-    projection = change.projection
-    return (
-        projection.standing == "running"
-        and projection.wake_at is None
-        and projection.pause is None
-        and projection.waiting is None
-        and projection.error is None
-        and not projection.cancelling
-    )
 
 
 def _go_on(cursor: sqlite3.Cursor, change: p.Advance) -> bool:

@@ -46,6 +46,21 @@ WHERE tenant = ?6 AND id = ?7 AND epoch = ?8 AND version = ?9 AND generation = ?
   AND standing = 'running' AND NOT cancelling AND wake_at IS NULL AND waiting IS NULL AND error IS NULL
   AND crashes = 0 AND ready_at IS NULL AND governed = ?11 AND arrived = ?3 AND pause IS NULL;
 
+-- name: go_on_all
+-- The same for many runs at once. The rows that fill the list up are NULL, and fit no run.
+UPDATE runs
+SET version = given.column6, head = given.column7, consumed = given.column8, updated_at = given.column9,
+    writes = given.column10
+FROM (VALUES /* given */) AS given
+WHERE tenant = given.column1 AND id = given.column2 AND epoch = given.column3 AND version = given.column4
+  AND generation = given.column5 AND owner IS NOT NULL AND standing = 'running' AND NOT cancelling AND wake_at IS NULL
+  AND waiting IS NULL AND error IS NULL AND crashes = 0 AND ready_at IS NULL AND governed = given.column11
+  AND arrived = given.column8 AND pause IS NULL;
+
+-- name: add_segments
+INSERT INTO segments (tenant, run, generation, first, count, events, head, at)
+SELECT * FROM (VALUES /* given */) WHERE column1 IS NOT NULL;
+
 -- name: advanced_before
 -- The same advance committed again: recognised by its head hash, which no other advance has.
 SELECT arrived, pause, owner FROM runs

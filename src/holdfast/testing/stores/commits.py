@@ -90,6 +90,12 @@ class Commits(Topic):
         assert (await row(store)).version == run.version + 2
 
     @on_fresh_store
+    async def test_many_turns_in_a_batch_are_each_judged_as_if_alone(self, store: p.Store) -> None:
+        """Stores make many usual turns at once. One that is not usual changes nothing for the others."""
+        for trouble in ("none", "lost", "message", "message with it", "twice", "repeated", "ending"):
+            await _commit_many(store, trouble)
+
+    @on_fresh_store
     async def test_a_started_run_shows_all_that_was_given(self, store: p.Store) -> None:
         """The row has all fields of the start."""
         projection = p.Projection("waiting", NOW + SECOND, "timer", True, None, None)
@@ -181,3 +187,36 @@ class Commits(Topic):
             [p.Beat(key(), 5, b"early", NOW), p.Beat(key(), 2, b"other", NOW), p.Beat(key(), 5, b"late", NOW + 1)]
         )
         assert await store.progress_of(key()) == [p.StepProgress(2, b"other", NOW), p.StepProgress(5, b"late", NOW + 1)]
+
+
+async def _commit_many(store: p.Store, trouble: str) -> None:
+    """A batch of many turns, of which one is in trouble."""
+    runs = [await leased(store, f"{trouble} {number}") for number in range(20)]
+    odd = runs[7]
+    batch: list[p.Change] = [turn(run, count=2, mark=f" of {run.key.run}") for run in runs]
+    expected: list[p.Answer] = [p.Advanced(0, None, False) for _ in runs]
+    match trouble:
+        case "lost":
+            batch[7] = replace(turn(odd, count=2), epoch=odd.epoch - 1)
+            expected[7] = p.Fenced()
+        case "message":
+            await commit(store, deliver(odd.key.run))
+            expected[7] = p.Advanced(1, None, False)
+        case "message with it":
+            batch.insert(3, deliver(odd.key.run))
+            expected.insert(3, p.Delivered(1))
+            expected[8] = p.Advanced(1, None, False)
+        case "twice":
+            batch.append(turn(replace(odd, version=odd.version + 2), mark=" again"))
+            expected.append(p.Advanced(0, None, False))
+        case "repeated":
+            await store.commit(batch)
+        case "ending":
+            batch[7] = turn(odd, p.Projection("completed"), count=2)
+            expected[7] = p.Advanced(0, None, True)
+    assert await store.commit(batch) == expected
+    for run in runs:
+        more = {"lost": 0, "twice": 3}.get(trouble, 2) if run is odd else 2
+        assert (await row(store, run.key.run)).version == run.version + more
+        journal = (await store.load([run.key]))[run.key].segments
+        assert sum(each.count for each in journal) == run.version + more

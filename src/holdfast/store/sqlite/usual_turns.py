@@ -1,0 +1,121 @@
+"""The usual turns of a batch as two statements over all of them.
+
+A statement for each row is run on the event loop's thread: another thread would have to get the interpreter's lock back
+after each of them. Two statements are run by the thread that commits, which holds no lock while SQLite works. So the
+runs go on meanwhile, on another core.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+from holdfast.store import protocol as p
+from holdfast.store.sqlite.sql import SQL
+
+FEWEST: Final = 8
+"""For fewer turns the other thread costs more than it saves: an idle engine takes the short way."""
+
+_GIVEN: Final = "/* given */"  # where the statements have their rows
+_ADVANCED_COLUMNS: Final = 11
+_SEGMENT_COLUMNS: Final = 8
+
+
+class Unusual(Exception):
+    """A turn among them is not as usual: its run has lost its lease, was paused, or has got a message."""
+
+
+def is_usual(turn: p.Advance) -> bool:
+    """Whether it is the usual turn of a run that has begun: a few more events, and nothing else."""
+    return goes_on(turn) and not turn.attached and not turn.blobs and turn.checkpoint is None
+
+
+def goes_on(change: p.Advance) -> bool:
+    """Whether the run keeps its lease and its columns, but for the progress of its journal."""
+    if change.release or change.segment is None or change.renewal is not None:
+        return False
+    projection = change.projection
+    return (
+        projection.standing == "running"
+        and projection.wake_at is None
+        and projection.pause is None
+        and projection.waiting is None
+        and projection.error is None
+        and not projection.cancelling
+    )
+
+
+class UsualTurns:
+    """The usual turns among the changes of a batch."""
+
+    def __init__(self, turns: Collection[p.Advance]) -> None:
+        size = _size_for(len(turns))
+        self._count = len(turns)
+        self._advance, self._add = _statements(size)
+        self._advanced: list[Any] = []
+        self._segments: list[Any] = []
+        for turn in turns:
+            key, segment, projection = turn.key, turn.segment, turn.projection
+            assert segment is not None
+            head, at, first = segment.head, segment.at, segment.first
+            self._advanced += (
+                *key,
+                turn.epoch,
+                turn.version,
+                turn.generation,
+                first + segment.count,
+                head,
+                turn.consumed,
+                at,
+                projection.writes,
+                projection.governed,
+            )
+            self._segments += (*key, turn.generation, first, segment.count, segment.events, head, at)
+        self._advanced += [None] * (_ADVANCED_COLUMNS * (size - self._count))
+        self._segments += [None] * (_SEGMENT_COLUMNS * (size - self._count))
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Make all of them, inside a transaction. Raises Unusual where one of them cannot be made: then roll back."""
+        if connection.execute(self._advance, self._advanced).rowcount != self._count:
+            raise Unusual
+        connection.execute(self._add, self._segments)
+
+
+def went_on(turn: p.Advance) -> p.Answer:
+    """The answer to a usual turn that was made."""
+    return p.Advanced(turn.consumed, None, False, ())
+
+
+def usual_turns(batch: Sequence[p.Change]) -> dict[int, p.Advance] | None:
+    """The usual turns in the batch, by their place in it, of runs that nothing else in it touches; None where they are
+    few."""
+    usual = {at: change for at, change in enumerate(batch) if type(change) is p.Advance and is_usual(change)}
+    if FEWEST <= len(usual) < len(batch):
+        touched = set(_touched(change for at, change in enumerate(batch) if at not in usual))
+        usual = {at: turn for at, turn in usual.items() if turn.key not in touched}
+    return usual if len(usual) >= FEWEST else None
+
+
+def _touched(others: Iterable[p.Change]) -> Iterator[p.Key]:
+    """The runs that get a message from these changes."""
+    for change in others:
+        for each in (change, *getattr(change, "attached", ())):
+            if isinstance(each, p.Deliver | p.FinishWork):
+                yield each.key
+
+
+def _size_for(count: int) -> int:
+    """The number of rows that the statement has: a power of two, so that few statements are prepared."""
+    return 1 << (count - 1).bit_length()
+
+
+@cache
+def _statements(size: int) -> tuple[str, str]:
+    return _filled("go_on_all", _ADVANCED_COLUMNS, size), _filled("add_segments", _SEGMENT_COLUMNS, size)
+
+
+def _filled(name: str, columns: int, size: int) -> str:
+    row = f"({', '.join('?' * columns)})"
+    return SQL[name].replace(_GIVEN, ", ".join([row] * size))
