@@ -14,7 +14,25 @@ import pytest
 import holdfast
 from holdfast.cli.exits import NOT_FOUND
 
-HEAVY = ("anyio", "asyncpg", "cel", "cel_expr_python", "cryptography", "httpcore", "httpx", "redis", "yaml")
+HEAVY = (
+    "anyio",
+    "asyncpg",
+    "authlib",
+    "cel",
+    "cel_expr_python",
+    "cryptography",
+    "httpcore",
+    "httpx",
+    "jinja2",
+    "jsonschema_rs",
+    "opentelemetry",
+    "prometheus_client",
+    "redis",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "yaml",
+)
 REPORT = f"import sys; print(sorted(set({HEAVY!r}) & sys.modules.keys()), file=sys.stderr)"
 
 
@@ -65,10 +83,29 @@ def test_listing_and_showing_load_nothing_heavy(tmp_path: Path) -> None:
     assert _loaded(_command("list", "--wakeups", "redis://localhost:1"), tmp_path) == "[]"
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
+def test_help_loads_neither_asyncio_nor_anything_of_the_engine(arguments: tuple[str, ...]) -> None:
+    """What it writes is in the table of commands: only the errors and that table are loaded."""
+    code = f"{_command(*arguments)}\nprint(*sorted(sys.modules), file=sys.stderr)"
+    loaded = _python(code).stderr.splitlines()[-1].split()
+    assert not {"asyncio", "msgspec", "sqlite3"} & {*loaded}
+    own = [name for name in loaded if name.startswith("holdfast.") and not name.startswith("holdfast.errors")]
+    assert own == ["holdfast.cli", "holdfast.cli.exits", "holdfast.cli.main"]
+
+
 PARTS = """
 import sys
-definitions = tuple(f"holdfast.programs.definition.{part}" for part in ("compiler", "interpreter", "migration"))
-parts = ("holdfast.worker.", "holdfast.audit", *definitions)
+parts = (
+    "holdfast.audit",
+    "holdfast.gate",
+    "holdfast.kernel.execution",
+    "holdfast.programs.definition",
+    "holdfast.programs.function.decorators",
+    "holdfast.programs.machine",
+    "holdfast.schedules",
+    "holdfast.templates",
+    "holdfast.worker.",
+)
 print(*sorted(name for name in sys.modules if name.startswith(parts)), file=sys.stderr)
 """
 FILL = """
@@ -79,21 +116,92 @@ with SyncHoldfast("sqlite:///holdfast.db", worker=False) as app:
 
 
 def _parts_loaded(code: str, directory: Path) -> list[str]:
-    """The modules of the worker, of the audit, and of what compiles and runs definitions that the code loads."""
+    """The modules that the code loads of the worker, of the gate, of the audit, and of what runs programs."""
     done = _python(f"{code}\n{PARTS}", directory=directory)
     assert done.returncode == 0, done.stderr
     return done.stderr.splitlines()[-1].split()
 
 
-def test_whoever_only_looks_at_runs_loads_no_worker_and_no_audit(tmp_path: Path) -> None:
-    """Neither the client nor ``list``, ``show`` and ``journal``; a worker's options are a small module. Nor do they
-    load what definitions need; the synchronous client and who starts something by its name do."""
+LOOKING = (
+    ("list",),
+    ("list", "--json"),
+    ("list", "--count"),
+    ("show", "one"),
+    ("journal", "one"),
+    ("explain", "one"),
+    ("migrate",),
+    ("whoami",),
+    ("tenants", "list"),
+    ("users", "list"),
+)
+
+
+def test_whoever_only_looks_at_runs_loads_nothing_that_runs_programs(tmp_path: Path) -> None:
+    """Neither the client nor these commands: no worker, no gate, no audit, no kernel, and nothing that workflows,
+    definitions or machines are written with. Who starts something by its name loads some of it."""
     options = ["holdfast.worker.options"]
     assert _parts_loaded("from holdfast import Holdfast, RunHandle, WorkerOptions", tmp_path) == options
     filled = _parts_loaded(FILL, tmp_path)
-    assert [part for part in filled if not part.startswith("holdfast.programs.")] == options
-    for command in (("list",), ("list", "--json"), ("show", "one"), ("journal", "one"), ("explain", "one")):
+    assert not [part for part in filled if part.startswith(("holdfast.audit", "holdfast.worker.w"))]
+    for command in LOOKING:
         assert _parts_loaded(_command(*command), tmp_path) == options, command
+
+
+@pytest.mark.parametrize("command", ["tasks", "receipts", "audit", "signal one hello", "cancel one"])
+def test_short_commands_load_neither_policies_nor_programs(command: str, tmp_path: Path) -> None:
+    """They read what was written, or write a note and a message. What judges and runs is loaded by who does that."""
+    _parts_loaded(FILL, tmp_path)
+    runs_programs = ("holdfast.gate.policy", "holdfast.kernel.execution", "holdfast.programs.", "holdfast.worker.w")
+    assert not [part for part in _parts_loaded(_command(*command.split()), tmp_path) if part.startswith(runs_programs)]
+
+
+SERVER = """
+import sys
+from holdfast import Holdfast
+from holdfast.client.parts import Parts
+from holdfast.server import Server
+app = Holdfast("memory://")
+Server(app)
+before = {*sys.modules}
+parts = [name for name, part in vars(Parts).items() if isinstance(part, property)]
+for name in (*parts, "starter", "repairs"):
+    getattr(app, name)
+print(len(parts) > 12, sorted({*sys.modules} - before))
+"""
+
+
+def test_a_server_has_loaded_its_parts_before_the_first_request() -> None:
+    """A light start is for commands: nobody who asks a server waits for its modules."""
+    assert _python(SERVER).stdout.split(maxsplit=1) == ["True", "[]\n"]
+
+
+THREADS = """
+import threading
+import holdfast
+names = [name for name in holdfast.__all__ if name not in vars(holdfast)]
+found, begin = [], threading.Barrier(8)
+def ask():
+    begin.wait()
+    found.append([getattr(holdfast, name) for name in names])
+threads = [threading.Thread(target=ask) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(len(names) > 30, len(found), all(one is other for each in found for one, other in zip(each, found[0])))
+"""
+
+
+def test_threads_that_ask_for_names_at_once_get_the_same_objects() -> None:
+    """Each name is imported once, whoever asks first."""
+    assert _python(THREADS).stdout == "True 8 True\n"
+
+
+def test_a_command_of_its_own_process_spares_the_garbage_collector_and_a_called_one_does_not(tmp_path: Path) -> None:
+    """What a command has imported is no garbage. A program that calls a command keeps the collector as it set it."""
+    report = "import gc; print(gc.get_freeze_count() > 0, gc.get_threshold()[0])"
+    assert _python(f"{_command('migrate')}\n{report}", directory=tmp_path).stdout.splitlines()[-1] == "True 20000"
+    called = _command("migrate").replace("main()", "main(['migrate'])")
+    kept = f"import gc; gc.set_threshold(123)\n{called}\n{report}"
+    assert _python(kept, directory=tmp_path).stdout.splitlines()[-1] == "False 123"
 
 
 def test_importing_the_package_loads_none_of_its_parts_but_errors() -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from holdfast.client.engine import Holdfast
-from holdfast.client.people.permission import operating
-from holdfast.people.tokens import is_token
+if TYPE_CHECKING:
+    from holdfast.client.engine import Holdfast
 
 _TOKEN: Final = "holdfast.token"  # noqa: S105  # where the context keeps it
 _USER: Final = "holdfast.user"
@@ -94,7 +93,7 @@ def _invoke(invoke: Callable[[click.Context], Any], path: str, needs_name: bool,
         ParameterSource.ENVIRONMENT,
     ):
         named = context.params["who"]
-    if token is not None and not is_token(token):
+    if token is not None and not _is_token(token):
         raise click.UsageError("a token begins with hf_: `holdfast tokens mint` makes one")
     if token is None and named is None:
         if needs_name:
@@ -111,6 +110,12 @@ def _invoke(invoke: Callable[[click.Context], Any], path: str, needs_name: bool,
             context.meta[_BOUND] = asked
             _fill(context, found)
     return invoke(context)
+
+
+def _is_token(text: str) -> bool:
+    from holdfast.people.tokens import is_token
+
+    return is_token(text)
 
 
 def _is_there(url: str) -> bool:
@@ -131,6 +136,7 @@ def _fill(context: click.Context, found: ActingUser) -> None:
 async def _look(url: str, asked: ActingUser, path: str) -> ActingUser | None:
     """Who that is; None where it is a name and the tenant has no users. Raises NotPermitted and the like."""
     from holdfast.cli import session
+    from holdfast.client.people.permission import operating
     from holdfast.people.users import USER
 
     async with session.opened(url, is_bound=False) as app:

@@ -6,6 +6,7 @@ on purpose is one line on stderr (or, with ``--json``, one object on stdout) and
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -85,8 +86,14 @@ EPILOG: Final = (
 VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY", "HOLDFAST_TOKEN", "HOLDFAST_WAKEUPS")
 
 
+COLLECTION_THRESHOLD: Final = 20_000
+"""So many more objects than were freed, and the garbage collector looks for cycles among the young ones."""
+
+
 class Commands(click.Group):
     """A group that imports its commands when they are used, and turns every error into a message and an exit code."""
+
+    owns_process = False  # whether this process is one command, and no program that calls one
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -98,6 +105,8 @@ class Commands(click.Group):
 
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"holdfast.cli.{module}"), attribute)
+        if self.owns_process:
+            gc.freeze()  # what was imported stays until the end: nobody needs to look for garbage in it, even then
         return bindable(command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -113,6 +122,9 @@ class Commands(click.Group):
             return exits.GOOD
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
+        if args is None:
+            self.owns_process = True
+            gc.set_threshold(COLLECTION_THRESHOLD)
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         sys.exit(self._run(arguments, rest, extra))

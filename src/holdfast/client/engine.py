@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.client.filters import RUNS, RunFilters, finder, run_rows
 from holdfast.client.neighbours import Neighbours
 from holdfast.client.observation import EngineObservation, Tracing
 from holdfast.client.pages import PAGE, page_of
-from holdfast.client.parts import Parts
+from holdfast.client.parts import Parts, policy_keeper, served_workflows
 from holdfast.client.people.permission import operation
-from holdfast.client.runs.handle import RunHandle
-from holdfast.client.runs.repair import Repairs
-from holdfast.client.runs.starter import NotedOptions, Options, Starter
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.runs import RunInfo, run_info
 from holdfast.client.waiters import EndedHere, Waiters
 from holdfast.errors import InvalidRequest
-from holdfast.gate.policy.keeper import PolicyKeeper
-from holdfast.gate.policy.policy import Policy
-from holdfast.journal import events as e
-from holdfast.kernel.execution import Entropy
-from holdfast.kernel.program import Program
-from holdfast.programs.catalogue import Catalogue
-from holdfast.programs.function.decorators import STEPS, WORKFLOWS, Bound, Step, Workflow
-from holdfast.programs.function.durable_call import ChildCall
-from holdfast.programs.function.functions import Functions
-from holdfast.programs.function.registry import Registry
-from holdfast.programs.function.reversal import reverse
 from holdfast.runs.birth import Trigger, check_text
 from holdfast.runs.clock import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock
 from holdfast.store import protocol as p
@@ -41,8 +25,18 @@ from holdfast.wakeups.driver import Wakeups
 from holdfast.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
-    from holdfast.client.definitions.app_definitions import AppDefinitions, DefinitionsMode
+    from pathlib import Path
+
+    from holdfast.client.definitions.app_definitions import DefinitionsMode
+    from holdfast.client.runs.handle import RunHandle
+    from holdfast.client.runs.starter import NotedOptions, Options
+    from holdfast.gate.policy.policy import Policy
+    from holdfast.journal import events as e
+    from holdfast.kernel.program import Program
+    from holdfast.kernel.scribe import Entropy
     from holdfast.programs.definition.compiler.batch import DefinitionSource
+    from holdfast.programs.function.decorators import Bound, Workflow
+    from holdfast.programs.function.durable_call import ChildCall
     from holdfast.programs.machine.proposals import ManifestsMode
     from holdfast.worker.worker import PulseFactory, Worker
 
@@ -97,46 +91,23 @@ class Holdfast(Parts):
         self.clock = clock
         self.entropy = entropy
         self.options = options or WorkerOptions()
-        self.policy = PolicyKeeper(policy)
         self.neighbours = Neighbours(self._store, wakeups, self.hint)
         self.observation = EngineObservation(clock, self.neighbours.committed, tracing)
         self.committer = Committer(self._store, self.observation.committed)
         self.committer.refuse(CLOSED)
         self.waiters = Waiters(self._store, clock, self._is_here, self.neighbours.listen)
-        self.starter = Starter(self)
-        self.repairs = Repairs(self)
         self.worker: Worker | None = None
         self._wants_worker = worker
         self._pulse = pulse
         self._threads = threads
-        self._workflows: Mapping[str, Workflow[..., Any]] = (
-            WORKFLOWS if workflows is None else Registry("workflow", [*workflows, reverse])
-        )
-        self._steps: Mapping[str, Step[..., Any]] = STEPS
+        if policy is not None:
+            self.policy = policy_keeper(policy)
+        if workflows is not None:
+            self._workflows = served_workflows(workflows)
         if definitions_mode not in ("strict", "warn"):
             raise InvalidRequest(f"the mode of definitions is strict or warn, not {definitions_mode!r:.60}")
         self._given_definitions, self.manifests_mode = (definitions, definitions_mode), manifests
         self.token_uses: dict[str, int] = {}
-
-    @cached_property
-    def definitions(self) -> AppDefinitions:
-        """The definitions that this engine can start runs of. Who asks for none does not load their compiler."""
-        from holdfast.client.definitions.app_definitions import AppDefinitions
-        from holdfast.programs.definition.engine_tools import EngineTools
-        from holdfast.programs.definition.kind import Definitions
-
-        return AppDefinitions(self, Definitions(EngineTools(self._steps)), *self._given_definitions)
-
-    @cached_property
-    def catalogue(self) -> Catalogue:
-        """The programs that this engine can run."""
-        kind = self.definitions.kind
-        return Catalogue([Functions(self._workflows, kind), kind, self.machine_kind])
-
-    @property
-    def has_definitions(self) -> bool:
-        """Whether this engine was given definitions, or has looked at some."""
-        return self._given_definitions[0] != () or "definitions" in vars(self)
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -303,19 +274,21 @@ class Holdfast(Parts):
         run whose evidence is kept.
         """
         self.check_open()
-        options = NotedOptions(
-            id=id,
-            tenant=tenant,
-            priority=priority,
-            attributes=attributes,
-            workspace=workspace,
-            actor=actor,
-            trigger=trigger,
-        )
+        options: NotedOptions = {
+            "id": id,
+            "tenant": tenant,
+            "priority": priority,
+            "attributes": attributes,
+            "workspace": workspace,
+            "actor": actor,
+            "trigger": trigger,
+        }
         return await self.starter.start(workflow, args, kwargs, options)
 
     def run(self, id: str, *, tenant: str | None = None) -> RunHandle[Any]:
         """A handle on a run by its id. Its methods raise RunNotFound where there is no such run."""
+        from holdfast.client.runs.handle import RunHandle
+
         if tenant is None:
             return RunHandle.of_caller(self, check_text(id, "the id"))
         return RunHandle(self, p.Key(check_text(tenant, "the tenant"), check_text(id, "the id")))
@@ -352,7 +325,9 @@ class Holdfast(Parts):
 
     def workflow_named(self, name: str) -> Workflow[..., Any] | None:
         """The workflow of that name, if it is known here."""
-        return self._workflows.get(name) or WORKFLOWS.get(name)
+        from holdfast.programs.function.decorators import WORKFLOWS
+
+        return self.workflows.get(name) or WORKFLOWS.get(name)
 
     async def program_of(self, run: p.Run, digest: str) -> Program:
         """A fresh program for a run whose journal pins this digest. Raises WorkflowUnknown or StoreCorrupt."""

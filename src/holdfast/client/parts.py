@@ -5,9 +5,9 @@ They are loaded when first used: most commands only look at runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from holdfast.client.actor import Actor
 from holdfast.client.people.permission import operation
@@ -16,6 +16,9 @@ from holdfast.errors import InvalidRequest
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.client.definitions.app_definitions import AppDefinitions
     from holdfast.client.engine import Holdfast
     from holdfast.client.governance.audit import Audit
     from holdfast.client.governance.receipts import Receipts
@@ -27,13 +30,19 @@ if TYPE_CHECKING:
     from holdfast.client.people.tenants import Tenants, Workspaces
     from holdfast.client.people.tokens import Tokens
     from holdfast.client.people.users import Users
+    from holdfast.client.runs.repair import Repairs
+    from holdfast.client.runs.starter import Starter
     from holdfast.client.schedules.app_schedules import Schedules
     from holdfast.client.templates.app_templates import AppTemplates
     from holdfast.client.templates.emitter import EmittedInfo
     from holdfast.client.views.health import HealthInfo
     from holdfast.client.webhooks.app_subscriptions import Subscriptions
     from holdfast.client.webhooks.app_webhooks import Webhooks
+    from holdfast.gate.policy.keeper import PolicyKeeper
+    from holdfast.gate.policy.policy import Policy
     from holdfast.people.caller import Caller
+    from holdfast.programs.catalogue import Catalogue
+    from holdfast.programs.function.decorators import Step, Workflow
     from holdfast.programs.machine.kind import Machines
     from holdfast.programs.machine.machine import Machine
 
@@ -65,6 +74,59 @@ class Parts(Actor):
     async def whoami(self) -> Caller | None:
         """The user that this client acts for, as of now; None where it is the process's own."""
         return None
+
+    @cached_property
+    def starter(self) -> Starter:
+        """Starts runs."""
+        from holdfast.client.runs.starter import Starter
+
+        return Starter(self._whole())
+
+    @cached_property
+    def repairs(self) -> Repairs:
+        """Forks and retries runs."""
+        from holdfast.client.runs.repair import Repairs
+
+        return Repairs(self._whole())
+
+    @cached_property
+    def policy(self) -> PolicyKeeper:
+        """The policy in force. Who judges nothing does not load the language of policies."""
+        return policy_keeper(None)
+
+    @cached_property
+    def _workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        return served_workflows(None)
+
+    @cached_property
+    def _steps(self) -> Mapping[str, Step[..., Any]]:
+        from holdfast.programs.function.decorators import STEPS
+
+        return STEPS
+
+    @cached_property
+    def definitions(self) -> AppDefinitions:
+        """The definitions that this engine can start runs of. Who asks for none does not load their compiler."""
+        from holdfast.client.definitions.app_definitions import AppDefinitions
+        from holdfast.programs.definition.engine_tools import EngineTools
+        from holdfast.programs.definition.kind import Definitions
+
+        engine = self._whole()
+        return AppDefinitions(engine, Definitions(EngineTools(self._steps)), *engine._given_definitions)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The programs that this engine can run."""
+        from holdfast.programs.catalogue import Catalogue
+        from holdfast.programs.function.functions import Functions
+
+        kind = self.definitions.kind
+        return Catalogue([Functions(self._whole().workflows, kind), kind, self.machine_kind])
+
+    @property
+    def has_definitions(self) -> bool:
+        """Whether this engine was given definitions, or has looked at some."""
+        return self._whole()._given_definitions[0] != () or "definitions" in vars(self)
 
     @property
     def tasks(self) -> Tasks:
@@ -238,3 +300,26 @@ class Parts(Actor):
 
     def _whole(self) -> Holdfast:
         return cast("Holdfast", self)
+
+
+def load_parts(app: Holdfast) -> None:
+    """Load the modules of all parts now: whoever serves others does not let the first of them wait for that."""
+    parts = (name for name, part in vars(Parts).items() if isinstance(part, property))
+    for name in ("starter", "repairs", *parts):
+        getattr(app, name)
+
+
+def policy_keeper(source: str | Path | Policy | None) -> PolicyKeeper:
+    """What keeps this policy in force; without one, every action is denied. Raises InvalidPolicy."""
+    from holdfast.gate.policy.keeper import PolicyKeeper
+
+    return PolicyKeeper(source)
+
+
+def served_workflows(chosen: Iterable[Workflow[..., Any]] | None) -> Mapping[str, Workflow[..., Any]]:
+    """These workflows by name, else all that have been imported; and the engine's own. Raises DuplicateName."""
+    from holdfast.programs.function.decorators import WORKFLOWS
+    from holdfast.programs.function.registry import Registry
+    from holdfast.programs.function.reversal import reverse
+
+    return WORKFLOWS if chosen is None else Registry("workflow", [*chosen, reverse])

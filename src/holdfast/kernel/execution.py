@@ -34,7 +34,7 @@ from holdfast.journal.status import Blocked
 from holdfast.kernel.arrivals import Arrival, AttemptFailed, Begun, CallSettled, CancelArrived, SignalArrived
 from holdfast.kernel.attempts import Attempts
 from holdfast.kernel.checkpoint import Checkpoint, CheckpointUnusable, Rest, give, take
-from holdfast.kernel.outstanding import Outstanding, Wait
+from holdfast.kernel.outstanding import Outstanding
 from holdfast.kernel.pen import Halt, Pen
 from holdfast.kernel.program import Program, Waiting, Yielded
 from holdfast.kernel.replay import Replay
@@ -42,8 +42,9 @@ from holdfast.kernel.requests import Invoke, Request
 from holdfast.kernel.scribe import Entropy, KernelScribe
 from holdfast.kernel.turn import Turn
 from holdfast.kernel.turn_end import awaiting, closing
+from holdfast.kernel.waits import Wait
 
-__all__ = ["Entropy", "Execution", "Halt", "Turn", "Wait"]
+__all__ = ["Entropy", "Execution", "Halt", "Turn"]
 
 _STOPPED: Final = Err(Failure("asyncio.exceptions:CancelledError", "it was stopped before its next attempt"))
 

@@ -10,17 +10,7 @@ import msgspec
 from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.requests import Invoke, Request
-
-
-class Wait(msgspec.Struct, frozen=True, gc=False):
-    """One thing that a blocked run waits for, as people see it."""
-
-    kind: str
-    name: str
-    position: int
-    due: int | None = None
-    run: str | None = None
-    task: str | None = None
+from holdfast.kernel.waits import Wait
 
 
 class Pending(msgspec.Struct, gc=False):

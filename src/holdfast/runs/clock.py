@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from holdfast.kernel.execution import Entropy
+if TYPE_CHECKING:
+    from holdfast.kernel.scribe import Entropy
 
 
 class Clock(Protocol):

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.client.engine import Holdfast
+from holdfast.client.parts import load_parts
 from holdfast.errors import InvalidSettings
 from holdfast.server.api import Api
 from holdfast.server.authentication import Authenticator, BearerTokens
@@ -60,6 +61,7 @@ class Server:
         slack: Slack | None = None,
     ) -> None:
         self.app = app
+        load_parts(app)
         self.slack = slack
         self.settings = settings or ServerSettings()
         self.watcher = StreamWatcher(app, self.settings.stream_limit, self.settings.stream_limit_each)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -17,7 +19,7 @@ class Migration(NamedTuple):
 
 def load_statements(package: str, file: str) -> dict[str, str]:
     """The statements of a file, by the name in the ``-- name:`` line that opens each."""
-    text = (resources.files(package) / file).read_text(encoding="utf-8")
+    text = (_folder(package) / file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
     statements: dict[str, str] = {}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -30,12 +32,26 @@ def load_statements(package: str, file: str) -> dict[str, str]:
 
 def load_migrations(package: str) -> list[Migration]:
     """The migrations of a package in order: 1, 2, 3, …"""
-    found = []
-    for entry in (resources.files(package) / "migrations").iterdir():
-        if entry.name.endswith(".sql"):
-            number, _, name = entry.name.removesuffix(".sql").partition("_")
-            found.append(Migration(int(number), name, entry.read_text(encoding="utf-8")))
-    found.sort()
-    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+    return [
+        Migration(number, file.stem.partition("_")[2], file.read_text(encoding="utf-8"))
+        for number, file in enumerate(_migration_files(package), 1)
+    ]
+
+
+@cache
+def newest_migration(package: str) -> int:
+    """The number of a package's newest migration. None is read for it."""
+    return len(_migration_files(package))
+
+
+def _migration_files(package: str) -> list[Path]:
+    files = (_folder(package) / "migrations").glob("*.sql")
+    found = sorted((int(file.name.partition("_")[0]), file) for file in files)
+    if [number for number, _ in found] != list(range(1, len(found) + 1)):
         raise ValueError(f"the migrations of {package} are not numbered 1, 2, 3, …")
-    return found
+    return [file for _, file in found]
+
+
+def _folder(package: str) -> Path:
+    """Where a package's files are. ``importlib.resources`` would load the libraries of archives for it."""
+    return Path(import_module(package).__path__[0])

@@ -13,9 +13,10 @@ from holdfast.journal import events as e
 from holdfast.journal.codec import GENESIS
 from holdfast.journal.payload import CONTINUED, Payload
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.execution import Execution, Turn, Wait
+from holdfast.kernel.execution import Execution, Turn
 from holdfast.kernel.program import Continued
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Request, Stop
+from holdfast.kernel.waits import Wait
 from holdfast.runs import children
 from holdfast.runs.birth import idempotency_key
 from holdfast.runs.checkpoints import seal_checkpoint

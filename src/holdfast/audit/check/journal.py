@@ -11,7 +11,7 @@ from holdfast.journal import events as e
 from holdfast.journal.ledger import Ledger
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.status import Cancelled, Completed, Failed, Status
-from holdfast.kernel.execution import Wait
+from holdfast.kernel.waits import Wait
 from holdfast.runs.birth import idempotency_key, lineage_of
 from holdfast.runs.journals import check_chain
 from holdfast.store.protocol import ENDED, Key, Run, Standing, Store

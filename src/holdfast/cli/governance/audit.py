@@ -17,7 +17,6 @@ from holdfast.cli.governance import verdicts
 from holdfast.cli.groups import ListingGroup
 from holdfast.cli.pages import note_rest, read_pages
 from holdfast.client.engine import Holdfast
-from holdfast.client.governance.export import exported_record
 from holdfast.client.views.audit import AuditInfo, audit_record
 from holdfast.client.views.cursors import Page
 from holdfast.client.views.times import clock
@@ -99,6 +98,7 @@ def _row(entry: AuditInfo) -> list[output.Part]:
 @options.store
 def export(file: str | None, tenant: str, store: str | None, as_json: bool) -> None:
     """Write the whole story of a tenant's templates, as JSON lines in one order: what people and the engine did."""
+    from holdfast.client.governance.export import exported_record
 
     async def work(app: Holdfast) -> int:
         count = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.errors import UnsupportedStore
-from holdfast.store.statements import load_migrations
+from holdfast.store.statements import newest_migration
 from holdfast.store.urls import store_at
 
 
@@ -21,7 +21,7 @@ async def schema_numbers(url: str) -> tuple[int, int]:
 
 def newest_schema(url: str) -> int:
     """The newest schema that this Holdfast knows for such a store."""
-    return len(load_migrations("holdfast.store.sqlite" if url.startswith("sqlite:") else "holdfast.store.postgres"))
+    return newest_migration("holdfast.store.sqlite" if url.startswith("sqlite:") else "holdfast.store.postgres")
 
 
 def sqlite_path(url: str) -> Path:

@@ -15,7 +15,6 @@ from holdfast.client.filters import run_rows
 from holdfast.client.views.times import clock, iso, microseconds
 from holdfast.errors import SchemaTooNew
 from holdfast.store.protocol import Status
-from holdfast.templates.storyteller import delete_ended
 
 _BATCH: Final = 200
 _ENDED: Final[tuple[Status, ...]] = ("completed", "failed", "cancelled")
@@ -47,6 +46,8 @@ def prune(age: float, yes: bool, dry_run: bool, store: str | None, as_json: bool
         with output.progress("runs found" if dry_run else "runs deleted", quiet=as_json) as advance:
             if dry_run:
                 return await _count(app, limit)
+            from holdfast.templates.storyteller import delete_ended
+
             while deleted := await session.patiently(
                 app, delete_ended(app.store, app.definitions.tools, limit, _BATCH, app.clock.now())
             ):

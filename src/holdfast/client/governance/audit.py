@@ -19,7 +19,6 @@ from holdfast.audit.keychain import Keychain
 from holdfast.audit.notes import note
 from holdfast.audit.records import Operated
 from holdfast.audit.retirement import retired_by
-from holdfast.client.governance.export import ExportedAction, exported
 from holdfast.client.pages import PAGE, check_limit
 from holdfast.client.people.permission import operation
 from holdfast.client.views.audit import AuditInfo, AuditKey, audit_info
@@ -30,6 +29,7 @@ from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.governance.export import ExportedAction
 
 AUDIT: Final = "audit"
 
@@ -96,6 +96,8 @@ class Audit:
         It is read from the audit and from the journals, or where these were deleted from the audit alone. It shows the
         moment at which it is read: an instance that waits for its place has not begun.
         """
+        from holdfast.client.governance.export import exported
+
         async for action in exported(self._app, self._app.tenant_of(tenant)):
             yield action
 

@@ -21,7 +21,6 @@ from holdfast.journal import events as e
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.outstanding import Pending
 from holdfast.kernel.requests import Invoke
-from holdfast.programs.function.decorators import STEPS
 from holdfast.runs import journals
 from holdfast.store import protocol as p
 from holdfast.tasks import answers
@@ -58,8 +57,15 @@ class PresentInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def has_probe(action: str) -> bool:
     """Whether an action is known in this process, and has a probe."""
-    found: Performable | None = STEPS.get(action)
+    found = _known(action)
     return is_effect(found) and found.probe is not None
+
+
+def _known(action: str) -> Performable | None:
+    """The action, if it is known in this process. Who lists tasks need not load what workflows are written with."""
+    from holdfast.programs.function.decorators import STEPS
+
+    return STEPS.get(action)
 
 
 class ProbedTasks:
@@ -87,7 +93,7 @@ class ProbedTasks:
 
 async def _present_of(app: Holdfast, task: p.TaskRow) -> PresentInfo:
     call = await _call(app, task)
-    effect: Performable | None = STEPS.get(call.function_name)
+    effect = _known(call.function_name)
     if not is_effect(effect) or effect.probe is None:
         raise InvalidRequest(f"action {call.function_name} has no probe in this process: nothing can be compared.")
     try:

@@ -12,16 +12,15 @@ from holdfast.client.operators import operator_note
 from holdfast.client.pages import PAGE, Find, page_of, rows_of
 from holdfast.client.people.permission import operation
 from holdfast.client.runs.handle import RunHandle
-from holdfast.client.runs.starter import NotedOptions
 from holdfast.client.views.cursors import Page, read_cursor
 from holdfast.client.views.receipts import ReceiptInfo, receipt_info
 from holdfast.errors import InvalidRequest, NotReversible, ReceiptNotFound, RunEnded, RunRetired
 from holdfast.gate.receipts import Receipt, view
-from holdfast.programs.function.reversal import reverse
 from holdfast.store import protocol as p
 
 if TYPE_CHECKING:
     from holdfast.client.engine import Holdfast
+    from holdfast.client.runs.starter import NotedOptions
 
 RECEIPTS: Final = "receipts"
 
@@ -96,10 +95,13 @@ class Receipts:
 
     async def _reversal(self, receipt: Receipt, by: str, tenant: str, note: p.Note) -> RunHandle[Any]:
         """The run that takes an act back. A failed one may have been deleted: then the next has another number."""
+        from holdfast.programs.function.reversal import reverse
+
         # The receipt as it was before: a second request must have the same arguments, so that it finds the same run.
         argument = msgspec.structs.replace(receipt, reversed_by=None)
         name, number = f"reverse:{receipt.id}", 1
-        options = NotedOptions(tenant=tenant, actor=by, attributes={"reverses": receipt.id}, note=note)
+        attributes = {"reverses": receipt.id}
+        options: NotedOptions = {"tenant": tenant, "actor": by, "attributes": attributes, "note": note}
         while True:
             try:
                 return await self._app.starter.start(reverse, (argument,), {}, {**options, "id": name})

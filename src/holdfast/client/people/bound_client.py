@@ -7,7 +7,7 @@ they were when the operation was judged. And who acts is the user, whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -17,8 +17,6 @@ from holdfast.client.engine import Holdfast
 from holdfast.client.people.binding import Binding
 from holdfast.client.people.permission import CallerChanged, Judged, judged_now, operation
 from holdfast.client.people.tenant_store import TenantStore
-from holdfast.client.runs.repair import Repairs
-from holdfast.client.runs.starter import Starter
 from holdfast.client.waiters import End, Waiters, missing
 from holdfast.errors import EngineError, NotPermitted, TenantNotFound
 from holdfast.people.caller import Caller
@@ -28,7 +26,9 @@ from holdfast.store.committer import Committer, Done
 
 if TYPE_CHECKING:
     from holdfast.client.definitions.app_definitions import AppDefinitions
+    from holdfast.gate.policy.keeper import PolicyKeeper
     from holdfast.programs.catalogue import Catalogue
+    from holdfast.programs.function.decorators import Workflow
     from holdfast.programs.machine.kind import Machines
 
 
@@ -40,12 +40,18 @@ class ActingHoldfast(Holdfast):
         self._binding = binding
         self.committer = ActingCommitter(engine, binding)
         self.waiters = ActingWaiters(engine, binding)
-        self.starter = Starter(self)
-        self.repairs = Repairs(self)
 
     @cached_property
     def definitions(self) -> AppDefinitions:
         return self._engine.definitions.bound_to(self)
+
+    @property
+    def policy(self) -> PolicyKeeper:
+        return self._engine.policy
+
+    @property
+    def workflows(self) -> Mapping[str, Workflow[..., Any]]:
+        return self._engine.workflows
 
     @property
     def catalogue(self) -> Catalogue:  # it is that of the engine, whatever the engine adopts

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-import msgspec
-
-from holdfast.errors import StoreCorrupt
+from holdfast.client.runs.waits import waits_of
 from holdfast.journal.forms import FORM
-from holdfast.kernel.execution import Wait
+from holdfast.kernel.waits import Wait
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.table import readable_kind
 from holdfast.runs.times import length, moment, when
@@ -80,17 +78,6 @@ async def _waiting(store: Store, run: Run, now: int) -> str:
     return (
         f"For {length(now - _since(run, waits, tasks))} it has been waiting for {' or '.join(reasons)}{more}.{remedy}"
     )
-
-
-def waits_of(run: Run) -> list[Wait]:
-    """What the run waits for, from its row. Raises StoreCorrupt where that cannot be read."""
-    try:
-        return msgspec.json.decode(run.waiting, type=list[Wait]) if run.waiting else []
-    except msgspec.DecodeError as error:
-        raise StoreCorrupt(
-            f"what run {run.key.run!r} of tenant {run.key.tenant!r} waits for cannot be read ({error}): "
-            "restore it from a backup."
-        ) from error
 
 
 def _since(run: Run, waits: list[Wait], tasks: Mapping[str, TaskRow]) -> int:

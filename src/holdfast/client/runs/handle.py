@@ -32,7 +32,6 @@ from holdfast.errors import (
 )
 from holdfast.journal import events as e
 from holdfast.journal.attribution import given_by
-from holdfast.programs.function.decorators import Workflow
 from holdfast.programs.function.values import decode, encode
 from holdfast.runs import journals, messages
 from holdfast.runs.hints import command
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.client.views.timeline import Item
     from holdfast.client.views.window import TimelinePart
     from holdfast.drawing.picture import Direction, Picture
+    from holdfast.programs.function.decorators import Workflow
 
 R = TypeVar("R")
 

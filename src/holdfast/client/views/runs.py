@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.runs.explanation import waits_of
+from holdfast.client.runs.waits import waits_of
 from holdfast.client.views.states import RunState, state_of, states_of
 from holdfast.client.views.times import iso, moment
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.execution import Wait
+from holdfast.kernel.waits import Wait
 from holdfast.runs.birth import Trigger
 from holdfast.store.protocol import Run, Status
 

@@ -10,7 +10,6 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -156,6 +155,8 @@ def schema() -> Schema:
 
 
 def schema_text() -> str:
+    from importlib.resources import files  # loads the libraries of archives: who judges does not need it
+
     return (files("holdfast.gate") / "policy.schema.json").read_text(encoding="utf-8")
 
 

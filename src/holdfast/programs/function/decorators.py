@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 from holdfast.errors import InvalidFunction, NotInWorkflow
 from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.execution import Halt
+from holdfast.kernel.pen import Halt
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop

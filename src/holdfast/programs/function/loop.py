@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from holdfast.errors import AuthorError, BlockedLoop, NotAwaited
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.execution import Halt
+from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe
 from holdfast.programs.function import determinism
 from holdfast.programs.function.call_site import CallSite, complaint

@@ -17,7 +17,7 @@ from holdfast.journal import events as e
 from holdfast.journal.payload import Failure, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.secrecy import scrubbed
-from holdfast.kernel.execution import Halt
+from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Continued, Ending, Raised, Returned, Scribe, Stopped, Waiting, Yielded
 from holdfast.programs.function.compensation import Compensations
 from holdfast.programs.function.failures import continuation, describe, is_at_fault, unwrap

@@ -8,8 +8,8 @@ import msgspec
 
 from holdfast.journal.events import InvokeScheduled
 from holdfast.journal.render import arguments
-from holdfast.kernel.outstanding import Wait
 from holdfast.kernel.requests import Abandon, Invoke, Stop
+from holdfast.kernel.waits import Wait
 from holdfast.runs import messages
 from holdfast.runs.birth import Birth, child_id
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, kept_code

@@ -18,8 +18,8 @@ from holdfast.journal.events import InvokeScheduled
 from holdfast.journal.payload import Err, Failure, Outcome
 from holdfast.journal.promise import PromiseId
 from holdfast.journal.render import arguments
-from holdfast.kernel.outstanding import Wait
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Stop
+from holdfast.kernel.waits import Wait
 from holdfast.runs.birth import Pin
 from holdfast.store.protocol import FUNCTION, Answer, Attachable, KeepCode, Key, Run, Store
 

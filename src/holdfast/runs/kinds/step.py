@@ -9,8 +9,8 @@ import cbor2
 from holdfast.journal.events import InvokeScheduled
 from holdfast.journal.payload import Err, Failure, Outcome, policy_fields, says_more
 from holdfast.journal.render import arguments
-from holdfast.kernel.outstanding import Wait
 from holdfast.kernel.requests import Abandon, Invoke, Stop
+from holdfast.kernel.waits import Wait
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
 from holdfast.runs.times import when
 from holdfast.runs.tracing import TRACEPARENT

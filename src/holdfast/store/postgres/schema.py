@@ -10,7 +10,7 @@ from holdfast.errors import SchemaTooNew, UnsupportedStore
 from holdfast.store.postgres.connection import close, driver, failures, shown, translate
 from holdfast.store.postgres.primary import Primary
 from holdfast.store.postgres.sql import SQL
-from holdfast.store.statements import load_migrations
+from holdfast.store.statements import load_migrations, newest_migration
 
 OLDEST_SERVER: Final = 13
 MIGRATION_SECONDS: Final = 3600.0
@@ -100,7 +100,7 @@ def _check_server(found: Mapping[str, Any], url: str) -> None:
 
 
 def _check_schema(present: int, url: str) -> None:
-    newest = len(load_migrations("holdfast.store.postgres"))
+    newest = newest_migration("holdfast.store.postgres")
     if present > newest:
         raise SchemaTooNew(
             f"{shown(url)} has schema {present} and this Holdfast knows {newest}: a newer Holdfast wrote it. "
@@ -110,7 +110,7 @@ def _check_schema(present: int, url: str) -> None:
 
 def _check_current(present: int, url: str) -> None:
     _check_schema(present, url)
-    newest = len(load_migrations("holdfast.store.postgres"))
+    newest = newest_migration("holdfast.store.postgres")
     if present < newest:
         raise UnsupportedStore(
             f"{shown(url)} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a "

@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreUnavailable,
     UnsupportedStore,
 )
-from holdfast.store.statements import load_migrations
+from holdfast.store.statements import load_migrations, newest_migration
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def check_schema(present: int, path: str) -> None:
-    newest = len(load_migrations("holdfast.store.sqlite"))
+    newest = newest_migration("holdfast.store.sqlite")
     if present > newest:
         raise SchemaTooNew(
             f"{path} has schema {present} and this Holdfast knows {newest}: a newer one wrote it. Upgrade this one."
@@ -211,7 +211,7 @@ def check_schema(present: int, path: str) -> None:
 def check_current(present: int, path: str) -> None:
     """Raises SchemaTooNew, or UnsupportedStore where the schema must still be migrated."""
     check_schema(present, path)
-    newest = len(load_migrations("holdfast.store.sqlite"))
+    newest = newest_migration("holdfast.store.sqlite")
     if present < newest:
         raise UnsupportedStore(
             f"{path} has schema {present} and this Holdfast needs {newest}: run `holdfast migrate`, or start a worker."

@@ -8,8 +8,8 @@ import cbor2
 
 from holdfast.journal.events import InvokeScheduled
 from holdfast.journal.payload import NOTHING, ONCE, Ok, Outcome
-from holdfast.kernel.outstanding import Wait
 from holdfast.kernel.requests import Invoke
+from holdfast.kernel.waits import Wait
 from holdfast.programs.function.decorators import current
 from holdfast.programs.function.values import encode
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Shown, failed

@@ -1,0 +1,16 @@
+"""What a blocked run waits for, as its row keeps it and people see it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """One thing that a blocked run waits for, as people see it."""
+
+    kind: str
+    name: str
+    position: int
+    due: int | None = None
+    run: str | None = None
+    task: str | None = None
