@@ -17,7 +17,6 @@ import click
 
 from holdfast.cli import exits
 from holdfast.errors import HoldfastError
-from holdfast.worker.process import COLLECT_AFTER
 
 COMMANDS: Final = {
     "init": ("people.first:init", "Make a store, a tenant and its first user, with a token."),
@@ -87,6 +86,10 @@ EPILOG: Final = (
 VARIABLES: Final = ("HOLDFAST_STORE", "HOLDFAST_TENANT", "HOLDFAST_POLICY", "HOLDFAST_TOKEN", "HOLDFAST_WAKEUPS")
 
 
+COLLECTION_THRESHOLD: Final = 20_000
+"""So many more objects than were freed, and the garbage collector looks for cycles among the young ones."""
+
+
 class Commands(click.Group):
     """A group that imports its commands when they are used, and turns every error into a message and an exit code."""
 
@@ -121,7 +124,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> NoReturn:
         if args is None:
             self.owns_process = True
-            gc.set_threshold(COLLECT_AFTER)
+            gc.set_threshold(COLLECTION_THRESHOLD)
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         sys.exit(self._run(arguments, rest, extra))
