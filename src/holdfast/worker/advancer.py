@@ -225,6 +225,8 @@ class Advancer:
         except Exception as error:
             self._faults.failed(held, arrivals, error)
             return
+        if held.is_lane:
+            self._cells.release(held)
         held.names.clear()  # a later turn asks anew: something else may be published by then
         before = None if held.gate is None else held.gate.before_turn()
         try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -40,6 +38,7 @@ from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.registration import new_id, queues_of, worker_row
 from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
@@ -118,7 +117,7 @@ class Worker:
         guard()
         contain_tasks(asyncio.get_running_loop(), is_authored)
         options = self.options
-        self.id = self._new_id()
+        self.id = new_id(self._entropy)
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
@@ -138,6 +137,8 @@ class Worker:
             checkpoint_events=options.checkpoint_events,
             lifecycle=self.lifecycle,
         )
+        if executions.machines is not None:
+            executions.machines.hot.limit(options.cached_cells, options.cached_cell_bytes)
         self.advancer = Advancer(
             self._store,
             self.committer,
@@ -177,7 +178,7 @@ class Worker:
             self.lease,
             self._limits,
         )
-        queues = self._queues()
+        queues = queues_of(self._steps, options)
         self.taker = Taker(
             self._store,
             self.committer,
@@ -274,29 +275,6 @@ class Worker:
     def _is_limited(self) -> bool:
         return self._limits() is not None or self.claimer.limited
 
-    def _queues(self) -> dict[str, int]:
-        declared: dict[str, int] = {}
-        for step in self._steps.values():
-            if step.queue is not None:
-                declared[step.queue] = max(declared.get(step.queue, 0), step.concurrency or self.options.step_limit)
-        return declared if self.options.queues is None else dict(self.options.queues)
-
-    def _new_id(self) -> str:
-        return f"{socket.gethostname()}-{os.getpid()}-{self._entropy.randbytes(4).hex()}"
-
-    def _row(self) -> p.WorkerRow:
-        serves = self._catalogue.serves()
-        return p.WorkerRow(
-            self.id,
-            socket.gethostname(),
-            os.getpid(),
-            serves.functions,
-            tuple(self._queues()),
-            self._clock.now(),
-            0,
-            serves.kinds,
-        )
-
     def begin(self, birth: Birth, done: Callable[[p.Answer | Exception], None]) -> bool:
         """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
         if not self.running or self.claimer.room <= 0 or not self._knows(birth):
@@ -343,7 +321,8 @@ class Worker:
 
     async def _register(self) -> None:
         sent_at = self.lease.time()
-        await patiently(partial(self._store.register, self._row(), self.options.lease_seconds))
+        row = worker_row(self.id, self._catalogue, queues_of(self._steps, self.options), self._clock.now())
+        await patiently(partial(self._store.register, row, self.options.lease_seconds))
         self.lease.beaten(sent_at)
 
     async def stop(self, grace_seconds: float | None = None) -> None:

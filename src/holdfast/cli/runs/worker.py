@@ -62,6 +62,10 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     "--retention-days", type=click.FloatRange(min=0), metavar="D", help="Keep ended runs so long; 0 for ever."
 )
 @click.option("--grace-seconds", type=click.FloatRange(min=0), metavar="S", help="How long a stop waits for steps.")
+@click.option("--cached-cells", type=click.IntRange(min=0), metavar="N", help="Cells of machines kept in memory.")
+@click.option(
+    "--cached-cell-bytes", type=click.IntRange(min=0), metavar="N", help="How many bytes those cells may take."
+)
 @options.policy
 @metrics_option
 @options.tracing
@@ -76,6 +80,8 @@ def worker(
     lease_seconds: float | None,
     retention_days: float | None,
     grace_seconds: float | None,
+    cached_cells: int | None,
+    cached_cell_bytes: int | None,
     policy: str | None,
     metrics: tuple[str, int] | None,
     tracing: bool,
@@ -94,7 +100,13 @@ def worker(
         raise click.UsageError("name the APP whose workflows it serves, or give --definitions PATH.")
     engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, definitions_mode)
-    engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
+    given = {
+        "lease_seconds": lease_seconds,
+        "grace_seconds": grace_seconds,
+        "cached_cells": cached_cells,
+        "cached_cell_bytes": cached_cell_bytes,
+    }
+    engine.options = _options(engine.options, queues, concurrency, retention_days, given)
     listener = None if metrics is None else exporter(engine, metrics)
     session.run(Shift(engine, as_json, listener, slack_given(engine)).work())
     return exits.GOOD
@@ -129,21 +141,16 @@ def _options(
     given: WorkerOptions,
     queues: dict[str, int | None] | None,
     concurrency: int | None,
-    lease_seconds: float | None,
     retention_days: float | None,
-    grace_seconds: float | None,
+    others: dict[str, Any],
 ) -> WorkerOptions:
     """The options of the app, with the changes of the command line."""
-    changes: dict[str, Any] = {}
+    changes = {name: value for name, value in others.items() if value is not None}
     if concurrency is not None:
         changes["step_limit"] = concurrency
     if queues is not None:
         limit = concurrency or given.step_limit
         changes["queues"] = {name: number or limit for name, number in queues.items()}
-    if lease_seconds is not None:
-        changes["lease_seconds"] = lease_seconds
     if retention_days is not None:
         changes["retention_days"] = retention_days or None
-    if grace_seconds is not None:
-        changes["grace_seconds"] = grace_seconds
     return msgspec.structs.replace(given, **changes)

@@ -18,6 +18,7 @@ from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
 from holdfast.programs.machine.cell_turn import CellTurn
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.lane import OPEN, LaneProgram
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import TurnNote, read_note
@@ -29,7 +30,7 @@ class CheckedLane(LaneProgram):
     """``notes`` are those of the journal that it replays, in order."""
 
     def __init__(self, machine: Machine[Any], board: Switchboard, notes: Sequence[TurnNote]) -> None:
-        super().__init__(machine, board, cached=1 << 62)
+        super().__init__(machine, board, HotCells())
         self._notes = deque(notes)
         self._note = TurnNote((), ())
 

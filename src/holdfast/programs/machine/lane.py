@@ -12,7 +12,6 @@ receives, time and seed, effects, the note, the alarm.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -32,6 +31,7 @@ from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
 from holdfast.programs.machine.switchboard import Switchboard
@@ -59,15 +59,16 @@ class _Intent(msgspec.Struct, frozen=True, gc=False):
 class LaneProgram:
     """One lane of one machine."""
 
-    def __init__(self, machine: Machine[Any], board: Switchboard, cached: int) -> None:
+    def __init__(self, machine: Machine[Any], board: Switchboard, hot: HotCells) -> None:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
         self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
         self.machine = machine
         self._board = board
-        self._cached = cached
-        self._cells: OrderedDict[bytes, CellRecord | None] = OrderedDict()  # as the store has them
+        self._hot = hot
+        self._lane = object()  # its name there: what another object had of the lane may be old
+        self._cells: dict[bytes, CellRecord | None] = {}  # those of the turn under way, as the store has them
         self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
         self._intents: dict[PromiseId, _Intent] = {}
@@ -145,6 +146,7 @@ class LaneProgram:
     def close(self) -> None:
         self._scribe = None
         self._cells.clear()
+        self._hot.forget(self._lane)
         self._arrived.clear()
 
     def _running(self) -> Scribe:
@@ -166,8 +168,17 @@ class LaneProgram:
         keys = {self._opened[payload.data].key for payload in heard}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
+        for key in keys:
+            if key not in self._cells and self._hot.has(self._lane, key):
+                self._cells[key] = self._hot.take(self._lane, key)
         missing = tuple(sorted(key for key in keys if key not in self._cells))
         return WantedCells(missing, now if is_due else None) if missing or is_due else None
+
+    def release(self) -> None:
+        """See ``cell_supplier.Supplied``."""
+        for key, record in self._cells.items():
+            self._hot.put(self._lane, key, record)
+        self._cells.clear()
 
     @property
     def lane_counts(self) -> Mapping[str, int]:
@@ -249,7 +260,7 @@ class LaneProgram:
         changes = tuple(each.change for each in cells)
         freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead))
         scribe.note(CELLS, self.machine.name, note.write(), freight)
-        self._remember(turn.changed)
+        self._cells.update(turn.changed)
 
     def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
         effect = call.effect.effect
@@ -271,13 +282,6 @@ class LaneProgram:
         if self._alarm is not None:
             scribe.abandon(self._alarm)
         self._alarm, self._alarm_at = scribe.timer(duration), at
-
-    def _remember(self, changed: Mapping[bytes, CellRecord | None]) -> None:
-        self._cells.update(changed)
-        for key in changed:
-            self._cells.move_to_end(key)
-        while len(self._cells) > self._cached:
-            self._cells.popitem(last=False)
 
     # -- a replay ------------------------------------------------------------------------------------------------------
 
