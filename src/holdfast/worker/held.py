@@ -16,7 +16,7 @@ from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
 from holdfast.store.protocol import MACHINE, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
-from holdfast.worker.steps.performer import Performance
+from holdfast.worker.steps.performance import Performance
 
 EVENTS_AT_ONCE: Final = 500
 """So many messages are taken into one turn of a lane; one, where its last worker died over it."""
@@ -117,6 +117,11 @@ class Held:
         if self.execution is None:
             raise EngineError(f"run {self.key.run} is not in memory")
         return self.execution
+
+    @property
+    def hears_progress(self) -> bool:
+        """Whether it wants to hear how far what it asked for is: a lane of a machine that accepts ``Progress``."""
+        return self.is_lane and bool(getattr(self.live.program, "hears_progress", False))
 
     def gate_of_run(self) -> RunCalls:
         """Its side of the gate, from its first action on."""

@@ -49,7 +49,8 @@ from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
-from holdfast.worker.steps.performer import Performer, is_authored
+from holdfast.worker.steps.performance import is_authored
+from holdfast.worker.steps.performer import Performer
 from holdfast.worker.steps.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 

@@ -154,3 +154,4 @@ def test_every_event_is_handled_once_whatever_dies(seed: int) -> None:
     for name, each in found.items():
         own = [event.id for event in given if event.account == name]
         assert [id for id in each.seen if not id.endswith("+")] == own
+        assert {id: last for id, (_, last) in each.progress.items()} == {id: len(id) + 1 for id in each.fees}

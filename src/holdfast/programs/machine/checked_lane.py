@@ -42,6 +42,7 @@ class CheckedLane(LaneProgram):
     def run(self) -> Yielded:
         with suppress(Halt):  # the kernel says what does not fit
             self._take_turn(self._running())
+        self._settled.clear()
         return OPEN
 
     def _take_turn(self, scribe: Scribe) -> None:

@@ -28,15 +28,17 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn
+from holdfast.programs.machine.envelopes import Heard, read_envelope
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.held_events import Due, Occurrence, ProgressArrived, ReceiptArrived
 from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
+from holdfast.programs.machine.occurrences import Progress
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
@@ -50,10 +52,11 @@ class WantedCells(msgspec.Struct, frozen=True, gc=False):
     due_by: int | None = None
 
 
-class _Intent(msgspec.Struct, frozen=True, gc=False):
+class _Intent(msgspec.Struct, gc=False):
     key: bytes
     effect: str
     sequence: int
+    heard: tuple[int, int, int] | None = None  # the mark of the last frame that was heard of it
 
 
 class LaneProgram:
@@ -72,12 +75,13 @@ class LaneProgram:
         self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
         self._intents: dict[PromiseId, _Intent] = {}
+        self._settled: dict[PromiseId, _Intent] = {}  # those whose receipts came for the next run: frames may follow
         self._receive: PromiseId | None = None
         self._alarm: PromiseId | None = None
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._opened: dict[bytes, Envelope | Release | Adoption] = {}  # what the next turn hears, read for its keys
+        self._opened: dict[bytes, Heard] = {}  # what the next turn hears, read for its keys
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -98,6 +102,7 @@ class LaneProgram:
             self._alarm = None
             self._rang = True
         elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
+            self._settled[promise_id] = intent
             self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
@@ -106,15 +111,22 @@ class LaneProgram:
     def revise(self, payload: Payload) -> None:
         """A manifest: the next turn runs by it."""
 
+    @property
+    def hears_progress(self) -> bool:
+        """Whether reports of effects are delivered to its cells."""
+        return self.machine.accepts(Progress)
+
     def run(self) -> Yielded:
         scribe = self._running()
         if scribe.upcoming() is not None:
             with suppress(Halt):  # the kernel says what does not fit
                 self._repeat(scribe)
+            self._settled.clear()
             return OPEN
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
+        self._settled.clear()
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
         self._opened.clear()
         return OPEN
@@ -127,7 +139,10 @@ class LaneProgram:
         return None
 
     def checkpoint(self) -> bytes | None:
-        intents = [[at.path[-1], each.key, each.effect, each.sequence] for at, each in self._intents.items()]
+        intents = [
+            [at.path[-1], each.key, each.effect, each.sequence, *([] if each.heard is None else [each.heard])]
+            for at, each in self._intents.items()
+        ]
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
         return canonical([1, intents, receive, alarm])
@@ -138,7 +153,9 @@ class LaneProgram:
             raise ValueError(f"it is of format {version}")
         self._scribe = scribe
         run = scribe.run
-        self._intents = {run.child(at): _Intent(key, effect, sequence) for at, key, effect, sequence in intents}
+        for at, key, effect, sequence, *heard in intents:
+            mark = tuple(heard[0]) if heard else None
+            self._intents[run.child(at)] = _Intent(key, effect, sequence, mark)
         self._receive = None if receive is None else run.child(receive)
         if alarm is not None:
             self._alarm, self._alarm_at = run.child(alarm[0]), alarm[1]
@@ -165,7 +182,7 @@ class LaneProgram:
         for payload in heard:
             if payload.data not in self._opened:
                 self._opened[payload.data] = read_envelope(payload.data)
-        keys = {self._opened[payload.data].key for payload in heard}
+        keys = {key for payload in heard if (key := self._key_of(self._opened[payload.data])) is not None}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         for key in keys:
@@ -198,9 +215,27 @@ class LaneProgram:
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
+    def _key_of(self, heard: Heard) -> bytes | None:
+        """Whom something is for; None where its effect is settled."""
+        if not isinstance(heard, ProgressFrame):
+            return heard.key
+        intent = None if self._scribe is None else self._intents.get(self._scribe.run.child(heard.position))
+        return None if intent is None else intent.key
+
     def _hear(self, payload: Payload) -> None:
-        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
-        self._arrived.append((envelope.key, envelope))
+        heard = self._opened.pop(payload.data, None) or read_envelope(payload.data)
+        if isinstance(heard, ProgressFrame):
+            self._hear_progress(heard)
+        else:
+            self._arrived.append((heard.key, heard))
+
+    def _hear_progress(self, frame: ProgressFrame) -> None:
+        """A frame goes to the cell that asked for its effect, if that is open and has no later one."""
+        promise = self._running().run.child(frame.position)
+        intent = self._intents.get(promise) or self._settled.get(promise)
+        if intent is not None and (intent.heard is None or intent.heard < frame.mark):
+            intent.heard = frame.mark
+            self._arrived.append((intent.key, ProgressArrived(promise, frame.attempt, frame.details)))
 
     def _receive_all(self, scribe: Scribe) -> None:
         while self._receive is None:
@@ -287,10 +322,7 @@ class LaneProgram:
 
     def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
-        while self._receive is None:
-            promise, payload = scribe.receive(LANE_EVENT)
-            if payload is None:
-                self._receive = promise
+        self._receive_all(scribe)  # which frames were heard decides which later ones are old
         self._arrived.clear()
         if self._rang:
             self._rang, self._alarm_at = False, None

@@ -19,9 +19,10 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.cell_turn import CellTurn
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived
 from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.lane import OPEN, LaneProgram
 from holdfast.programs.machine.machine import Machine
@@ -99,6 +100,7 @@ class ShadowLane(LaneProgram):
         scribe = self._running()
         if scribe.upcoming() is not None:  # beyond the journal there is nothing
             self._repeat(scribe)
+        self._settled.clear()
         return OPEN
 
     def _repeat(self, scribe: Scribe) -> None:

@@ -82,11 +82,14 @@ def _work(run: CallingRun, request: Invoke) -> Work:
 
 
 def _body(run: CallingRun, request: Invoke) -> list[object]:
-    """What a worker needs of it: the call's own word on its attempts only where that is more than how many, and its
-    run's trace only where it has one."""
+    """What a worker needs of it: the call's own word on its attempts only where that is more than how many, its run's
+    trace only where it has one, and whether its cell hears how far it is only where it does."""
     body: list[object] = [run.id.root, request.input.data, request.input.codec, request.mark]
     attributes = run.row.attributes
-    if attributes and (trace := attributes.get(TRACEPARENT)) is not None:
+    trace = attributes.get(TRACEPARENT) if attributes else None
+    if run.hears_progress:
+        return [*body, policy_fields(request.retry), trace, True]
+    if trace is not None:
         return [*body, policy_fields(request.retry), trace]
     return [*body, policy_fields(request.retry)] if says_more(request.retry) else body
 

@@ -26,7 +26,7 @@ from holdfast.store.committer import Committer
 from holdfast.worker.gate import entries
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.steps.performance import Outcome
 
 log = logging.getLogger("holdfast.gate")
 

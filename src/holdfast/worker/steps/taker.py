@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.runs.log_records import about
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
@@ -23,7 +25,9 @@ from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.roles.claimer import LAPSED_SECONDS, LOOK_SECONDS
-from holdfast.worker.steps.performer import Outcome, Performance, Performer
+from holdfast.worker.steps.performance import Outcome, Performance
+from holdfast.worker.steps.performer import Performer
+from holdfast.worker.steps.progress import ProgressReports, Taken
 
 log = logging.getLogger("holdfast.taker")
 
@@ -161,7 +165,25 @@ class Taker(Role):
             begun_before=work.claims > 1,
             retry=policy_of(rest[1]) if len(rest) > 1 else ONCE,
             trace=rest[2] if len(rest) > 2 else None,
+            reports=self._reports(work) if len(rest) > 3 and rest[3] else None,
         )
+
+    def _reports(self, work: p.Work) -> ProgressReports:
+        """What takes reports to the cell that asked. Changes of one run are made in the order in which they were
+        submitted, so the lane has every frame before it has what came of the attempt."""
+
+        def send(frame: ProgressFrame) -> Taken:
+            answered: list[p.Answer | Exception] = []
+
+            def done(answer: p.Answer | Exception) -> None:
+                answered.append(answer)
+                self._delivered(work.key)
+
+            message = messages.signal(LANE_EVENT, frame.write(), self._clock.now())
+            self._committer.submit(p.Deliver(work.key, message), done)
+            return lambda: bool(answered)
+
+        return ProgressReports(asyncio.get_running_loop(), work.position, work.attempt, work.epoch, send)
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
         self._finish(performance.owner, outcome)
