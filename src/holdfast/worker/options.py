@@ -29,6 +29,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     schedules: bool = True  # whether this worker starts the runs of schedules that are due
     webhooks: bool = True  # whether this worker sends what subscriptions are told
+    executor_keys: Mapping[str, str] | None = None  # files of the private keys of executors, by the executor's name
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
     def __post_init__(self) -> None:
@@ -41,6 +42,10 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
                 kind = "a whole number" if whole else "a number"
                 raise InvalidRequest(f"WorkerOptions: {name} is {kind}, {least:g} or more, not {value!r}")
+        keys: Mapping[Any, Any] = self.executor_keys or {}
+        for executor, file in keys.items():
+            if not isinstance(executor, str) or not isinstance(file, str):
+                raise InvalidRequest(f"WorkerOptions: executor_keys gives each executor a file, not {file!r:.60}")
         given: Mapping[Any, Any] = self.queues or {}
         for queue, limit in given.items():
             if not isinstance(queue, str) or isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:

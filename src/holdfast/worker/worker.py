@@ -38,6 +38,7 @@ from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.registration import new_id, queues_of, worker_row
 from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
@@ -128,8 +129,9 @@ class Worker:
         )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
+        self._signer = ReceiptSigner(options.executor_keys)
         gate_parts = (self._store, self.committer, self._clock, self.id, policy, effects)
-        make_gate = partial(Governor, *gate_parts, spans=self._spans)
+        make_gate = partial(Governor, *gate_parts, spans=self._spans, signer=self._signer)
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -151,6 +153,7 @@ class Worker:
             self.lease,
             make_gate,
             self,
+            self._signer,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
         )
@@ -190,6 +193,7 @@ class Worker:
             self._steps,
             self.advancer.delivered,
             self.lease,
+            self._signer,
         )
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken, self.announce)

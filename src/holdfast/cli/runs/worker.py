@@ -43,6 +43,20 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         return queues
 
 
+class ExecutorKey(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """``payments=/run/secrets/payments.pem``: an executor, and the file of its private key."""
+
+    name = "executor key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, mark, file = str(value).partition("=")
+        if not (name and mark and file):
+            self.fail(f"{value!r} is no key of an executor: write NAME=FILE.", param, ctx)
+        return name, file
+
+
 @click.command()
 @click.argument("app", required=False)
 @options.definitions
@@ -66,6 +80,15 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.option(
     "--cached-cell-bytes", type=click.IntRange(min=0), metavar="N", help="How many bytes those cells may take."
 )
+@click.option(
+    "--executor-key",
+    "executor_keys",
+    type=ExecutorKey(),
+    multiple=True,
+    envvar="HOLDFAST_EXECUTOR_KEYS",
+    metavar="NAME=FILE",
+    help="The private key of an executor, as PEM; for each one that this worker signs for.",
+)
 @options.policy
 @metrics_option
 @options.tracing
@@ -82,6 +105,7 @@ def worker(
     grace_seconds: float | None,
     cached_cells: int | None,
     cached_cell_bytes: int | None,
+    executor_keys: tuple[tuple[str, str], ...],
     policy: str | None,
     metrics: tuple[str, int] | None,
     tracing: bool,
@@ -105,6 +129,7 @@ def worker(
         "grace_seconds": grace_seconds,
         "cached_cells": cached_cells,
         "cached_cell_bytes": cached_cell_bytes,
+        "executor_keys": {**(engine.options.executor_keys or {}), **dict(executor_keys)} or None,
     }
     engine.options = _options(engine.options, queues, concurrency, retention_days, given)
     listener = None if metrics is None else exporter(engine, metrics)

@@ -18,9 +18,11 @@ from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, dec
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.receipt_signatures import signature_of, unsigned
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.function.values import decode
 from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release
+from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.held_events import (
     Due,
@@ -188,12 +190,15 @@ class CellTurn:
             machine=self._machine.name,
             key=self._key(record.key),
             issuer=intent.issuer,
+            executor=None if (signature := signature_of(occurrence.outcome)) is None else signature.executor,
         )
 
     def _outcome(self, intent: CellIntent, occurrence: ReceiptArrived) -> Ok[Any] | Err | str:
         """What came of an effect, as its declared type; why it cannot be read as that."""
+        if is_rejected(occurrence.outcome):
+            return occurrence.outcome.failure.message if isinstance(occurrence.outcome, Err) else ""
         if isinstance(occurrence.outcome, Err):
-            return occurrence.outcome
+            return Err(unsigned(occurrence.outcome.failure))
         effect = self._machine.effects.get(intent.effect)
         if effect is None:
             return "the machine no longer declares it"

@@ -13,7 +13,9 @@ from typing import Any
 
 from holdfast.cells.cell import CellRecord
 from holdfast.journal import events as e
+from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.receipt_signatures import signature_of
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
@@ -38,6 +40,13 @@ class CheckedLane(LaneProgram):
     def cells(self) -> dict[bytes, CellRecord]:
         """The cells as they are now."""
         return {key: record for key, record in self._cells.items() if record is not None}
+
+    def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
+        """As it was recorded. A signature is checked once more, by the key that stands beside it."""
+        intent = self._intents.get(promise_id)
+        if outcome is not None and intent is not None and (signature := signature_of(outcome)) is not None:
+            outcome = self._checked(promise_id, intent, outcome, signature.executor, None)
+        super().settle(promise_id, outcome)
 
     def run(self) -> Yielded:
         with suppress(Halt):  # the kernel says what does not fit

@@ -23,13 +23,14 @@ from holdfast.cells.cell import CellIntent, CellRecord, encode_cell
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
+from holdfast.journal.payload import ONCE, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
 from holdfast.programs.machine.cell_turn import CellCall, CellTurn
 from holdfast.programs.machine.envelopes import Heard, read_envelope
+from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.held_events import Due, Occurrence, ProgressArrived, ReceiptArrived
 from holdfast.programs.machine.hot_cells import HotCells
@@ -38,7 +39,7 @@ from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emit
 from holdfast.programs.machine.occurrences import Progress
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
+from holdfast.runs.lanes import LANE_EVENT, CellOrigin, ProgressFrame
 from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
@@ -212,6 +213,27 @@ class LaneProgram:
                 self._cells.setdefault(each.key, each)
             self._due = [record for each in due if (record := self._cells[each.key]) is not None]
             self._next_wake = next_wake
+
+    def origin_of(self, promise: PromiseId) -> CellOrigin | None:
+        """Which cell asked for an effect that is open."""
+        intent = self._intents.get(promise)
+        return None if intent is None else CellOrigin(self.machine.name, intent.key)
+
+    def judge(self, promise: PromiseId, outcome: Outcome) -> Outcome:
+        """What came of an effect, as it is to be recorded: as it is, or as rejected where its executor did not sign."""
+        intent = self._intents.get(promise)
+        executor = None if intent is None else self._board.executor_of(intent.effect)
+        if intent is None or executor is None:
+            return outcome
+        return self._checked(promise, intent, outcome, executor, self._board.keys_of(executor))
+
+    def _checked(
+        self, promise: PromiseId, intent: _Intent, outcome: Outcome, executor: str, keys: frozenset[bytes] | None
+    ) -> Outcome:
+        origin = CellOrigin(self.machine.name, intent.key)
+        is_queued = self._queue(intent.effect) is not None
+        misfit = misfit_of(origin, promise, intent.effect, outcome, executor, keys, is_queued=is_queued)
+        return outcome if misfit is None else Err(rejected(misfit))
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 

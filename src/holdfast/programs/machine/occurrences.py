@@ -19,7 +19,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """An effect of this cell has ended, with a value or an error.
 
     ``intent`` names the call: the same name is in its receipt. ``sequence`` counts the effects of the cell.
-    ``issuer`` is what the cell gave with the call, ``executor`` who performed it.
+    ``issuer`` is what the cell gave with the call, ``executor`` who carried it out and signed: None where nobody must.
     """
 
     outcome: Ok[Any] | Err

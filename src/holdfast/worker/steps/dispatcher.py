@@ -20,6 +20,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
+from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.performance import Outcome, Performance
 from holdfast.worker.steps.performer import Performer
 from holdfast.worker.steps.progress import ProgressReports, Taken
@@ -36,6 +37,7 @@ class Dispatcher:
         steps: Mapping[str, Performable],
         acts: Acts,
         arrive: Callable[[Held, Arrival], None],
+        signer: ReceiptSigner,
     ) -> None:
         self._performer = performer
         self._committer = committer
@@ -43,6 +45,7 @@ class Dispatcher:
         self._steps = steps
         self._acts = acts
         self._arrive = arrive
+        self._signer = signer
 
     def inherit(self, held: Held) -> None:
         """A run was taken over: its steps that are not settled were asked for by a turn that is durable, so its
@@ -66,6 +69,9 @@ class Dispatcher:
             message = f"no step is called {request.function_name!r} here: deploy the code that defines it, then retry"
             failure = Failure("holdfast.errors:InvalidDefinition", message)
             self._arrive(held, CallSettled(promise, Err(failure), request.attempt, self._clock.now()))
+            return
+        if held.is_lane and (locked := self._signer.locked(step)) is not None:
+            self._arrive(held, CallSettled(promise, Err(locked), request.attempt, self._clock.now()))
             return
         held.steps[promise] = self._performer.perform(
             step,
@@ -99,7 +105,8 @@ class Dispatcher:
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
         held: Held = performance.owner
         held.steps.pop(performance.promise, None)
-        self._arrive(held, outcome)
+        promise = performance.promise
+        self._arrive(held, self._signer.sign(held.origin_of(promise), promise, performance.step, outcome))
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
         held: Held = performance.owner
