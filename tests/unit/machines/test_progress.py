@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -250,7 +251,8 @@ def test_reports_survive_the_worker_and_begin_anew_with_the_next(way: str) -> No
     Ground(None).play(main)
 
 
-def test_a_queued_effect_reports_from_another_worker() -> None:
+@pytest.mark.parametrize("kept", ["memory", "sqlite"])
+def test_a_queued_effect_reports_from_another_worker(kept: str, tmp_path: Path) -> None:
     """Its lane is with a worker that does not serve the queue."""
 
     async def main(ground: Ground) -> None:
@@ -261,7 +263,7 @@ def test_a_queued_effect_reports_from_another_worker() -> None:
                     await app.changed(0.1)
             assert found.lines == [[0, 1, ["a", 1]], [0, 1, ["a", 2]], [0, "a crawled"]]
 
-    Ground(None).play(main)
+    Ground(None if kept == "memory" else tmp_path / "store.db").play(main)
 
 
 def test_a_trace_shows_what_was_reported() -> None:
