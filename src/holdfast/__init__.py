@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from holdfast.wakeups.driver import Wakeups
     from holdfast.worker.options import WorkerOptions
     from holdfast.worker.process import tune_process
-    from holdfast.worker.steps.performer import heartbeat, step_info
+    from holdfast.worker.steps.performance import heartbeat, report, step_info
 
 _HOMES = {
     # Engines and their options
@@ -89,7 +89,7 @@ _HOMES = {
     "ask": "holdfast.programs.function.forms",
     "child": "holdfast.programs.function.named_workflows",
     "continue_as_new": "holdfast.programs.function.calls",
-    "heartbeat": "holdfast.worker.steps.performer",
+    "heartbeat": "holdfast.worker.steps.performance",
     "join_set": "holdfast.programs.function.calls",
     "keep_done": "holdfast.programs.function.calls",
     "now": "holdfast.programs.function.calls",
@@ -97,10 +97,11 @@ _HOMES = {
     "perform": "holdfast.programs.function.inline_steps",
     "random": "holdfast.programs.function.calls",
     "receive": "holdfast.programs.function.calls",
+    "report": "holdfast.worker.steps.performance",
     "send": "holdfast.programs.function.calls",
     "spawn": "holdfast.programs.function.calls",
     "step": "holdfast.programs.function.decorators",
-    "step_info": "holdfast.worker.steps.performer",
+    "step_info": "holdfast.worker.steps.performance",
     "uuid": "holdfast.programs.function.calls",
     "workflow": "holdfast.programs.function.decorators",
     # What machines hear and ask
@@ -150,6 +151,7 @@ __all__ = [  # noqa: RUF022  # sorted within each group
     "perform",
     "random",
     "receive",
+    "report",
     "send",
     "spawn",
     "step",

@@ -31,7 +31,7 @@ from holdfast.journal.payload import Failure
 from holdfast.programs.function.joinset import JoinSet
 from holdfast.programs.function.named_workflows import NamedWorkflow
 from holdfast.programs.machine.machine import Machine, Transition
-from holdfast.worker.steps.performer import StepInfo
+from holdfast.worker.steps.performance import StepInfo
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 
@@ -52,7 +52,7 @@ SECTIONS: dict[str, list[str]] = {
         "continue_as_new",
         "keep_done",
     ],
-    "In a step": ["heartbeat", "step_info"],
+    "In a step": ["heartbeat", "report", "step_info"],
     "Machines": ["machine", "Cell", "Settled", "Rejected", "Progress", "Ok", "Err"],
     "The gate": ["action", "Cost", "Happened", "DidNotHappen", "Receipt", "Policy"],
     "The engine": [

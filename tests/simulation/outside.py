@@ -9,7 +9,7 @@ import msgspec
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.actions import Action
 from holdfast.store import protocol as p
-from holdfast.worker.steps.performer import Performance
+from holdfast.worker.steps.performance import Performance
 from tests.simulation.broken import Broken
 from tests.simulation.chronicle import Chronicle, Place
 from tests.simulation.rules import Demand

@@ -51,6 +51,11 @@ class Signer:
         self.id = id
         self._private = private
 
+    @property
+    def public(self) -> bytes:
+        """The public half."""
+        return self._private.public_key().public_bytes_raw()
+
     def sign(self, message: bytes) -> bytes:
         return self._private.sign(message)
 
@@ -80,24 +85,32 @@ def generate(now: int, passphrase: str | None, previous: tuple[SigningKey, Signe
 
 def unlock(key: SigningKey, passphrase: str | None) -> Signer:
     """Open a key for signing. Raises KeyLocked where it cannot be opened here."""
+    if key.private is None:
+        raise KeyLocked(f"the private half of signing key {key.id} is not in this store: seal where it is stored.")
+    signer = open_signer(key.private, passphrase, f"signing key {key.id}")
+    if signer.public != key.public:
+        raise KeyLocked(f"the private half of signing key {key.id} does not belong to its public half: restore it.")
+    return signer
+
+
+def open_signer(pem: bytes, passphrase: str | None, what: str) -> Signer:
+    """Open a private half. ``what`` names it. Raises KeyLocked where it cannot be opened, or is no Ed25519 key."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    if key.private is None:
-        raise KeyLocked(f"the private half of signing key {key.id} is not in this store: seal where it is stored.")
-    is_encrypted = b"ENCRYPTED" in key.private.partition(b"\n")[0]
+    is_encrypted = b"ENCRYPTED" in pem.partition(b"\n")[0]
     if is_encrypted and not passphrase:
-        raise KeyLocked(f"signing key {key.id} is encrypted: set {PASSPHRASE_VARIABLE} to its passphrase.")
+        raise KeyLocked(f"{what} is encrypted: set {PASSPHRASE_VARIABLE} to its passphrase.")
     secret = passphrase.encode() if is_encrypted and passphrase else None
     try:
-        private = serialization.load_pem_private_key(key.private, secret)
+        private = serialization.load_pem_private_key(pem, secret)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         remedy = f"set {PASSPHRASE_VARIABLE} to the one it was made with" if is_encrypted else "restore it"
-        raise KeyLocked(f"signing key {key.id} cannot be opened ({error}): {remedy}.") from error
-    if not isinstance(private, Ed25519PrivateKey) or private.public_key().public_bytes_raw() != key.public:
-        raise KeyLocked(f"the private half of signing key {key.id} does not belong to its public half: restore it.")
-    return Signer(key.id, private)
+        raise KeyLocked(f"{what} cannot be opened ({error}): {remedy}.") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise KeyLocked(f"{what} is no Ed25519 key: make one that is.")
+    return Signer(key_id(private.public_key().public_bytes_raw()), private)
 
 
 def is_signed(public: bytes, signature: bytes, message: bytes) -> bool:

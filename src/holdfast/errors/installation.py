@@ -71,9 +71,18 @@ class AddressTaken(OperatorError):
 
 
 class KeyLocked(OperatorError):
-    """The audit's signing key cannot be opened: set HOLDFAST_KEY_PASSPHRASE. Until then entries wait, unsealed."""
+    """A signing key of the audit, or of an executor, is not here or cannot be opened: set HOLDFAST_KEY_PASSPHRASE.
+
+    Until then entries wait, unsealed, and effects of that executor are not begun.
+    """
 
     code = "key_locked"
+
+
+class ReceiptRejected(OperatorError):
+    """What came of an effect is not signed by a key of its executor: find out who carried it out, with which key."""
+
+    code = "receipt_rejected"
 
 
 class SecretMissing(OperatorError):

@@ -12,14 +12,18 @@ import msgspec
 
 from holdfast.journal.error_classes import error_members, written_details
 from holdfast.journal.payload import CBOR, Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.receipt_signatures import is_signed_codec
 
-_GIVEN: Final = "cbor;by="
+_BY: Final = ";by="
+_GIVEN: Final = f"{CBOR}{_BY}"
 BY: Final = "by"
 
 
 def given_by(payload: Payload, who: str | None) -> Payload:
     """The payload with the name of the person who gave it. Only plain values have one."""
-    return payload if who is None or payload.codec != CBOR else Payload(payload.data, f"{_GIVEN}{who}", payload.blob)
+    if who is None or not (payload.codec == CBOR or (is_signed_codec(payload.codec) and giver_of(payload) is None)):
+        return payload
+    return Payload(payload.data, f"{payload.codec}{_BY}{who}", payload.blob)
 
 
 def decided_by(outcome: Outcome, who: str | None) -> Outcome:
@@ -38,7 +42,8 @@ def refused_by(failure: Failure, who: str) -> Failure:
 
 def giver_of(payload: Payload) -> str | None:
     """The person who gave a value; None where a program did, or nobody is known."""
-    return payload.codec.removeprefix(_GIVEN) if is_given(payload.codec) else None
+    head, by, who = payload.codec.partition(_BY)
+    return who if by and (head == CBOR or is_signed_codec(head)) else None
 
 
 def decider_of(outcome: Outcome | None) -> str | None:
@@ -50,5 +55,5 @@ def decider_of(outcome: Outcome | None) -> str | None:
 
 
 def is_given(codec: str) -> bool:
-    """Whether the codec names the person who gave the value, which is plain CBOR."""
-    return codec.startswith(_GIVEN)
+    """Whether the codec names the person who gave the value, or the executor who signed it: it is plain CBOR."""
+    return codec.startswith(_GIVEN) or is_signed_codec(codec)

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from holdfast.errors import StoreCorrupt, WorkflowUnknown
 from holdfast.kernel.program import Program
 from holdfast.runs.birth import Pin
-from holdfast.store.protocol import FUNCTION, Code, Serves
+from holdfast.store.protocol import FUNCTION, MACHINE, Code, Serves
 
 K = TypeVar("K")
 
@@ -58,10 +58,12 @@ class Catalogue:
         return found if isinstance(found, kind) else None
 
     def serves(self) -> Serves:
-        """The programs whose runs a worker may claim: functions by name, and the other kinds."""
+        """The programs whose runs a worker may claim: functions by name, and the other kinds. The code of machines is
+        in no store: where there are none, their lanes are other workers'."""
         functions = self._kinds.get(FUNCTION)
         names = () if functions is None else tuple(functions.names())
-        return Serves(names, tuple(kind for kind in self._kinds if kind != FUNCTION))
+        others = (kind for kind in self._kinds.values() if kind.kind != FUNCTION)
+        return Serves(names, tuple(each.kind for each in others if each.kind != MACHINE or each.names()))
 
     def knows(self, kind: str, name: str) -> bool:
         """Whether a run of that program can be executed here."""

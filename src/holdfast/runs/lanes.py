@@ -67,6 +67,36 @@ def lane_start(tenant: str, machine: str, index: int, now: int) -> Start:
     ).start(now)
 
 
+class CellOrigin(msgspec.Struct, frozen=True, gc=False):
+    """Where an effect was asked for: the machine, and the key of its cell."""
+
+    machine: str
+    key: bytes
+
+
+PROGRESS: Final = "progress"
+
+
+class ProgressFrame(msgspec.Struct, frozen=True, gc=False):
+    """What an effect of a cell reports, as its lane hears it: by the position of its promise. ``attempt``, the
+    ``epoch`` of the lease that began it and ``number`` only rise for one effect: a frame behind a later one is old."""
+
+    position: int
+    attempt: int
+    epoch: int
+    number: int
+    details: bytes
+
+    @property
+    def mark(self) -> tuple[int, int, int]:
+        """Its place among the frames of its effect."""
+        return self.attempt, self.epoch, self.number
+
+    def write(self) -> Payload:
+        """The payload of the lane's signal."""
+        return Payload(canonical([PROGRESS, self.position, *self.mark, self.details]))
+
+
 class LaneMessage(msgspec.Struct, frozen=True, gc=False):
     """Something for one lane of a machine. ``id`` is that by which it is recognised when it is sent again."""
 

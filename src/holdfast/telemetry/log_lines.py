@@ -16,7 +16,7 @@ from holdfast.programs.function.loop import durable_loop
 from holdfast.runs.birth import CHILD_MARK, id_in
 from holdfast.runs.log_records import FACTS
 from holdfast.runs.tracing import trace_of
-from holdfast.worker.steps.performer import Performance, performance_now
+from holdfast.worker.steps.performance import Performance, performance_now
 
 
 def present_facts() -> dict[str, Any]:

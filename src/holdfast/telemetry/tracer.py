@@ -38,7 +38,7 @@ from holdfast.store.protocol import Key, Run
 
 if TYPE_CHECKING:
     from holdfast.kernel.requests import Invoke
-    from holdfast.worker.steps.performer import Performance
+    from holdfast.worker.steps.performance import Performance
 
 log = logging.getLogger("holdfast.tracing")
 

@@ -35,6 +35,7 @@ from holdfast.worker.opener import Opener
 from holdfast.worker.parker import Parker
 from holdfast.worker.pump import Pump
 from holdfast.worker.rebuilder import Rebuilder
+from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.steps.dispatcher import Dispatcher
 from holdfast.worker.steps.performer import Performer
 from holdfast.worker.turn_plan import Plan
@@ -60,6 +61,7 @@ class Advancer:
         lease: LocalLease,
         make_gate: Callable[[Floor], Governor],
         roles: Roles,
+        signer: ReceiptSigner,
         *,
         warm_limit: int,
         crash_limit: int,
@@ -76,11 +78,12 @@ class Advancer:
         self.held = self._runs.by_key
         self.freed = self._runs.freed
         self._crash_limit = crash_limit
-        self._dispatcher = Dispatcher(performer, committer, executions.clock, steps, self._governor.acts, self.arrive)
+        doing = (performer, committer, executions.clock, steps, self._governor.acts)
+        self._dispatcher = Dispatcher(*doing, self.arrive, signer)
         self._pump = Pump()
         self._push = self._pump.push
         self._parker = Parker(store, committer, executions, self._push, self._runs.let_go)
-        self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce)
+        self._handovers = Handovers(store, executions.clock, effects, self._runs.let_go, roles.announce, signer)
         self._rebuilder = Rebuilder(
             store,
             executions,
@@ -225,6 +228,8 @@ class Advancer:
         except Exception as error:
             self._faults.failed(held, arrivals, error)
             return
+        if held.is_lane:
+            self._cells.release(held)
         held.names.clear()  # a later turn asks anew: something else may be published by then
         before = None if held.gate is None else held.gate.before_turn()
         try:

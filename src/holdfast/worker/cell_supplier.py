@@ -47,6 +47,10 @@ class Supplied(Program, Protocol):
         """The cells that were wanted, those whose timers have come, and when the next timer of the others comes."""
         ...
 
+    def release(self) -> None:
+        """The turn is taken: its cells need not stay in memory once it is committed."""
+        ...
+
 
 def _is_supplied(program: Program) -> TypeGuard[Supplied]:
     return hasattr(program, "bring")
@@ -84,6 +88,11 @@ class CellSupplier:
         self._under_way.add(held.key)
         self._background(self._read(held, program, wanted))
         return True
+
+    def release(self, held: Held) -> None:
+        """A lane's turn was taken: its cells may leave memory. They are read again only when it is committed."""
+        if _is_supplied(program := held.live.program):
+            program.release()
 
     async def _read(self, held: Held, program: Supplied, wanted: Wanted) -> None:
         try:

@@ -6,14 +6,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from holdfast.errors import StoreCorrupt
 from holdfast.journal import events as e
-from holdfast.kernel.arrivals import Arrival
+from holdfast.journal.payload import Err
+from holdfast.kernel.arrivals import Arrival, AttemptFailed, CallSettled
 from holdfast.kernel.checkpoint import CheckpointUnusable
 from holdfast.kernel.execution import Entropy, Execution, Turn
 from holdfast.kernel.program import Program
 from holdfast.programs.catalogue import Catalogue
 from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.lane import LaneProgram
 from holdfast.runs.birth import Birth
 from holdfast.runs.checkpoints import unseal_checkpoint
 from holdfast.runs.clock import Clock
@@ -108,9 +112,14 @@ class Executions:
         return self._catalogue.program(row.program_kind, row.workflow, digest, row.key.tenant, row.code_digest)
 
     def advance(self, held: Held, arrivals: Sequence[Arrival], *, resume: bool = True) -> Turn:
-        """One turn. Raises AuthorError where the workflow's code is at fault."""
+        """One turn. Raises AuthorError where the workflow's code is at fault.
+
+        What came of effects of cells is looked at first: what its executor did not sign is recorded as rejected.
+        """
         if held.gate is not None:
             held.stop_clocks(held.gate)
+        if held.is_lane and isinstance(program := held.live.program, LaneProgram):
+            arrivals = [_judged(program, each) for each in arrivals]
         self._watchdog.begin(held.key)
         try:
             return held.live.advance(arrivals, self.clock.now(), resume=resume, cancel_first=held.cancel_first)
@@ -136,3 +145,15 @@ class Executions:
         """Whether a timer here will move the run before it is worth handing back."""
         due = held.next_due()
         return due is not None and due <= self.clock.now() + HOLD_MICROSECONDS
+
+
+def _judged(program: LaneProgram, arrival: Arrival) -> Arrival:
+    if type(arrival) is CallSettled:
+        judged = program.judge(arrival.promise_id, arrival.outcome)
+        return arrival if judged is arrival.outcome else msgspec.structs.replace(arrival, outcome=judged)
+    if type(arrival) is AttemptFailed:
+        failed = Err(arrival.failure)
+        judged = program.judge(arrival.promise_id, failed)
+        if judged is not failed and isinstance(judged, Err):
+            return msgspec.structs.replace(arrival, failure=judged.failure)
+    return arrival

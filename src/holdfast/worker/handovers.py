@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from holdfast.gate.effects import Effects
+from holdfast.journal.payload import NOTHING
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
@@ -20,6 +21,7 @@ from holdfast.runs.log_records import about
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
+from holdfast.worker.receipt_signer import ReceiptSigner
 
 log = logging.getLogger("holdfast.worker")
 
@@ -34,6 +36,7 @@ class Handovers:
         effects: Effects,
         let_go: Callable[[Held], None],
         announce: Callable[[], None],
+        signer: ReceiptSigner,
     ) -> None:
         self.has_declined = False
         self._store = store
@@ -41,6 +44,7 @@ class Handovers:
         self._effects = effects
         self._let_go = let_go
         self._announce = announce
+        self._signer = signer
 
     def missing(self, held: Held) -> str | None:
         """Why this code cannot go on with a run that it could rebuild: a step that it asks for is not known here."""
@@ -51,12 +55,23 @@ class Handovers:
                 continue
             if not self._effects.has(request.function_name):
                 return f"no {request.kind} is called {request.function_name!r} here"
+            if held.is_lane and (lack := self._lack(request.function_name)) is not None:
+                return lack
         return None
 
     def unserved(self, held: Held) -> str | None:
         """Why another worker should rather take a run: its program says what it needs, and that is not all here."""
-        lacking = sorted(name for name in held.live.program.needs if not self._effects.has(name))
-        return f"there is no step {lacking[0]!r} here, which {held.workflow} needs" if lacking else None
+        needs = sorted(held.live.program.needs)
+        lacking = [name for name in needs if not self._effects.has(name)]
+        if lacking:
+            return f"there is no step {lacking[0]!r} here, which {held.workflow} needs"
+        locked = (self._lack(name) for name in needs) if held.is_lane else ()
+        return next((lack for lack in locked if lack is not None), None)
+
+    def _lack(self, name: str) -> str | None:
+        """Why what comes of an effect could not be signed here. What is queued is signed by whoever carries it out."""
+        effect = self._effects.find(name, NOTHING)
+        return None if effect is None or effect.queue is not None else self._signer.lack(effect)
 
     async def offer(self, held: Held, reason: str, otherwise: Callable[[], None]) -> None:
         """Hand the run to another worker; ``otherwise`` is called where there is none. Until then it takes no turn."""

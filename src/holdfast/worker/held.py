@@ -14,9 +14,10 @@ from holdfast.kernel.arrivals import Arrival, CancelArrived
 from holdfast.kernel.execution import Execution
 from holdfast.runs import messages
 from holdfast.runs.birth import lineage_of
+from holdfast.runs.lanes import CellOrigin
 from holdfast.store.protocol import MACHINE, Governed, Key, Received, Renewal, Run
 from holdfast.worker.gate.answers import Recorded, confirm
-from holdfast.worker.steps.performer import Performance
+from holdfast.worker.steps.performance import Performance
 
 EVENTS_AT_ONCE: Final = 500
 """So many messages are taken into one turn of a lane; one, where its last worker died over it."""
@@ -117,6 +118,18 @@ class Held:
         if self.execution is None:
             raise EngineError(f"run {self.key.run} is not in memory")
         return self.execution
+
+    @property
+    def hears_progress(self) -> bool:
+        """Whether it wants to hear how far what it asked for is: a lane of a machine that accepts ``Progress``."""
+        return self.is_lane and bool(getattr(self.live.program, "hears_progress", False))
+
+    def origin_of(self, promise: PromiseId) -> CellOrigin | None:
+        """The cell that asked for a call; None where a workflow did."""
+        if not self.is_lane or self.execution is None:
+            return None
+        found: CellOrigin | None = self.execution.program.origin_of(promise)  # type: ignore[attr-defined]  # a lane's
+        return found
 
     def gate_of_run(self) -> RunCalls:
         """Its side of the gate, from its first action on."""

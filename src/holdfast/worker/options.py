@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import InvalidRequest
+from holdfast.programs.machine.hot_cells import CACHED_CELL_BYTES, CACHED_CELLS
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -23,9 +24,12 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     crash_limit: int = 50  # leases lost in a row before a run is parked as poison
     turn_limit_seconds: float = 2.0  # when a blocking workflow body is reported
     checkpoint_events: int = 100  # how many events a program that gives checkpoints may go on without one
+    cached_cells: int = CACHED_CELLS  # cells of machines kept in memory, over all lanes; 0 keeps none
+    cached_cell_bytes: int = CACHED_CELL_BYTES  # how many bytes they may take; what was used longest ago leaves
     evidence: bool = True  # whether this worker makes the evidence of governed runs that have ended
     schedules: bool = True  # whether this worker starts the runs of schedules that are due
     webhooks: bool = True  # whether this worker sends what subscriptions are told
+    executor_keys: Mapping[str, str] | None = None  # files of the private keys of executors, by the executor's name
     queues: Mapping[str, int] | None = None  # queues served and their concurrency; None serves those the steps declare
 
     def __post_init__(self) -> None:
@@ -38,6 +42,10 @@ class WorkerOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= least:
                 kind = "a whole number" if whole else "a number"
                 raise InvalidRequest(f"WorkerOptions: {name} is {kind}, {least:g} or more, not {value!r}")
+        keys: Mapping[Any, Any] = self.executor_keys or {}
+        for executor, file in keys.items():
+            if not isinstance(executor, str) or not isinstance(file, str):
+                raise InvalidRequest(f"WorkerOptions: executor_keys gives each executor a file, not {file!r:.60}")
         given: Mapping[Any, Any] = self.queues or {}
         for queue, limit in given.items():
             if not isinstance(queue, str) or isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -57,5 +65,18 @@ _LEAST: Final = {
     "crash_limit": 1,
     "turn_limit_seconds": 0.001,
     "checkpoint_events": 1,
+    "cached_cells": 0,
+    "cached_cell_bytes": 0,
 }
-_WHOLE: Final = frozenset({"capacity", "step_limit", "threads", "warm_limit", "crash_limit", "checkpoint_events"})
+_WHOLE: Final = frozenset(
+    {
+        "capacity",
+        "step_limit",
+        "threads",
+        "warm_limit",
+        "crash_limit",
+        "checkpoint_events",
+        "cached_cells",
+        "cached_cell_bytes",
+    }
+)

@@ -16,7 +16,8 @@ from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.store.protocol import Key, Store
 from holdfast.worker.gate.acts import finding_of
-from holdfast.worker.steps.performer import Outcome, Performance, Performer
+from holdfast.worker.steps.performance import Outcome, Performance
+from holdfast.worker.steps.performer import Performer
 
 
 async def look(

@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from holdfast.errors import AuthorError, StoreCorrupt
+from holdfast.errors import AuthorError, StoreCorrupt, WorkflowUnknown
 from holdfast.kernel.checkpoint import CheckpointUnusable
+from holdfast.programs.machine.proposals import WAITS
 from holdfast.runs.checkpoints import load
 from holdfast.store import protocol as p
 from holdfast.store.patience import patiently
@@ -63,7 +64,10 @@ class Rebuilder:
         except AuthorError as error:
             self._offer(held, describe(error), partial(self._parker.unbuilt, held, error, inbox))
         except Exception as error:
-            self._parker.unbuilt(held, error, inbox)
+            if held.is_lane and isinstance(error, WorkflowUnknown):  # it goes on when a worker has the machine
+                self._offer(held, describe(error), partial(self._parker.park, held, f"{WAITS}{error}", inbox))
+            else:
+                self._parker.unbuilt(held, error, inbox)
         else:
             take_in = partial(self._take_in, held, inbox, recorded)
             if loaded is not None and (missing := self._handovers.missing(held)) is not None:

@@ -12,7 +12,7 @@ from holdfast.journal.payload import Failure
 if TYPE_CHECKING:
     from holdfast.kernel.requests import Invoke
     from holdfast.store.protocol import Run
-    from holdfast.worker.steps.performer import Performance
+    from holdfast.worker.steps.performance import Performance
 
 
 class AttemptSpan(Protocol):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
@@ -40,6 +38,8 @@ from holdfast.worker.heart import Beats, Pulse, ThreadPulse
 from holdfast.worker.lease import LocalLease
 from holdfast.worker.lifecycle import Lifecycle
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.receipt_signer import ReceiptSigner
+from holdfast.worker.registration import new_id, queues_of, worker_row
 from holdfast.worker.roles.claimer import Claimer
 from holdfast.worker.roles.deliverer import Deliverer
 from holdfast.worker.roles.finisher import Finisher
@@ -50,7 +50,8 @@ from holdfast.worker.roles.rescuer import Rescuer
 from holdfast.worker.roles.scheduler import Scheduler
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.containment import contain_tasks
-from holdfast.worker.steps.performer import Performer, is_authored
+from holdfast.worker.steps.performance import is_authored
+from holdfast.worker.steps.performer import Performer
 from holdfast.worker.steps.taker import Taker
 from holdfast.worker.watchdog import Watchdog, guard
 
@@ -118,7 +119,7 @@ class Worker:
         guard()
         contain_tasks(asyncio.get_running_loop(), is_authored)
         options = self.options
-        self.id = self._new_id()
+        self.id = new_id(self._entropy)
         self._threads = self._given_threads or ThreadPoolExecutor(options.threads, thread_name_prefix="holdfast-step")
         self.watchdog = Watchdog(options.turn_limit_seconds)
         self.lease = LocalLease(options.lease_seconds, asyncio.get_running_loop().time)
@@ -128,8 +129,9 @@ class Worker:
         )
         policy = partial(getattr, self._keeper, "current")
         effects = Effects(self._steps, transports.knows, transports.effect_of)
+        self._signer = ReceiptSigner(options.executor_keys)
         gate_parts = (self._store, self.committer, self._clock, self.id, policy, effects)
-        make_gate = partial(Governor, *gate_parts, spans=self._spans)
+        make_gate = partial(Governor, *gate_parts, spans=self._spans, signer=self._signer)
         executions = Executions(
             self._catalogue,
             self._clock,
@@ -138,6 +140,8 @@ class Worker:
             checkpoint_events=options.checkpoint_events,
             lifecycle=self.lifecycle,
         )
+        if executions.machines is not None:
+            executions.machines.hot.limit(options.cached_cells, options.cached_cell_bytes)
         self.advancer = Advancer(
             self._store,
             self.committer,
@@ -149,6 +153,7 @@ class Worker:
             self.lease,
             make_gate,
             self,
+            self._signer,
             warm_limit=options.warm_limit,
             crash_limit=options.crash_limit,
         )
@@ -177,7 +182,7 @@ class Worker:
             self.lease,
             self._limits,
         )
-        queues = self._queues()
+        queues = queues_of(self._steps, options)
         self.taker = Taker(
             self._store,
             self.committer,
@@ -188,6 +193,7 @@ class Worker:
             self._steps,
             self.advancer.delivered,
             self.lease,
+            self._signer,
         )
         woken: list[Role] = [self.claimer, self.taker] if queues else [self.claimer]
         rescuer = Rescuer(self._store, self._clock, max(0.2, options.lease_seconds / 5), woken, self.announce)
@@ -274,29 +280,6 @@ class Worker:
     def _is_limited(self) -> bool:
         return self._limits() is not None or self.claimer.limited
 
-    def _queues(self) -> dict[str, int]:
-        declared: dict[str, int] = {}
-        for step in self._steps.values():
-            if step.queue is not None:
-                declared[step.queue] = max(declared.get(step.queue, 0), step.concurrency or self.options.step_limit)
-        return declared if self.options.queues is None else dict(self.options.queues)
-
-    def _new_id(self) -> str:
-        return f"{socket.gethostname()}-{os.getpid()}-{self._entropy.randbytes(4).hex()}"
-
-    def _row(self) -> p.WorkerRow:
-        serves = self._catalogue.serves()
-        return p.WorkerRow(
-            self.id,
-            socket.gethostname(),
-            os.getpid(),
-            serves.functions,
-            tuple(self._queues()),
-            self._clock.now(),
-            0,
-            serves.kinds,
-        )
-
     def begin(self, birth: Birth, done: Callable[[p.Answer | Exception], None]) -> bool:
         """Start a run here and now, if there is room and its workflow is known; False where it must be queued."""
         if not self.running or self.claimer.room <= 0 or not self._knows(birth):
@@ -343,7 +326,8 @@ class Worker:
 
     async def _register(self) -> None:
         sent_at = self.lease.time()
-        await patiently(partial(self._store.register, self._row(), self.options.lease_seconds))
+        row = worker_row(self.id, self._catalogue, queues_of(self._steps, self.options), self._clock.now())
+        await patiently(partial(self._store.register, row, self.options.lease_seconds))
         self.lease.beaten(sent_at)
 
     async def stop(self, grace_seconds: float | None = None) -> None:

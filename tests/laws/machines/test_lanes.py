@@ -50,6 +50,8 @@ class Fragile(Line):
 class Life:
     """One history: events, and engines that die while they handle them."""
 
+    options = replace(OPTIONS, lease_seconds=8.0, checkpoint_events=20)
+
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
@@ -70,9 +72,8 @@ class Life:
         return await self._accounts()
 
     async def _engine(self, line: Line) -> Holdfast:
-        options = replace(OPTIONS, lease_seconds=8.0, checkpoint_events=20)
         entropy = random.Random(self.chance.random())
-        app = Holdfast(line, clock=self.clock, entropy=entropy, pulse=LoopPulse, options=options)  # type: ignore[arg-type]
+        app = Holdfast(line, clock=self.clock, entropy=entropy, pulse=LoopPulse, options=self.options)  # type: ignore[arg-type]
         await app.open()
         return app
 
@@ -153,3 +154,4 @@ def test_every_event_is_handled_once_whatever_dies(seed: int) -> None:
     for name, each in found.items():
         own = [event.id for event in given if event.account == name]
         assert [id for id in each.seen if not id.endswith("+")] == own
+        assert {id: last for id, (_, last) in each.progress.items()} == {id: len(id) + 1 for id in each.fees}

@@ -14,7 +14,7 @@ from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.steps.performance import Outcome
 
 ANN: Final = "ann"
 

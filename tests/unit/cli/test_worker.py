@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Holdfast
+from holdfast import Holdfast, WorkerOptions
 from holdfast.cli.main import main
 from holdfast.cli.runs import worker as working
 from holdfast.cli.shift import Shift
@@ -124,3 +124,32 @@ def test_the_command_is_the_one_that_is_documented() -> None:
     (option,) = [each for each in working.worker.params if each.name == "policy"]
     assert isinstance(option, click.Option)
     assert option.envvar == "HOLDFAST_POLICY"
+
+
+def test_the_keys_of_executors_come_from_options_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``NAME=FILE``, several with spaces between them; a key that is not there ends the worker with what is missing."""
+    monkeypatch.setenv("HOLDFAST_EXECUTOR_KEYS", "bank=a.pem post=b.pem")
+    context = working.worker.make_context("worker", [BANK])
+    assert context.params["executor_keys"] == (("bank", "a.pem"), ("post", "b.pem"))
+    monkeypatch.delenv("HOLDFAST_EXECUTOR_KEYS")
+    store = ["--store", f"sqlite:///{tmp_path}/none.db"]
+    wrong = CliRunner().invoke(main, ["worker", BANK, *store, "--executor-key", "bank"])
+    assert (wrong.exit_code, "write NAME=FILE" in wrong.stderr) == (2, True), wrong.output
+    gone = CliRunner().invoke(main, ["worker", BANK, *store, "--executor-key", f"bank={tmp_path}/gone.pem"])
+    assert gone.exit_code != 0
+    assert "the private key of executor 'bank' cannot be read" in gone.stderr
+
+
+def test_the_cache_of_cells_is_an_option() -> None:
+    args = [BANK, "--cached-cells", "7", "--cached-cell-bytes", "8000"]
+    given = working.worker.make_context("worker", args).params
+    changed = working._options(
+        WorkerOptions(),
+        None,
+        None,
+        None,
+        {name: given[name] for name in ("cached_cells", "cached_cell_bytes", "grace_seconds")},
+    )
+    assert (changed.cached_cells, changed.cached_cell_bytes, changed.grace_seconds) == (7, 8000, 10.0)

@@ -252,6 +252,7 @@ def test_what_an_effect_raises_is_recorded_without_its_secrets(virtual: Ground, 
 @pytest.mark.parametrize(
     "module",
     [
+        "steps/performance",
         "steps/performer",
         "steps/dispatcher",
         "gate/governor",

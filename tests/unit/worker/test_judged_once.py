@@ -17,7 +17,7 @@ from holdfast.testing.virtual import EPOCH_MICROSECONDS
 from holdfast.worker.executions import Executions
 from holdfast.worker.gate.governor import Governor
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.steps.performance import Outcome
 from holdfast.worker.turn_plan import Plan
 from holdfast.worker.watchdog import Watchdog
 from tests.unit.worker.ground import FREE

@@ -11,7 +11,7 @@ import pytest
 from holdfast import RunCancelled, RunFailed, StepFailed, action, step, workflow
 from holdfast.audit import records as r
 from holdfast.runs import children
-from holdfast.worker.steps.performer import step_info
+from holdfast.worker.steps.performance import step_info
 from tests.unit.worker.ground import Ground, asked, kill, notes, receipts, until
 
 FAILS: list[Exception] = []

@@ -43,6 +43,20 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         return queues
 
 
+class ExecutorKey(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """``payments=/run/secrets/payments.pem``: an executor, and the file of its private key."""
+
+    name = "executor key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, mark, file = str(value).partition("=")
+        if not (name and mark and file):
+            self.fail(f"{value!r} is no key of an executor: write NAME=FILE.", param, ctx)
+        return name, file
+
+
 @click.command()
 @click.argument("app", required=False)
 @options.definitions
@@ -62,6 +76,19 @@ class Queues(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     "--retention-days", type=click.FloatRange(min=0), metavar="D", help="Keep ended runs so long; 0 for ever."
 )
 @click.option("--grace-seconds", type=click.FloatRange(min=0), metavar="S", help="How long a stop waits for steps.")
+@click.option("--cached-cells", type=click.IntRange(min=0), metavar="N", help="Cells of machines kept in memory.")
+@click.option(
+    "--cached-cell-bytes", type=click.IntRange(min=0), metavar="N", help="How many bytes those cells may take."
+)
+@click.option(
+    "--executor-key",
+    "executor_keys",
+    type=ExecutorKey(),
+    multiple=True,
+    envvar="HOLDFAST_EXECUTOR_KEYS",
+    metavar="NAME=FILE",
+    help="The private key of an executor, as PEM; for each one that this worker signs for.",
+)
 @options.policy
 @metrics_option
 @options.tracing
@@ -76,6 +103,9 @@ def worker(
     lease_seconds: float | None,
     retention_days: float | None,
     grace_seconds: float | None,
+    cached_cells: int | None,
+    cached_cell_bytes: int | None,
+    executor_keys: tuple[tuple[str, str], ...],
     policy: str | None,
     metrics: tuple[str, int] | None,
     tracing: bool,
@@ -94,7 +124,14 @@ def worker(
         raise click.UsageError("name the APP whose workflows it serves, or give --definitions PATH.")
     engine = engine_of(None if app is None else load_app(app), store, policy, tracing=tracing)
     engine.definitions.give(definitions, definitions_mode)
-    engine.options = _options(engine.options, queues, concurrency, lease_seconds, retention_days, grace_seconds)
+    given = {
+        "lease_seconds": lease_seconds,
+        "grace_seconds": grace_seconds,
+        "cached_cells": cached_cells,
+        "cached_cell_bytes": cached_cell_bytes,
+        "executor_keys": {**(engine.options.executor_keys or {}), **dict(executor_keys)} or None,
+    }
+    engine.options = _options(engine.options, queues, concurrency, retention_days, given)
     listener = None if metrics is None else exporter(engine, metrics)
     session.run(Shift(engine, as_json, listener, slack_given(engine)).work())
     return exits.GOOD
@@ -129,21 +166,16 @@ def _options(
     given: WorkerOptions,
     queues: dict[str, int | None] | None,
     concurrency: int | None,
-    lease_seconds: float | None,
     retention_days: float | None,
-    grace_seconds: float | None,
+    others: dict[str, Any],
 ) -> WorkerOptions:
     """The options of the app, with the changes of the command line."""
-    changes: dict[str, Any] = {}
+    changes = {name: value for name, value in others.items() if value is not None}
     if concurrency is not None:
         changes["step_limit"] = concurrency
     if queues is not None:
         limit = concurrency or given.step_limit
         changes["queues"] = {name: number or limit for name, number in queues.items()}
-    if lease_seconds is not None:
-        changes["lease_seconds"] = lease_seconds
     if retention_days is not None:
         changes["retention_days"] = retention_days or None
-    if grace_seconds is not None:
-        changes["grace_seconds"] = grace_seconds
     return msgspec.structs.replace(given, **changes)

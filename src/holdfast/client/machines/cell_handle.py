@@ -18,8 +18,8 @@ from holdfast.client.people.permission import operation
 from holdfast.client.views.cells import CellDiagnosis, CellInfo, CellTrace, TraceItem, cell_info, shown_key
 from holdfast.client.views.mask import JournalMask, mask_of, masked_entries
 from holdfast.errors import CellNotFound, CellNotParked, InvalidRequest
-from holdfast.programs.machine.cell_turn import parking_cause
 from holdfast.programs.machine.envelopes import Release
+from holdfast.programs.machine.held_events import parking_cause
 from holdfast.programs.machine.lane_counts import LaneCounts
 from holdfast.programs.machine.machine import Machine
 from holdfast.runs.lanes import LaneMessage, lane_id, lane_of

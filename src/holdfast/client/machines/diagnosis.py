@@ -17,7 +17,7 @@ from holdfast.runs import messages
 from holdfast.runs.birth import child_id
 from holdfast.runs.hints import command
 from holdfast.runs.kinds.child import WORKFLOW
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.runs.times import length, moment, when
 from holdfast.store import protocol as p
 
@@ -101,7 +101,8 @@ async def _unhandled(store: p.Store, it: Diagnosed) -> int:
         if received.position > run.consumed:
             arrival = messages.read(received.message, root)
             if isinstance(arrival, SignalArrived) and arrival.name == LANE_EVENT:
-                count += read_envelope(arrival.payload.data).key == it.key_bytes
+                heard = read_envelope(arrival.payload.data)
+                count += not isinstance(heard, ProgressFrame) and heard.key == it.key_bytes
     return count
 
 

@@ -17,7 +17,7 @@ from holdfast.journal.promise import PromiseId
 from holdfast.programs.machine.envelopes import Adoption, Release, read_envelope
 from holdfast.programs.machine.notes import read_note
 from holdfast.runs.kinds.cells import CELLS
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 
 
 class TraceReader:
@@ -29,9 +29,10 @@ class TraceReader:
     def __init__(self, key: bytes, root: bytes, record: CellRecord | None, mask: JournalMask) -> None:
         self._key = key
         self._mask = mask
-        run = PromiseId(root)
+        self._run = PromiseId(root)
         open_ = () if record is None else record.intents
-        self._effects: dict[PromiseId, str] = {run.child(each.position): each.effect for each in open_}
+        self._effects: dict[PromiseId, str] = {self._run.child(each.position): each.effect for each in open_}
+        self._ended: dict[PromiseId, str] = {}  # in the present turn, which may hear a last report after the receipt
         self._opened: list[tuple[e.Entry, e.InvokeScheduled]] = []  # of the present turn, until its note
 
     def read(self, entry: e.Entry) -> Iterator[TraceItem]:
@@ -52,6 +53,9 @@ class TraceReader:
 
     def _heard(self, entry: e.Entry, payload: Payload) -> Iterator[TraceItem]:
         envelope = read_envelope(payload.data)
+        if isinstance(envelope, ProgressFrame):
+            yield from self._reported(entry, envelope)
+            return
         if envelope.key != self._key:
             return
         if isinstance(envelope, Release):
@@ -63,9 +67,17 @@ class TraceReader:
         value = payload_value(self._mask.payload(Payload(envelope.value)))
         yield self._item(entry, "event", envelope.schema, value=value, id=envelope.id, actor=envelope.actor)
 
+    def _reported(self, entry: e.Entry, frame: ProgressFrame) -> Iterator[TraceItem]:
+        promise = self._run.child(frame.position)
+        effect = self._effects.get(promise) or self._ended.get(promise)
+        if effect is not None:
+            value = payload_value(self._mask.payload(Payload(frame.details)))
+            yield self._item(entry, "progress", effect, value=value, intent=promise)
+
     def _noted(self, entry: e.Entry, input: Payload) -> Iterator[TraceItem]:
         """The note of a turn: whose the calls in front of it are, and what became of the cell."""
         note, own = read_note(input), self._key
+        self._ended.clear()
         if own in note.due:
             yield self._item(entry, "timer", "timer")
         opened, self._opened = self._opened, []
@@ -93,7 +105,7 @@ class TraceReader:
                 yield self._item(entry, "changed", "changed", value=cell.record_hash.hex())
 
     def _receipt(self, entry: e.Entry, promise: PromiseId, result: Outcome) -> TraceItem:
-        effect = self._effects.pop(promise)
+        effect = self._ended[promise] = self._effects.pop(promise)
         if isinstance(result, Ok):
             return self._item(entry, "receipt", effect, value=payload_value(result.value), intent=promise, status="ok")
         return self._item(entry, "receipt", effect, intent=promise, status="error", reason=str(result.failure))

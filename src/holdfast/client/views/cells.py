@@ -85,6 +85,7 @@ class TraceItem(msgspec.Struct, frozen=True, kw_only=True):
     timer        ``timer``
     effect       the effect           its arguments
     retry        the effect           when it is tried again; ``reason`` is the error of the attempt
+    progress     the effect           what it reported while it was under way
     receipt      the effect           what it gave; ``status`` is ok or error
     emitted      the event's schema
     annotation   ``annotation``       what the handler noted

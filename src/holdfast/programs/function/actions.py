@@ -62,6 +62,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
         retry: RetryPolicy,
         timeout: float | None,
         undo: Step[..., Any] | None,
+        executor: str | None = None,
     ) -> None:
         super().__init__(
             function,
@@ -72,6 +73,7 @@ class Action(Step[P, R_co], Generic[P, R_co]):
             queue=None,
             concurrency=None,
             undo=undo,
+            executor=executor,
         )
         self.connector = declaration.connector
         self.operation = declaration.operation
@@ -248,6 +250,7 @@ def action(
     retries: int | None = None,
     timeout: float | None = None,
     undo: Step[..., Any] | None = None,
+    executor: str | None = None,
 ) -> _ActionDecorator:
     """Make a function an action.
 
@@ -281,7 +284,7 @@ def action(
         _check(function, declaration)
         policy = retry or (ONCE if retries is None else RetryPolicy(max_attempts=retries + 1))
         definition: Action[..., Any] = Action(
-            function, declaration, name=name, retry=policy, timeout=timeout, undo=undo
+            function, declaration, name=name, retry=policy, timeout=timeout, undo=undo, executor=executor
         )
         STEPS.add(definition)
         return definition

@@ -13,6 +13,7 @@ from holdfast.journal.payload import ONCE, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.programs.function.durable_call import ChildCall, DurableCall, StepCall
+from holdfast.programs.function.executor_names import named_executor
 from holdfast.programs.function.failures import unwrap
 from holdfast.programs.function.loop import DurableLoop, durable_loop
 from holdfast.programs.function.program import FunctionProgram
@@ -110,6 +111,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         queue: str | None,
         concurrency: int | None,
         undo: Step[..., Any] | None,
+        executor: str | None = None,
     ) -> None:
         super().__init__(function, name)
         self.retry = retry
@@ -118,6 +120,7 @@ class Step(Durable[R_co], Generic[P, R_co]):
         self.queue = queue
         self.concurrency = concurrency
         self.undo = undo
+        self.executor = named_executor(executor, self.what)
         self.is_async = inspect.iscoroutinefunction(function)
         self.is_plain = self.is_async and timeout is None and heartbeat_timeout is None
         self.read = self.signature.read
@@ -282,6 +285,7 @@ def step(
     queue: str | None = None,
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
+    executor: str | None = None,
 ) -> _Decorator: ...
 
 
@@ -297,13 +301,15 @@ def step(
     queue: str | None = None,
     concurrency: int | None = None,
     undo: Step[..., Any] | None = None,
+    executor: str | None = None,
 ) -> Any:
     """Make a function a step.
 
     ``retry`` is the policy for attempts that raise (``retries=n`` is short for n more attempts); without either it is
     tried once. ``timeout`` limits one attempt, ``heartbeat_timeout`` the time between two calls of ``heartbeat()``.
     With ``queue`` it runs only in workers that serve that queue, at most ``concurrency`` at once in each.
-    ``undo`` is a step that undoes a success when the workflow later fails or is cancelled.
+    ``undo`` is a step that undoes a success when the workflow later fails or is cancelled. ``executor`` names who signs
+    what comes of it where a machine asks for it.
     """
 
     def decorate(function: Callable[..., Any]) -> Step[..., Any]:
@@ -318,6 +324,7 @@ def step(
             queue=queue,
             concurrency=concurrency,
             undo=undo,
+            executor=executor,
         )
         STEPS.add(definition)
         return definition

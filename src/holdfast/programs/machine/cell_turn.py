@@ -7,31 +7,39 @@ until a person lets it go on. The lane is never stopped by it.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-import cbor2
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
-from holdfast.journal.promise import PromiseId
+from holdfast.journal.payload import Err, Ok, Payload
+from holdfast.journal.receipt_signatures import signature_of, unsigned
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release, read_envelope
+from holdfast.programs.function.values import decode
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release
+from holdfast.programs.machine.executors import is_rejected
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.held_events import (
+    Due,
+    Happening,
+    Occurrence,
+    ProgressArrived,
+    ReceiptArrived,
+    hold,
+    parking_cause,
+    read_held,
+    write_held,
+)
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
-from holdfast.programs.machine.occurrences import Rejected, Settled
+from holdfast.programs.machine.occurrences import Progress, Rejected, Settled
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.lanes import LaneMessage
 from holdfast.store.protocol import DeadLetter
-
-_RECEIPT: Final = "receipt"
-_DUE: Final = "due"
 
 UNHEARD: Final = "nobody hears it"
 CIRCLE: Final = f"{HOPS_LIMIT:,} emits led to it, one to the other"
@@ -39,22 +47,6 @@ CIRCLE: Final = f"{HOPS_LIMIT:,} emits led to it, one to the other"
 
 HELD_LIMIT: Final = 1000
 """So many events are held for a parked cell. Later ones are dead letters."""
-
-
-class ReceiptArrived(msgspec.Struct, frozen=True, gc=False):
-    """An effect of a cell has ended."""
-
-    promise: PromiseId
-    outcome: Outcome
-
-
-class Due(msgspec.Struct, frozen=True, gc=False):
-    """A cell's timer has come."""
-
-    timer: CellTimer
-
-
-Occurrence = Envelope | Release | Adoption | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
@@ -100,7 +92,7 @@ class CellTurn:
         """Handle all of them, each cell in turn."""
         mailboxes: dict[bytes, deque[Occurrence]] = {}
         for key, each in occurrences:
-            mailboxes.setdefault(key, deque()).append(each)
+            _file(mailboxes.setdefault(key, deque()), each)
         ready = deque(mailboxes)
         while ready:
             key = ready.popleft()
@@ -128,7 +120,7 @@ class CellTurn:
 
     # -- a cell that goes on -------------------------------------------------------------------------------------------
 
-    def _advance(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
+    def _advance(self, record: CellRecord, occurrence: Happening) -> None:
         self._handled += 1
         if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
             self._park(record, occurrence, reason)
@@ -152,7 +144,7 @@ class CellTurn:
     def _key(self, key: bytes) -> Any:
         return self._machine.read_key(key)
 
-    def _event(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> Any:
+    def _event(self, record: CellRecord, occurrence: Happening) -> Any:
         """The occurrence as the handler gets it; None where it hears nothing of it."""
         match occurrence:
             case Envelope(schema=schema, value=value):
@@ -161,10 +153,23 @@ class CellTurn:
                 return self._machine.events[timer.schema].decode(timer.value)
             case ReceiptArrived():
                 return self._receipt(record, occurrence)
+            case ProgressArrived():
+                return self._progress(record, occurrence)
+
+    def _progress(self, record: CellRecord, occurrence: ProgressArrived) -> Progress | None:
+        intent = _intent_of(record, occurrence)
+        if intent is None or not self._machine.accepts(Progress):
+            return None
+        return Progress(
+            details=decode(Payload(occurrence.details)),
+            effect=intent.effect,
+            intent=str(occurrence.promise),
+            sequence=intent.sequence,
+            attempt=occurrence.attempt,
+        )
 
     def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
-        position = occurrence.promise.path[-1]
-        intent = next((each for each in record.intents if each.position == position), None)
+        intent = _intent_of(record, occurrence)
         if intent is None:
             return None
         outcome = self._outcome(intent, occurrence)
@@ -185,12 +190,15 @@ class CellTurn:
             machine=self._machine.name,
             key=self._key(record.key),
             issuer=intent.issuer,
+            executor=None if (signature := signature_of(occurrence.outcome)) is None else signature.executor,
         )
 
     def _outcome(self, intent: CellIntent, occurrence: ReceiptArrived) -> Ok[Any] | Err | str:
         """What came of an effect, as its declared type; why it cannot be read as that."""
+        if is_rejected(occurrence.outcome):
+            return occurrence.outcome.failure.message if isinstance(occurrence.outcome, Err) else ""
         if isinstance(occurrence.outcome, Err):
-            return occurrence.outcome
+            return Err(unsigned(occurrence.outcome.failure))
         effect = self._machine.effects.get(intent.effect)
         if effect is None:
             return "the machine no longer declares it"
@@ -306,32 +314,32 @@ class CellTurn:
 
     # -- a cell that does not ------------------------------------------------------------------------------------------
 
-    def _park(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, reason: str) -> None:
+    def _park(self, record: CellRecord, occurrence: Happening, reason: str) -> None:
         self.failures.append((self._handled, reason, record.key))
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
             left = tuple(each for each in record.timers if each != occurrence.timer)
-            self._changed(replace(parked, timers=left, held=(_written(occurrence), *record.held)))
+            self._changed(replace(parked, timers=left, held=(write_held(occurrence), *record.held)))
             return
         self._hold(parked, occurrence)
 
-    def _hold(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due) -> None:
+    def _hold(self, record: CellRecord, occurrence: Happening) -> None:
         if isinstance(occurrence, Due):
             self._changed(record)  # its timer stays, and comes again when the cell goes on
             return
         if len(record.held) >= HELD_LIMIT:
             self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
             return
-        self._changed(replace(record, held=(*record.held, _written(occurrence))))
+        self._changed(replace(record, held=hold(record.held, occurrence)))
 
-    def _refuse(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, why: str = "") -> None:
-        """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
+    def _refuse(self, record: CellRecord, occurrence: Happening, why: str = "") -> None:
+        """What comes for a cell that has ended. A receipt settles its intent; a timer is over; progress is dropped."""
         if isinstance(occurrence, Envelope):
             reason = why or f"its cell is {record.status}"
             name, now = self._machine.name, self._where.now
             letter = DeadLetter(name, occurrence.schema, occurrence.value, record.key, reason, now, occurrence.id)
             self.dead.append(letter)
-        else:
+        elif not isinstance(occurrence, ProgressArrived):
             self._changed(self._without(record, occurrence))
 
     def _release(self, record: CellRecord, release: Release, mailbox: deque[Occurrence]) -> None:
@@ -344,34 +352,21 @@ class CellTurn:
         mailbox.extendleft(reversed(held))
 
 
-def parking_cause(record: CellRecord) -> bytes | None:
-    """The hash of the event that parked a cell: the first that is held for it."""
-    return hashlib.sha256(record.held[0]).digest() if record.held else None
+def _file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:
+    """Put what came for a cell behind the rest. A report stands in front of the receipt of its effect, although a lane
+    gets receipts before it has heard all that came with them."""
+    if isinstance(occurrence, ProgressArrived):
+        for at, each in enumerate(mailbox):
+            if isinstance(each, ReceiptArrived) and each.promise == occurrence.promise:
+                mailbox.insert(at, occurrence)
+                return
+    mailbox.append(occurrence)
 
 
-def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
-    """What is held for a parked cell, as its record keeps it."""
-    if isinstance(occurrence, Envelope):
-        return occurrence.write()
-    if isinstance(occurrence, Due):
-        timer = occurrence.timer
-        return canonical([_DUE, timer.wake_at, timer.sequence, timer.schema, timer.value])
-    promise, outcome = occurrence.promise, occurrence.outcome
-    if isinstance(outcome, Ok):
-        return canonical([_RECEIPT, promise.root, promise.path[-1], [outcome.value.data, outcome.value.codec], None])
-    return canonical([_RECEIPT, promise.root, promise.path[-1], None, outcome.failure.fields()])
-
-
-def read_held(held: bytes) -> Occurrence:
-    """What is held for a parked cell, from its record."""
-    tag, *fields = cbor2.loads(held)
-    if tag == _DUE:
-        return Due(CellTimer(*fields))
-    if tag != _RECEIPT:
-        return read_envelope(held)
-    root, position, value, failure = fields
-    outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
-    return ReceiptArrived(PromiseId(root, (position,)), outcome)
+def _intent_of(record: CellRecord, occurrence: ReceiptArrived | ProgressArrived) -> CellIntent | None:
+    """What the cell waits for, if it waits for this."""
+    position = occurrence.promise.path[-1]
+    return next((each for each in record.intents if each.position == position), None)
 
 
 class UnreadableReceipt(Exception):

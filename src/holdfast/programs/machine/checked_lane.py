@@ -13,11 +13,14 @@ from typing import Any
 
 from holdfast.cells.cell import CellRecord
 from holdfast.journal import events as e
+from holdfast.journal.payload import Outcome
 from holdfast.journal.promise import PromiseId
+from holdfast.journal.receipt_signatures import signature_of
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Yielded
 from holdfast.programs.machine.cell_turn import CellTurn
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.lane import OPEN, LaneProgram
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import TurnNote, read_note
@@ -29,7 +32,7 @@ class CheckedLane(LaneProgram):
     """``notes`` are those of the journal that it replays, in order."""
 
     def __init__(self, machine: Machine[Any], board: Switchboard, notes: Sequence[TurnNote]) -> None:
-        super().__init__(machine, board, cached=1 << 62)
+        super().__init__(machine, board, HotCells())
         self._notes = deque(notes)
         self._note = TurnNote((), ())
 
@@ -38,9 +41,17 @@ class CheckedLane(LaneProgram):
         """The cells as they are now."""
         return {key: record for key, record in self._cells.items() if record is not None}
 
+    def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
+        """As it was recorded. A signature is checked once more, by the key that stands beside it."""
+        intent = self._intents.get(promise_id)
+        if outcome is not None and intent is not None and (signature := signature_of(outcome)) is not None:
+            outcome = self._checked(promise_id, intent, outcome, signature.executor, None)
+        super().settle(promise_id, outcome)
+
     def run(self) -> Yielded:
         with suppress(Halt):  # the kernel says what does not fit
             self._take_turn(self._running())
+        self._settled.clear()
         return OPEN
 
     def _take_turn(self, scribe: Scribe) -> None:

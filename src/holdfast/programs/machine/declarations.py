@@ -12,6 +12,7 @@ from holdfast.programs.definition.compiler.faults import FaultList
 from holdfast.programs.machine.key_fields import KeyPath, path_of
 from holdfast.programs.machine.manifest import (
     EffectEntry,
+    ExecutorEntry,
     MachineEntry,
     MachineLimits,
     MachineManifest,
@@ -38,6 +39,7 @@ class MachineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     key: str | Mapping[Any, str] | None = None
     effects: tuple[EffectEntry, ...] = ()
+    executors: tuple[ExecutorEntry, ...] = ()
     emits: tuple[Any, ...] = ()
     context: Any = None
     annotations: Any = None
@@ -57,17 +59,22 @@ def declare(declarations: Iterable[MachineDeclaration]) -> DeclaredMachines:
     """The manifest of these machines, in their order. Raises InvalidManifest, InvalidFunction or DuplicateName."""
     table = _SchemaTable()
     machines, subscriptions, effects = list[MachineEntry](), list[MachineSubscription](), dict[str, EffectEntry]()
+    executors = dict[str, ExecutorEntry]()
     for each in declarations:
         machines.append(_entry(each, table))
         subscriptions += _subscriptions(each)
         for effect in each.effects:
             if effects.setdefault(effect.name, effect) != effect:
                 raise DuplicateName(f"two effects are called {effect.name!r}: rename one with name=.")
+        for executor in each.executors:
+            if executors.setdefault(executor.name, executor) != executor:
+                raise DuplicateName(f"executor {executor.name!r} has other keys in two machines: give it the same.")
     manifest = MachineManifest(
         machines=tuple(machines),
         schemas={name: found.json_schema for name, found in table.schemas.items() if not _is_system(name)},
         effects=tuple(effects.values()),
         subscriptions=tuple(subscriptions),
+        executors=tuple(executors.values()),
     )
     faults = FaultList()
     check_manifest(manifest, faults)

@@ -1,7 +1,8 @@
-"""What a lane hears: an event for one of its cells, or what a person wants done about a cell.
+"""What a lane hears: an event for one of its cells, what a person wants done about a cell, or how far an effect is.
 
 An envelope is canonical CBOR, and strict: what does not encode to itself is refused. The key comes first after the tag,
-so that whoever brings a turn its cells finds it without reading the rest.
+so that whoever brings a turn its cells finds it without reading the rest. Only a frame of progress has none: it goes to
+the cell that asked for the effect, which the lane knows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.journal.cbor import canonical
+from holdfast.runs.lanes import PROGRESS, ProgressFrame
 
 HOPS_LIMIT: Final = 1000
 """After so many emits that led to one another an event is a dead letter: machines talk in a circle."""
@@ -64,7 +66,10 @@ class Adoption(msgspec.Struct, frozen=True, gc=False):
         return canonical([_ADOPT, self.key, self.record, self.source])
 
 
-def read_envelope(data: bytes) -> Envelope | Release | Adoption:
+Heard = Envelope | Release | Adoption | ProgressFrame
+
+
+def read_envelope(data: bytes) -> Heard:
     """What was heard. Raises StoreCorrupt."""
     try:
         tag, *fields = cbor2.loads(data)
@@ -75,6 +80,8 @@ def read_envelope(data: bytes) -> Envelope | Release | Adoption:
             return Release(key, tag == _DROP, cause)
         if tag == _ADOPT:
             return Adoption(*fields)
+        if tag == PROGRESS:
+            return ProgressFrame(*fields)
         raise ValueError(f"unknown tag {tag!r:.40}")
     except (cbor2.CBORError, ValueError, TypeError) as error:
         raise StoreCorrupt(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidRequest, WorkflowUnknown
 from holdfast.kernel.program import Program
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.lane import LaneProgram
 from holdfast.programs.machine.lane_counts import Counted
 from holdfast.programs.machine.machine import MACHINES, Machine
@@ -16,9 +17,6 @@ from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.birth import Pin
 from holdfast.runs.lanes import LANE_DIGEST
 from holdfast.store.protocol import MACHINE, Code, Key
-
-CACHED_CELLS: Final = 4096
-"""How many cells of a machine are kept in memory by a worker, over all its lanes."""
 
 _BOARDS: Final = 256
 
@@ -31,7 +29,6 @@ class Machines:
     def __init__(
         self,
         machines: Mapping[str, Machine[Any]] = MACHINES,
-        cached_cells: int = CACHED_CELLS,
         mode: ManifestsMode = "declared",
     ) -> None:
         if mode not in MODES:
@@ -41,7 +38,7 @@ class Machines:
         self.board = Switchboard(machines)
         self.routes: dict[str, tuple[int, Switchboard]] = {}  # for events from outside: by tenant, and since when
         self._boards: dict[str, Switchboard] = {}
-        self._cached_cells = cached_cells
+        self.hot = HotCells()
         self.depths: dict[Key, tuple[int, int]] = {}  # how far lanes were filled and had come, when that was last seen
         self.begun: set[tuple[str, str, int]] = set()  # the lanes of which somebody here has seen that they have begun
         self.counted: set[Counted] = set()
@@ -67,4 +64,4 @@ class Machines:
             raise WorkflowUnknown(f"the app has no machine {name!r}: its cells wait until a worker has it.")
         if digest != LANE_DIGEST:
             raise WorkflowUnknown(f"a lane of {name!r} runs by {digest!r}, which a newer Holdfast wrote: upgrade.")
-        return LaneProgram(machine, self.board, max(16, self._cached_cells // machine.lanes))
+        return LaneProgram(machine, self.board, self.hot)

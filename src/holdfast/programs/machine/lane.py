@@ -12,7 +12,6 @@ receives, time and seed, effects, the note, the alarm.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -24,19 +23,23 @@ from holdfast.cells.cell import CellIntent, CellRecord, encode_cell
 from holdfast.errors import EngineError
 from holdfast.journal import events as e
 from holdfast.journal.cbor import canonical
-from holdfast.journal.payload import ONCE, Ok, Outcome, Payload
+from holdfast.journal.payload import ONCE, Err, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn
+from holdfast.programs.machine.envelopes import Heard, read_envelope
+from holdfast.programs.machine.executors import misfit_of, rejected
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.held_events import Due, Occurrence, ProgressArrived, ReceiptArrived
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
+from holdfast.programs.machine.occurrences import Progress
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import LANE_EVENT
+from holdfast.runs.lanes import LANE_EVENT, CellOrigin, ProgressFrame
 from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
@@ -50,33 +53,36 @@ class WantedCells(msgspec.Struct, frozen=True, gc=False):
     due_by: int | None = None
 
 
-class _Intent(msgspec.Struct, frozen=True, gc=False):
+class _Intent(msgspec.Struct, gc=False):
     key: bytes
     effect: str
     sequence: int
+    heard: tuple[int, int, int] | None = None  # the mark of the last frame that was heard of it
 
 
 class LaneProgram:
     """One lane of one machine."""
 
-    def __init__(self, machine: Machine[Any], board: Switchboard, cached: int) -> None:
+    def __init__(self, machine: Machine[Any], board: Switchboard, hot: HotCells) -> None:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
         self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
         self.machine = machine
         self._board = board
-        self._cached = cached
-        self._cells: OrderedDict[bytes, CellRecord | None] = OrderedDict()  # as the store has them
+        self._hot = hot
+        self._lane = object()  # its name there: what another object had of the lane may be old
+        self._cells: dict[bytes, CellRecord | None] = {}  # those of the turn under way, as the store has them
         self._due: list[CellRecord] | None = None  # None where no alarm was looked after
         self._next_wake: int | None = None
         self._intents: dict[PromiseId, _Intent] = {}
+        self._settled: dict[PromiseId, _Intent] = {}  # those whose receipts came for the next run: frames may follow
         self._receive: PromiseId | None = None
         self._alarm: PromiseId | None = None
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._opened: dict[bytes, Envelope | Release | Adoption] = {}  # what the next turn hears, read for its keys
+        self._opened: dict[bytes, Heard] = {}  # what the next turn hears, read for its keys
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -97,6 +103,7 @@ class LaneProgram:
             self._alarm = None
             self._rang = True
         elif outcome is not None and (intent := self._intents.pop(promise_id, None)) is not None:
+            self._settled[promise_id] = intent
             self._arrived.append((intent.key, ReceiptArrived(promise_id, outcome)))
 
     def cancel(self, reason: str) -> None:
@@ -105,15 +112,22 @@ class LaneProgram:
     def revise(self, payload: Payload) -> None:
         """A manifest: the next turn runs by it."""
 
+    @property
+    def hears_progress(self) -> bool:
+        """Whether reports of effects are delivered to its cells."""
+        return self.machine.accepts(Progress)
+
     def run(self) -> Yielded:
         scribe = self._running()
         if scribe.upcoming() is not None:
             with suppress(Halt):  # the kernel says what does not fit
                 self._repeat(scribe)
+            self._settled.clear()
             return OPEN
         self._receive_all(scribe)
         if self._arrived or self._rang:
             self._handle(scribe)
+        self._settled.clear()
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
         self._opened.clear()
         return OPEN
@@ -126,7 +140,10 @@ class LaneProgram:
         return None
 
     def checkpoint(self) -> bytes | None:
-        intents = [[at.path[-1], each.key, each.effect, each.sequence] for at, each in self._intents.items()]
+        intents = [
+            [at.path[-1], each.key, each.effect, each.sequence, *([] if each.heard is None else [each.heard])]
+            for at, each in self._intents.items()
+        ]
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
         return canonical([1, intents, receive, alarm])
@@ -137,7 +154,9 @@ class LaneProgram:
             raise ValueError(f"it is of format {version}")
         self._scribe = scribe
         run = scribe.run
-        self._intents = {run.child(at): _Intent(key, effect, sequence) for at, key, effect, sequence in intents}
+        for at, key, effect, sequence, *heard in intents:
+            mark = tuple(heard[0]) if heard else None
+            self._intents[run.child(at)] = _Intent(key, effect, sequence, mark)
         self._receive = None if receive is None else run.child(receive)
         if alarm is not None:
             self._alarm, self._alarm_at = run.child(alarm[0]), alarm[1]
@@ -145,6 +164,7 @@ class LaneProgram:
     def close(self) -> None:
         self._scribe = None
         self._cells.clear()
+        self._hot.forget(self._lane)
         self._arrived.clear()
 
     def _running(self) -> Scribe:
@@ -163,11 +183,20 @@ class LaneProgram:
         for payload in heard:
             if payload.data not in self._opened:
                 self._opened[payload.data] = read_envelope(payload.data)
-        keys = {self._opened[payload.data].key for payload in heard}
+        keys = {key for payload in heard if (key := self._key_of(self._opened[payload.data])) is not None}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
+        for key in keys:
+            if key not in self._cells and self._hot.has(self._lane, key):
+                self._cells[key] = self._hot.take(self._lane, key)
         missing = tuple(sorted(key for key in keys if key not in self._cells))
         return WantedCells(missing, now if is_due else None) if missing or is_due else None
+
+    def release(self) -> None:
+        """See ``cell_supplier.Supplied``."""
+        for key, record in self._cells.items():
+            self._hot.put(self._lane, key, record)
+        self._cells.clear()
 
     @property
     def lane_counts(self) -> Mapping[str, int]:
@@ -185,11 +214,50 @@ class LaneProgram:
             self._due = [record for each in due if (record := self._cells[each.key]) is not None]
             self._next_wake = next_wake
 
+    def origin_of(self, promise: PromiseId) -> CellOrigin | None:
+        """Which cell asked for an effect that is open."""
+        intent = self._intents.get(promise)
+        return None if intent is None else CellOrigin(self.machine.name, intent.key)
+
+    def judge(self, promise: PromiseId, outcome: Outcome) -> Outcome:
+        """What came of an effect, as it is to be recorded: as it is, or as rejected where its executor did not sign."""
+        intent = self._intents.get(promise)
+        executor = None if intent is None else self._board.executor_of(intent.effect)
+        if intent is None or executor is None:
+            return outcome
+        return self._checked(promise, intent, outcome, executor, self._board.keys_of(executor))
+
+    def _checked(
+        self, promise: PromiseId, intent: _Intent, outcome: Outcome, executor: str, keys: frozenset[bytes] | None
+    ) -> Outcome:
+        origin = CellOrigin(self.machine.name, intent.key)
+        is_queued = self._queue(intent.effect) is not None
+        misfit = misfit_of(origin, promise, intent.effect, outcome, executor, keys, is_queued=is_queued)
+        return outcome if misfit is None else Err(rejected(misfit))
+
     # -- a turn --------------------------------------------------------------------------------------------------------
 
+    def _key_of(self, heard: Heard) -> bytes | None:
+        """Whom something is for; None where its effect is settled."""
+        if not isinstance(heard, ProgressFrame):
+            return heard.key
+        intent = None if self._scribe is None else self._intents.get(self._scribe.run.child(heard.position))
+        return None if intent is None else intent.key
+
     def _hear(self, payload: Payload) -> None:
-        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
-        self._arrived.append((envelope.key, envelope))
+        heard = self._opened.pop(payload.data, None) or read_envelope(payload.data)
+        if isinstance(heard, ProgressFrame):
+            self._hear_progress(heard)
+        else:
+            self._arrived.append((heard.key, heard))
+
+    def _hear_progress(self, frame: ProgressFrame) -> None:
+        """A frame goes to the cell that asked for its effect, if that is open and has no later one."""
+        promise = self._running().run.child(frame.position)
+        intent = self._intents.get(promise) or self._settled.get(promise)
+        if intent is not None and (intent.heard is None or intent.heard < frame.mark):
+            intent.heard = frame.mark
+            self._arrived.append((intent.key, ProgressArrived(promise, frame.attempt, frame.details)))
 
     def _receive_all(self, scribe: Scribe) -> None:
         while self._receive is None:
@@ -249,7 +317,7 @@ class LaneProgram:
         changes = tuple(each.change for each in cells)
         freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead))
         scribe.note(CELLS, self.machine.name, note.write(), freight)
-        self._remember(turn.changed)
+        self._cells.update(turn.changed)
 
     def _invoke(self, scribe: Scribe, call: CellCall) -> PromiseId:
         effect = call.effect.effect
@@ -272,21 +340,11 @@ class LaneProgram:
             scribe.abandon(self._alarm)
         self._alarm, self._alarm_at = scribe.timer(duration), at
 
-    def _remember(self, changed: Mapping[bytes, CellRecord | None]) -> None:
-        self._cells.update(changed)
-        for key in changed:
-            self._cells.move_to_end(key)
-        while len(self._cells) > self._cached:
-            self._cells.popitem(last=False)
-
     # -- a replay ------------------------------------------------------------------------------------------------------
 
     def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
-        while self._receive is None:
-            promise, payload = scribe.receive(LANE_EVENT)
-            if payload is None:
-                self._receive = promise
+        self._receive_all(scribe)  # which frames were heard decides which later ones are old
         self._arrived.clear()
         if self._rang:
             self._rang, self._alarm_at = False, None

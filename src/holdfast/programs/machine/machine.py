@@ -16,6 +16,7 @@ from holdfast.journal.cbor import canonical
 from holdfast.programs.function.decorators import Step, Workflow, source_digest
 from holdfast.programs.function.registry import Registry
 from holdfast.programs.machine.declarations import MachineDeclaration, declare
+from holdfast.programs.machine.executors import ExecutorKeys, executor_entries
 from holdfast.programs.machine.guard import guarded
 from holdfast.programs.machine.handle import Cell, TurnContext
 from holdfast.programs.machine.key_fields import path_of
@@ -82,6 +83,7 @@ class Machine(Generic[S]):
         key: str | Mapping[type, str] | None,
         effects: Sequence[Effectable],
         emits: Sequence[type],
+        executors: Mapping[str, ExecutorKeys] | None = None,
         version: int,
         lanes: int,
         limits: MachineLimits,
@@ -115,7 +117,8 @@ class Machine(Generic[S]):
             events=events,
             version=version,
             key=key,
-            effects=tuple(EffectEntry(name=each.name) for each in effects),
+            effects=tuple(EffectEntry(name=each.name, executor=getattr(each, "executor", None)) for each in effects),
+            executors=executor_entries(self.name, effects, executors or {}),
             emits=tuple(emits),
             implementation=self.qualname,  # without its module, whose name depends on how it is run
             limits=limits,
@@ -246,6 +249,7 @@ def machine(
     key: str | Mapping[type, str] | None = None,
     effects: Sequence[Effectable] = (),
     emits: Sequence[type] = (),
+    executors: Mapping[str, ExecutorKeys] | None = None,
     name: str | None = None,
     version: int = 1,
     lanes: int = LANES,
@@ -256,8 +260,9 @@ def machine(
 
     ``key`` is the field of its events that names the cell (``"order_id"``, ``"order.id"``), or one for each type of
     event; without one, the machine has a single cell. ``effects`` are the actions, steps and workflows that it may ask
-    for, ``emits`` the types of domain events that it may emit. ``version`` is that of its state: ``migrate`` gets the
-    plain data and the version of an older state and gives the present state. Raises InvalidFunction.
+    for, ``emits`` the types of domain events that it may emit. ``executors`` are the public keys, as PEM, of those who
+    sign what came of effects that name an ``executor``. ``version`` is that of its state: ``migrate`` gets the plain
+    data and the version of an older state and gives the present state. Raises InvalidFunction.
     """
 
     def decorate(function: Callable[[Any, Any, Cell], S | None]) -> Machine[S]:
@@ -267,6 +272,7 @@ def machine(
             key=key,
             effects=effects,
             emits=emits,
+            executors=executors,
             version=version,
             lanes=lanes,
             limits=limits,

@@ -49,11 +49,21 @@ class MachineEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class EffectEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An effect that machines may ask for. ``params`` and ``result`` are names of schemas."""
+    """An effect that machines may ask for. ``params`` and ``result`` are names of schemas. Where it has an
+    ``executor``, that one signs what came of it."""
 
     name: str
     params: str | None = None
     result: str | None = None
+    executor: str | None = None
+
+
+class ExecutorEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who carries out effects, and signs what came of them. ``keys`` are the public halves of its Ed25519 keys, in
+    hexadecimal: what any of them signed is its own."""
+
+    name: str
+    keys: tuple[str, ...]
 
 
 class MachineSubscription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +81,12 @@ class MachineManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     schemas: Mapping[str, dict[str, Any]] = {}
     effects: tuple[EffectEntry, ...] = ()
     subscriptions: tuple[MachineSubscription, ...] = ()
+    executors: tuple[ExecutorEntry, ...] = ()
+
+    def keys_of(self, executor: str) -> frozenset[bytes]:
+        """The public keys of an executor; none where the manifest does not know it."""
+        found = (key for each in self.executors if each.name == executor for key in each.keys)
+        return frozenset(map(bytes.fromhex, found))
 
     def machine(self, name: str) -> MachineEntry | None:
         """The machine of a name."""
@@ -83,13 +99,20 @@ def ordered(manifest: MachineManifest) -> MachineManifest:
         manifest,
         machines=tuple(sorted(manifest.machines, key=lambda machine: machine.name)),
         effects=tuple(sorted(manifest.effects, key=lambda effect: effect.name)),
+        executors=tuple(sorted(manifest.executors, key=lambda executor: executor.name)),
         schemas=dict(sorted(manifest.schemas.items())),
     )
 
 
 def encode_manifest(manifest: MachineManifest) -> bytes:
     """The manifest's bytes: canonical CBOR."""
-    return cbor.canonical([_FORMAT, msgspec.to_builtins(ordered(manifest))])
+    form = msgspec.to_builtins(ordered(manifest))
+    if not form["executors"]:  # without any, the bytes are those of manifests that know none
+        del form["executors"]
+    for effect in form["effects"]:
+        if effect["executor"] is None:
+            del effect["executor"]
+    return cbor.canonical([_FORMAT, form])
 
 
 def decode_manifest(data: bytes) -> MachineManifest:

@@ -18,7 +18,8 @@ _OTHERS: Final = ("effects", "limits", "hash")
 class MachineChange(msgspec.Struct, frozen=True):
     """A machine that another manifest adds, removes or changes. ``parts`` are the members that differ: ``hash`` is its
     code, ``subscriptions`` what it hears by which key, ``schemas`` the types behind the names. The allowlist is what it
-    may ask for: ``allowed`` are the effects that are new in it, ``forbidden`` those that are gone."""
+    may ask for: ``allowed`` are the effects that are new in it, ``forbidden`` those that are gone. ``executors`` is who
+    signs what came of its effects, with which keys."""
 
     machine: str
     kind: MachineChangeKind
@@ -63,11 +64,14 @@ def merged(in_force: MachineManifest, declared: MachineManifest) -> MachineManif
     kept = {name: schema for name, schema in in_force.schemas.items() if name in used}
     machines = (*others, *declared.machines)
     asked = {name for machine in machines for name in machine.effects}
+    executors = {executor.name: executor for executor in (*in_force.executors, *declared.executors)}
+    signing = {effects[name].executor for name in asked if name in effects}
     return MachineManifest(
         machines=machines,
         schemas={**kept, **declared.schemas},
         effects=tuple(effect for name, effect in effects.items() if name in asked),
         subscriptions=(*(each for each in in_force.subscriptions if each.machine not in own), *declared.subscriptions),
+        executors=tuple(executor for name, executor in executors.items() if name in signing),
     )
 
 
@@ -82,6 +86,8 @@ def _change(before: MachineManifest, after: MachineManifest, name: str) -> Machi
         parts.append("schemas")
     if _heard(before, name) != _heard(after, name):
         parts.append("subscriptions")
+    if _signers(before, old) != _signers(after, new):
+        parts.append("executors")
     if not parts:
         return None
     allowed = tuple(each for each in new.effects if each not in old.effects)
@@ -101,6 +107,12 @@ def _schemas(manifest: MachineManifest, machine: MachineEntry) -> Mapping[str, A
 
 def _heard(manifest: MachineManifest, machine: str) -> list[tuple[str, str | None]]:
     return [(each.event, each.key_field) for each in manifest.subscriptions if each.machine == machine]
+
+
+def _signers(manifest: MachineManifest, machine: MachineEntry) -> Mapping[str, tuple[str, frozenset[bytes]]]:
+    """Who signs what came of the effects of a machine, with which keys."""
+    named = {each.name: each.executor for each in manifest.effects if each.executor is not None}
+    return {name: (named[name], manifest.keys_of(named[name])) for name in machine.effects if name in named}
 
 
 def _listed(parts: Iterable[str]) -> str:

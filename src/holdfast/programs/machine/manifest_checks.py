@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
+from holdfast.journal.receipt_signatures import EXECUTOR
 from holdfast.programs.definition.compiler.faults import FaultList, Trail
 from holdfast.programs.machine.key_fields import NoKey, fits, path_of, schema_at
-from holdfast.programs.machine.manifest import MachineEntry, MachineManifest, MachineSubscription
+from holdfast.programs.machine.manifest import ExecutorEntry, MachineEntry, MachineManifest, MachineSubscription
 from holdfast.programs.machine.schemas import SYSTEM, parse_name, scalar_schemas
+
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def check_manifest(manifest: MachineManifest, faults: FaultList) -> None:
@@ -24,6 +29,7 @@ class _Checks:
         self._scalars = {name: schema.json_schema for name, schema in scalar_schemas().items()}
         self._machines = {machine.name: machine for machine in manifest.machines}
         self._effects = {effect.name for effect in manifest.effects}
+        self._executors = {executor.name for executor in manifest.executors}
 
     def run(self) -> None:
         manifest = self._manifest
@@ -31,11 +37,16 @@ class _Checks:
             self._check_schema_name(name, ("schemas", name))
         self._once("machine", "machines", [machine.name for machine in manifest.machines])
         self._once("effect", "effects", [effect.name for effect in manifest.effects])
+        self._once("executor", "executors", [executor.name for executor in manifest.executors])
         for at, machine in enumerate(manifest.machines):
             self._check_machine(machine, ("machines", at))
         for at, effect in enumerate(manifest.effects):
             self._check_known(effect.params, ("effects", at, "params"))
             self._check_known(effect.result, ("effects", at, "result"))
+            if effect.executor is not None and effect.executor not in self._executors:
+                self._faults.unknown(("effects", at, "executor"), "executor", effect.executor, self._executors)
+        for at, executor in enumerate(manifest.executors):
+            self._check_executor(executor, ("executors", at))
         for at, subscription in enumerate(manifest.subscriptions):
             self._check_subscription(subscription, ("subscriptions", at))
         self._check_repetitions()
@@ -71,6 +82,15 @@ class _Checks:
         for limit, value in msgspec.structs.asdict(machine.limits).items():
             if value < 1:
                 self._faults.add((*trail, "limits", limit), f"a limit is 1 or more, and this is {value}")
+
+    def _check_executor(self, executor: ExecutorEntry, trail: Trail) -> None:
+        if not EXECUTOR.fullmatch(executor.name):
+            self._faults.add((*trail, "name"), f"an executor's name has letters, digits, . _ and -: {executor.name!r}")
+        if not executor.keys:
+            self._faults.add((*trail, "keys"), f"executor {executor.name!r} has no key: give it one")
+        for at, key in enumerate(executor.keys):
+            if not _KEY.fullmatch(key):
+                self._faults.add((*trail, "keys", at), "a public key is 32 bytes in lower-case hexadecimal")
 
     def _check_known(self, name: str | None, trail: Trail) -> None:
         """A schema that is used is declared, or the engine's own."""

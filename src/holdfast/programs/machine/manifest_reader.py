@@ -15,6 +15,7 @@ from holdfast.programs.definition.compiler.faults import DefinitionFault, FaultL
 from holdfast.programs.definition.compiler.source_map import SourceMap
 from holdfast.programs.machine.manifest import (
     EffectEntry,
+    ExecutorEntry,
     MachineEntry,
     MachineManifest,
     MachineSubscription,
@@ -24,7 +25,7 @@ from holdfast.programs.machine.manifest_checks import check_manifest
 
 _Part = TypeVar("_Part", bound=msgspec.Struct)
 
-_SECTIONS = ("machines", "schemas", "effects", "subscriptions")
+_SECTIONS = ("machines", "schemas", "effects", "subscriptions", "executors")
 
 
 def read_manifest(text: str, declared: MachineManifest | None = None, *, file: str = "manifest") -> MachineManifest:
@@ -79,6 +80,7 @@ class _Reader:
             schemas={**self._declared.schemas, **self._schemas(document.get("schemas"))},
             effects=self._effects(document),
             subscriptions=tuple(self._list(document.get("subscriptions", []), MachineSubscription, "subscriptions")),
+            executors=self._executors(document),
         )
 
     def _machines(self, document: Mapping[str, Any]) -> tuple[MachineEntry, ...]:
@@ -97,6 +99,12 @@ class _Reader:
                 if isinstance(each, str):  # an effect is known by its name, whether code declares it here or not
                     known.setdefault(each, EffectEntry(name=each))
         return tuple(self._list(written, EffectEntry, "effects", known))
+
+    def _executors(self, document: Mapping[str, Any]) -> tuple[ExecutorEntry, ...]:
+        if "executors" not in document:
+            return self._declared.executors
+        known = {executor.name: executor for executor in self._declared.executors}
+        return tuple(self._list(document["executors"], ExecutorEntry, "executors", known))
 
     def _schemas(self, written: object) -> dict[str, dict[str, Any]]:
         if written is None:

@@ -1,4 +1,4 @@
-"""What the engine itself tells a cell: what came of its effects.
+"""What the engine itself tells a cell: how far its effects are, and what came of them.
 
 A machine lists those of them that it wants among its events. They come by the recorded origin of the effect and by no
 route, so no cell ever gets another cell's.
@@ -19,7 +19,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """An effect of this cell has ended, with a value or an error.
 
     ``intent`` names the call: the same name is in its receipt. ``sequence`` counts the effects of the cell.
-    ``issuer`` is what the cell gave with the call, ``executor`` who performed it.
+    ``issuer`` is what the cell gave with the call, ``executor`` who carried it out and signed: None where nobody must.
     """
 
     outcome: Ok[Any] | Err
@@ -49,12 +49,17 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 @schema("sys/Progress@1")
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """An effect of this cell is under way and has reported this."""
+    """An effect of this cell is under way, and its ``attempt`` has reported this by ``report()``.
+
+    What one effect reports comes in its order and before its ``Settled``. Not every report comes: of several in a short
+    time the newest, and what was not recorded when a worker died is lost.
+    """
 
     details: Any
     effect: str
     intent: str
     sequence: int
+    attempt: int = 1
 
 
 ENGINE_EVENTS: Final = (Settled, Rejected, Progress)

@@ -19,9 +19,11 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellTurn, Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.cell_turn import CellTurn
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.handle import TurnContext
+from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived
+from holdfast.programs.machine.hot_cells import HotCells
 from holdfast.programs.machine.lane import OPEN, LaneProgram
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import TurnNote, read_note
@@ -83,7 +85,7 @@ class ShadowLane(LaneProgram):
     """``machine`` is the code that handles the events. ``tallies`` may be those of several lanes."""
 
     def __init__(self, machine: Machine[Any], board: Switchboard, tallies: ShadowTallies) -> None:
-        super().__init__(machine, board, cached=1 << 62)
+        super().__init__(machine, board, HotCells())
         self._tallies = tallies
         self._shadows: dict[bytes, CellRecord | None] = {}
         self._open: dict[tuple[bytes, str], list[PromiseId]] = {}  # recorded calls that the shadow has not made
@@ -98,6 +100,7 @@ class ShadowLane(LaneProgram):
         scribe = self._running()
         if scribe.upcoming() is not None:  # beyond the journal there is nothing
             self._repeat(scribe)
+        self._settled.clear()
         return OPEN
 
     def _repeat(self, scribe: Scribe) -> None:

@@ -29,6 +29,7 @@ class Switchboard:
         self._router: EventRouter
         self._by_type: dict[Any, ValueSchema] = {}
         self._schemas: Mapping[str, ValueSchema] = {}
+        self._executors: dict[str, str] = {}
         self._digest = ""
 
     @property
@@ -47,6 +48,16 @@ class Switchboard:
         """Whether the manifest in force lets a machine ask for an effect; what code declares lets it."""
         entry = None if self._in_force is None else self._in_force.machine(machine)
         return entry is None or effect in entry.effects
+
+    def executor_of(self, effect: str) -> str | None:
+        """Who must sign what came of an effect, by what is in force; None where nobody must."""
+        self._refresh()
+        return self._executors.get(effect)
+
+    def keys_of(self, executor: str) -> frozenset[bytes]:
+        """The public keys by which an executor's receipts are accepted now."""
+        self._refresh()
+        return (self._declared if self._in_force is None else self._in_force).keys_of(executor)
 
     def targets(self, schema: str, value: bytes) -> list[tuple[str, int, bytes]]:
         """Where a domain event goes: machine, lane and key, in the manifest's order.
@@ -99,5 +110,6 @@ class Switchboard:
         manifest = self._declared if self._in_force is None else self._in_force
         self._router = EventRouter(manifest, schemas_of(manifest, self._schemas))
         self._by_type = {kind: schema for machine in machines for kind, schema in machine.by_type.items()}
+        self._executors = {each.name: each.executor for each in manifest.effects if each.executor is not None}
         self._digest = manifest_digest(manifest)
         self._changes = changes

@@ -21,6 +21,7 @@ from holdfast.journal.render import arguments
 from holdfast.kernel.requests import Abandon, Carry, Invoke, Stop
 from holdfast.kernel.waits import Wait
 from holdfast.runs.birth import Pin
+from holdfast.runs.lanes import CellOrigin
 from holdfast.store.protocol import FUNCTION, Answer, Attachable, KeepCode, Key, Run, Store
 
 Pins = Callable[[str], Pin]
@@ -50,6 +51,9 @@ class CallingRun(Protocol):
     def lineage(self) -> int: ...
     @property
     def version(self) -> int: ...
+    @property
+    def hears_progress(self) -> bool: ...
+    def origin_of(self, promise: PromiseId) -> CellOrigin | None: ...
 
 
 class Errand(msgspec.Struct, gc=False):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 import cbor2
 
@@ -12,6 +13,7 @@ from holdfast.journal.render import arguments
 from holdfast.kernel.requests import Abandon, Invoke, Stop
 from holdfast.kernel.waits import Wait
 from holdfast.runs.kinds.kind import CallingRun, Errand, Kind, Pins, Place, Shown
+from holdfast.runs.lanes import CellOrigin
 from holdfast.runs.times import when
 from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.protocol import Answer, Enqueue, Run, Store, Withdraw, Withdrawn, Work
@@ -82,13 +84,26 @@ def _work(run: CallingRun, request: Invoke) -> Work:
 
 
 def _body(run: CallingRun, request: Invoke) -> list[object]:
-    """What a worker needs of it: the call's own word on its attempts only where that is more than how many, and its
-    run's trace only where it has one."""
+    """What a worker needs of it: the call's own word on its attempts only where that is more than how many, its run's
+    trace only where it has one, and of a cell's call whether the cell hears how far it is, and which cell it is."""
     body: list[object] = [run.id.root, request.input.data, request.input.codec, request.mark]
     attributes = run.row.attributes
-    if attributes and (trace := attributes.get(TRACEPARENT)) is not None:
+    trace = attributes.get(TRACEPARENT) if attributes else None
+    if (origin := run.origin_of(request.promise_id)) is not None:
+        return [*body, policy_fields(request.retry), trace, run.hears_progress, [origin.machine, origin.key]]
+    if trace is not None:
         return [*body, policy_fields(request.retry), trace]
     return [*body, policy_fields(request.retry)] if says_more(request.retry) else body
+
+
+def hears_progress(rest: Sequence[Any]) -> bool:
+    """Whether the cell that asked hears reports, by what follows the input in a work's body."""
+    return len(rest) > 3 and bool(rest[3])
+
+
+def origin_of(body: Sequence[Any]) -> CellOrigin | None:
+    """The cell that asked, by a work's body; None where a workflow did."""
+    return CellOrigin(*body[7]) if len(body) > 7 else None
 
 
 async def _queued(store: Store, run: Run, wait: Wait) -> str:

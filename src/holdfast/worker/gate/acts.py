@@ -26,7 +26,8 @@ from holdfast.store.committer import Committer
 from holdfast.worker.gate import entries
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.receipt_signer import ReceiptSigner
+from holdfast.worker.steps.performance import Outcome
 
 log = logging.getLogger("holdfast.gate")
 
@@ -34,11 +35,14 @@ log = logging.getLogger("holdfast.gate")
 class Acts:
     """The acts of this worker's runs, and their receipts."""
 
-    def __init__(self, committer: Committer, clock: Clock, settler: Settler, floor: Floor) -> None:
+    def __init__(
+        self, committer: Committer, clock: Clock, settler: Settler, floor: Floor, signer: ReceiptSigner
+    ) -> None:
         self._committer = committer
         self._clock = clock
         self._settler = settler
         self._floor = floor
+        self._signer = signer
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,7 @@ class Acts:
                 calls.drop(call)
         else:
             calls.move(call, "settled")
-        self._floor.arrive(held, _attributed(outcome, decider))
+        self._arrive(held, call, outcome, decider)
 
     def _finish_abandoned(self, held: Held, call: Call, closing: p.CloseReceipt) -> None:
         """Nobody waits for what came of it. Where that is unknown, nobody will find it out either."""
@@ -151,12 +155,21 @@ class Acts:
                 if not is_of(call.receipt, call.promise):
                     calls.carry(entries.reused(held, call, closing.receipt, self._clock.now()))
                 calls.move(call, "settled")
-                self._floor.arrive(held, _attributed(settled, call.decider))
+                self._arrive(held, call, settled, call.decider)
             else:
                 self._settler.check(held, call)
 
         closing = entries.outcome(held, call, settled, self._clock.now())
         self._committer.submit(closing, closed)
+
+    def _arrive(self, held: Held, call: Call, outcome: Outcome, decider: str | None) -> None:
+        """Let the run know what came of an act: signed by its executor, with the name of who let it be done."""
+        signed = self._signer.sign(held.origin_of(call.promise), call.promise, call.effect, outcome)
+        self._floor.arrive(held, _attributed(signed, decider))
+
+    def seal(self, held: Held, call: Call, recorded: Ok[Payload] | Err) -> Ok[Payload] | Err:
+        """What the store has recorded of an act that was done before, signed for this call."""
+        return self._signer.seal(held.origin_of(call.promise), call.promise, call.effect, recorded)
 
     # -- receipts ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from holdfast.programs.function.failures import describe
 from holdfast.programs.function.interrupts import is_interrupt
 from holdfast.store import protocol as p
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.steps.performance import Outcome
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
 

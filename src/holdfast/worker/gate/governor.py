@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -44,9 +43,8 @@ from holdfast.worker.gate.openings import Openings
 from holdfast.worker.gate.releaser import Releaser, left_calls
 from holdfast.worker.gate.settler import Floor, Settler
 from holdfast.worker.held import Held
+from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.spans import Spans
-
-log = logging.getLogger("holdfast.gate")
 
 _REMEDY: Final = "find out who changed it (`holdfast audit verify`), mend it or restore a backup, then resume the run."
 
@@ -69,13 +67,15 @@ class Governor:
         effects: Effects,
         floor: Floor,
         spans: Spans | None = None,
+        signer: ReceiptSigner | None = None,
     ) -> None:
         self._store = store
         self._worker = worker
         self._policy = policy
         self._effects = effects
         self._settler = Settler(store, clock, floor, spans)
-        self.acts = Acts(committer, clock, self._settler, floor)
+        self._signer = signer or ReceiptSigner()
+        self.acts = Acts(committer, clock, self._settler, floor, self._signer)
         self._openings = Openings(store, clock, self._settler, self.acts, floor)
         self._asker = Asker(store, self._settler)
         self._releaser = Releaser(self.acts)
@@ -151,6 +151,9 @@ class Governor:
         effect = self._effects.find(request.function_name, request.input)
         if not is_effect(effect):
             return self._refuse_missing(held, call, effect, now)
+        if held.is_lane and (failure := self._signer.locked(effect)) is not None:
+            note = entries.unread(held, request, effect, failure.message, now)
+            return self._settle_with(held, call, note, failure, now)
         try:
             intent = effect.propose(request.input, request.name)
         except BaseException as error:

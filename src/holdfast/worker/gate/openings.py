@@ -135,9 +135,11 @@ class Openings:
         calls = held.gate_of_run()
         calls.carry(entries.reused(held, call, found, self._clock.now()))
         if found.error is not None:
-            self._settler.settle(held, call, Err(Failure("holdfast.errors:Unencodable", found.error)))
+            failure = Failure("holdfast.errors:Unencodable", found.error)
+            self._settler.settle(held, call, self._acts.seal(held, call, Err(failure)))
         elif found.result_blob is None:
-            self._settler.settle(held, call, Ok(Payload(found.result or cbor2.dumps(None))))
+            recorded = Ok(Payload(found.result or cbor2.dumps(None)))
+            self._settler.settle(held, call, self._acts.seal(held, call, recorded))
         else:
             calls.move(call, "found")
             self._settler.background(self._reuse_large(held, call, found.result_blob))
@@ -147,7 +149,7 @@ class Openings:
         if held.dropped or call.state != "concluding":
             return
         if data is not None:
-            self._settler.settle(held, call, Ok(Payload(data)))
+            self._settler.settle(held, call, self._acts.seal(held, call, Ok(Payload(data))))
         else:
             lost = Failure("holdfast.errors:StoreCorrupt", "the recorded result of the act is missing from the store")
             self._settler.settle(held, call, Err(lost))

@@ -20,7 +20,7 @@ from holdfast.worker.gate import entries
 from holdfast.worker.gate.answers import confirm, recorded_answers
 from holdfast.worker.held import Held
 from holdfast.worker.spans import Spans
-from holdfast.worker.steps.performer import Outcome
+from holdfast.worker.steps.performance import Outcome
 
 REJECTED: Final = "holdfast.errors:ApprovalRejected"
 """The recorded name of the error of a call that a person refused."""

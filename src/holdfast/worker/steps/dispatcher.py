@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from holdfast.errors import EngineError
@@ -9,16 +10,20 @@ from holdfast.gate.call import Call, is_unaccounted
 from holdfast.gate.effects import Performable
 from holdfast.journal.payload import Err, Failure
 from holdfast.journal.promise import PromiseId
-from holdfast.kernel.arrivals import Arrival, Begun, CallSettled
+from holdfast.kernel.arrivals import Arrival, Begun, CallSettled, SignalArrived
 from holdfast.kernel.requests import Invoke
 from holdfast.runs.clock import Clock
 from holdfast.runs.kinds.kind import Place
 from holdfast.runs.kinds.table import kind_of
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.worker.gate.acts import Acts
 from holdfast.worker.held import Held
-from holdfast.worker.steps.performer import Outcome, Performance, Performer
+from holdfast.worker.receipt_signer import ReceiptSigner
+from holdfast.worker.steps.performance import Outcome, Performance
+from holdfast.worker.steps.performer import Performer
+from holdfast.worker.steps.progress import ProgressReports, Taken
 
 
 class Dispatcher:
@@ -32,6 +37,7 @@ class Dispatcher:
         steps: Mapping[str, Performable],
         acts: Acts,
         arrive: Callable[[Held, Arrival], None],
+        signer: ReceiptSigner,
     ) -> None:
         self._performer = performer
         self._committer = committer
@@ -39,6 +45,7 @@ class Dispatcher:
         self._steps = steps
         self._acts = acts
         self._arrive = arrive
+        self._signer = signer
 
     def inherit(self, held: Held) -> None:
         """A run was taken over: its steps that are not settled were asked for by a turn that is durable, so its
@@ -63,6 +70,9 @@ class Dispatcher:
             failure = Failure("holdfast.errors:InvalidDefinition", message)
             self._arrive(held, CallSettled(promise, Err(failure), request.attempt, self._clock.now()))
             return
+        if held.is_lane and (locked := self._signer.locked(step)) is not None:
+            self._arrive(held, CallSettled(promise, Err(locked), request.attempt, self._clock.now()))
+            return
         held.steps[promise] = self._performer.perform(
             step,
             held.key,
@@ -76,12 +86,27 @@ class Dispatcher:
             begun_before=_is_inherited(held, promise),
             retry=request.retry,
             run=held.row,
+            reports=self._reports(held, promise, request.attempt),
         )
+
+    def _reports(self, held: Held, promise: PromiseId, attempt: int) -> ProgressReports | None:
+        """What takes reports to the cell that asked: by the lane's next turn, since its worker is this one."""
+        if not held.hears_progress:
+            return None
+
+        def send(frame: ProgressFrame) -> Taken:
+            waiting = held.arrivals
+            self._arrive(held, SignalArrived(LANE_EVENT, frame.write()))
+            return lambda: held.arrivals is not waiting  # a turn takes the list away
+
+        loop = asyncio.get_running_loop()
+        return ProgressReports(loop, promise.path[-1], attempt, held.epoch, send)
 
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
         held: Held = performance.owner
         held.steps.pop(performance.promise, None)
-        self._arrive(held, outcome)
+        promise = performance.promise
+        self._arrive(held, self._signer.sign(held.origin_of(promise), promise, performance.step, outcome))
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
         held: Held = performance.owner
@@ -114,6 +139,7 @@ class Dispatcher:
             retry=call.request.retry,
             run=held.row,
             receipt=call.receipt,
+            reports=self._reports(held, call.promise, call.request.attempt),
         )
 
     def _acted(self, performance: Performance, outcome: Outcome) -> None:

@@ -1,7 +1,7 @@
 """The performer: it runs steps, distinguishes failures, and keeps to timeouts.
 
 Steps run on the worker's own event loop, plain functions in threads. An attempt ends in exactly one arrival, or in none
-when it was called off. Context for ``heartbeat()`` and ``step_info()`` travels in a context variable.
+when it was called off.
 """
 
 from __future__ import annotations
@@ -9,162 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-import msgspec
-
-from holdfast.errors import AuthorError, NotInWorkflow, TerminalError
+from holdfast.errors import AuthorError, TerminalError
 from holdfast.gate.effects import Arguments, Performable
 from holdfast.journal.error_classes import error_class
 from holdfast.journal.payload import ONCE, Err, Failure, Ok, Payload, RetryPolicy
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.programs.function.interrupts import is_interrupt
-from holdfast.programs.function.values import decode, encode
+from holdfast.programs.function.values import decode
 from holdfast.runs.clock import Clock
 from holdfast.runs.observer import Observer
-from holdfast.runs.tracing import TRACEPARENT
 from holdfast.store.patience import patiently
 from holdfast.store.protocol import Key, ReceiptRow, Run, Store
 from holdfast.worker.spans import Spans
 from holdfast.worker.steps.attempt_errors import failure_of, is_terminal, is_unknown, retry_after
 from holdfast.worker.steps.containment import Escaped, contained
-
-Outcome = CallSettled | AttemptFailed
-Report = Callable[["Performance", Outcome], None]
-Beats = Callable[["Performance", bytes], None]
-
-
-class StepInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a running step may know of itself. ``key`` is the same for every attempt: use it as an idempotency key.
-
-    ``begun_before`` says that this very attempt may have been begun before, by a worker that did not live to tell what
-    came of it, or that handed it back unfinished; for an action, that an attempt of unknown outcome came before. Where
-    it is set, look whether the act was done before you do it.
-    """
-
-    tenant: str
-    run: str
-    step: str
-    attempt: int
-    key: str
-    progress: Any = None
-    begun_before: bool = False
-
-
-class Performance(msgspec.Struct):
-    """One attempt. ``owner`` is whatever its caller wants to find again when it hears of it."""
-
-    step: Performable
-    key: Key
-    promise: PromiseId
-    attempt: int
-    input: Payload
-    report: Report
-    beats: Beats
-    owner: Any
-    loop: asyncio.AbstractEventLoop
-    given: Arguments | None = None  # the arguments, where they were read before
-    act: str | None = None  # the idempotency key of the act that it does, or looks for
-    mark: str = ""  # distinguishes it from other calls that had its place
-    uncut: bool = False  # once begun, it is never called off
-    begun_before: bool = False  # an earlier holder may have begun it
-    retry: RetryPolicy = ONCE  # what the call itself says of its attempts
-    run: Run | None = None  # where its row is at hand
-    receipt: ReceiptRow | None = None  # of an act
-    trace: str | None = None  # its run's trace, where its row is not at hand
-    begun: bool = False
-    done: bool = False  # the function returned, whatever came of its result
-    unknown: bool = False  # it failed, and whether its act was done is not known
-    called_off: bool = False
-    expired: bool = False
-    progress: Any = None
-    last_beat: float = 0.0
-    task: asyncio.Task[None] | None = None  # while it is under way
-
-    @property
-    def info(self) -> StepInfo:
-        key = self.name if self.act is None else self.act
-        return StepInfo(
-            self.key.tenant, self.key.run, self.step.name, self.attempt, key, self.progress, self.begun_before
-        )
-
-    @property
-    def name(self) -> str:
-        """What the other side knows the call by, where it has no other key. See ``Invoke.name``."""
-        return f"{self.promise}:{self.mark}" if self.mark else str(self.promise)
-
-    @property
-    def traceparent(self) -> str | None:
-        """The trace that its run was started in."""
-        return self.trace if self.run is None else self.run.attributes.get(TRACEPARENT)
-
-    @property
-    def under_way(self) -> bool:
-        """Whether its task runs just now. A loop that is closed throws GeneratorExit into tasks that do not."""
-        try:
-            return self.task is not None and asyncio.current_task() is self.task
-        except RuntimeError:  # no loop runs any more
-            return False
-
-    @property
-    def timeout(self) -> float | None:
-        """How many seconds it may take: the call's own word comes before the step's."""
-        own = self.retry.attempt_timeout
-        return self.step.timeout if own is None else own
-
-    @property
-    def writes(self) -> bool:
-        """Whether it does something outside that must not be done twice: an act that writes, and not its probe."""
-        return self.step.writes
-
-    def cancel(self) -> None:
-        """Call the attempt off: no arrival comes of it. A plain function notices at its next ``heartbeat()``."""
-        if self.uncut and self.begun:
-            return
-        self.called_off = True
-        if self.task is not None:
-            self.task.cancel()
-
-    def beat(self, details: object) -> None:
-        if self.called_off or self.expired:
-            raise asyncio.CancelledError("the step was called off")
-        self.last_beat = self.loop.time()
-        if details is not None:
-            self.loop.call_soon_threadsafe(self.beats, self, encode(details, "a heartbeat's details").data)
-
-
-_performance: contextvars.ContextVar[Performance | None] = contextvars.ContextVar("holdfast-performance", default=None)
-
-
-def heartbeat(details: object = None) -> None:
-    """Say that a long step is alive and how far it is. Raises CancelledError where the step was called off."""
-    _current("heartbeat()").beat(details)
-
-
-def step_info() -> StepInfo:
-    """Which step this is, of which run, at which attempt, and the details of the last attempt's heartbeat."""
-    return _current("step_info()").info
-
-
-def performance_now() -> Performance | None:
-    """The attempt that the present code belongs to, if it belongs to one."""
-    return _performance.get()
-
-
-def is_authored() -> bool:
-    """Whether an author's step runs just now, and not the engine."""
-    return _performance.get() is not None
-
-
-def _current(what: str) -> Performance:
-    performance = _performance.get()
-    if performance is None:
-        raise NotInWorkflow(f"{what} works only inside a step that the engine runs.")
-    return performance
+from holdfast.worker.steps.performance import Beats, Outcome, Performance, Report, _performance
+from holdfast.worker.steps.progress import ProgressReports
 
 
 class Performer:
@@ -220,12 +85,14 @@ class Performer:
         run: Run | None = None,
         receipt: ReceiptRow | None = None,
         trace: str | None = None,
+        reports: ProgressReports | None = None,
     ) -> Performance:
         """Begin an attempt as soon as there is room. ``report`` is called once, unless it is called off before.
 
         ``act`` is the idempotency key of what it does, or looks for. One that is ``uncut`` cannot be called off any
         more once it has begun. ``retry`` is what the call itself says: how long an attempt may take, and after which
-        errors another may follow. ``run`` is its run's row, else ``trace`` is what that has of a trace.
+        errors another may follow. ``run`` is its run's row, else ``trace`` is what that has of a trace. ``reports``
+        takes what it reports to the cell that asked for it.
         """
         loop = asyncio.get_running_loop()
         performance = Performance(
@@ -247,6 +114,7 @@ class Performer:
             run,
             receipt,
             trace,
+            reports,
         )
         if self._closed:
             return performance
@@ -297,6 +165,7 @@ class Performer:
             if span is not None:
                 span.leave()
             performance.task = None  # breaks a reference cycle: the task holds its context, and that holds this
+            performance.end_reports()
             self._running -= 1
             while self._backlog and self._running < self._limit:  # what was called off meanwhile takes no place
                 self._begin(self._backlog.popleft())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,14 +17,19 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.arrivals import AttemptFailed, CallSettled
 from holdfast.runs import messages
 from holdfast.runs.clock import Clock
+from holdfast.runs.kinds.step import hears_progress, origin_of
+from holdfast.runs.lanes import LANE_EVENT, ProgressFrame
 from holdfast.runs.log_records import about
 from holdfast.runs.role import Role
 from holdfast.store import protocol as p
 from holdfast.store.committer import Committer
 from holdfast.store.patience import patiently
 from holdfast.worker.lease import LocalLease
+from holdfast.worker.receipt_signer import ReceiptSigner
 from holdfast.worker.roles.claimer import LAPSED_SECONDS, LOOK_SECONDS
-from holdfast.worker.steps.performer import Outcome, Performance, Performer
+from holdfast.worker.steps.performance import Outcome, Performance
+from holdfast.worker.steps.performer import Performer
+from holdfast.worker.steps.progress import ProgressReports, Taken
 
 log = logging.getLogger("holdfast.taker")
 
@@ -47,6 +53,7 @@ class Taker(Role):
         steps: Mapping[str, Performable],
         delivered: Callable[[p.Key], None],
         lease: LocalLease,
+        signer: ReceiptSigner,
     ) -> None:
         super().__init__()
         self._store = store
@@ -58,6 +65,7 @@ class Taker(Role):
         self._steps = steps
         self._delivered = delivered
         self._lease = lease
+        self._signer = signer
         self._doubts = 0
         self._running: dict[str, dict[tuple[p.Key, int], Performance]] = {queue: {} for queue in queues}
 
@@ -77,7 +85,9 @@ class Taker(Role):
             await self._reconcile()
         self._doubts += 1  # until the answer is here, and the lease is known to be alive
         losses, asked = self._lease.losses, self._lease.time()
-        claim = await self._store.claim_work(self._worker, wanted, self._clock.now(), list(self._steps))
+        # Steps of executors whose keys are not here are left for workers that have them.
+        names = [name for name, step in self._steps.items() if self._signer.lack(step) is None]
+        claim = await self._store.claim_work(self._worker, wanted, self._clock.now(), names)
         if not self._lease.held_since(losses):
             return LAPSED_SECONDS
         if claim.work and self._lease.time() - asked > LATE_SECONDS:
@@ -161,10 +171,30 @@ class Taker(Role):
             begun_before=work.claims > 1,
             retry=policy_of(rest[1]) if len(rest) > 1 else ONCE,
             trace=rest[2] if len(rest) > 2 else None,
+            reports=self._reports(work) if hears_progress(rest) else None,
         )
 
+    def _reports(self, work: p.Work) -> ProgressReports:
+        """What takes reports to the cell that asked. Changes of one run are made in the order in which they were
+        submitted, so the lane has every frame before it has what came of the attempt."""
+
+        def send(frame: ProgressFrame) -> Taken:
+            answered: list[p.Answer | Exception] = []
+
+            def done(answer: p.Answer | Exception) -> None:
+                answered.append(answer)
+                self._delivered(work.key)
+
+            message = messages.signal(LANE_EVENT, frame.write(), self._clock.now())
+            self._committer.submit(p.Deliver(work.key, message), done)
+            return lambda: bool(answered)
+
+        return ProgressReports(asyncio.get_running_loop(), work.position, work.attempt, work.epoch, send)
+
     def _reported(self, performance: Performance, outcome: Outcome) -> None:
-        self._finish(performance.owner, outcome)
+        work: p.Work = performance.owner
+        origin = origin_of(cbor2.loads(work.body))
+        self._finish(work, self._signer.sign(origin, performance.promise, performance.step, outcome))
 
     def _beaten(self, performance: Performance, details: bytes) -> None:
         work: p.Work = performance.owner

@@ -15,7 +15,8 @@ from holdfast.programs.function.decorators import Step
 from holdfast.store.memory import MemoryStore
 from holdfast.store.protocol import Key
 from holdfast.testing.virtual import VirtualClock, run_virtually
-from holdfast.worker.steps.performer import Performance, Performer
+from holdfast.worker.steps.performance import Performance
+from holdfast.worker.steps.performer import Performer
 
 PROMISE = PromiseId.of_run("digest", None, "run").child(0)
 

@@ -1,0 +1,98 @@
+"""What occurs to a cell, as its lane hands it over, and as the record of a parked cell holds it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import cbor2
+import msgspec
+
+from holdfast.cells.cell import CellRecord, CellTimer
+from holdfast.journal.cbor import canonical
+from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
+from holdfast.journal.promise import PromiseId
+from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
+from holdfast.runs.lanes import ProgressFrame
+
+_RECEIPT: Final = "receipt"
+_DUE: Final = "due"
+_REPORTED: Final = "reported"
+
+
+class ReceiptArrived(msgspec.Struct, frozen=True, gc=False):
+    """An effect of a cell has ended."""
+
+    promise: PromiseId
+    outcome: Outcome
+
+
+class ProgressArrived(msgspec.Struct, frozen=True, gc=False):
+    """An effect of a cell has reported how far it is. ``details`` is canonical CBOR."""
+
+    promise: PromiseId
+    attempt: int
+    details: bytes
+
+
+class Due(msgspec.Struct, frozen=True, gc=False):
+    """A cell's timer has come."""
+
+    timer: CellTimer
+
+
+Happening = Envelope | ReceiptArrived | ProgressArrived | Due
+"""What a handler is called for."""
+
+Occurrence = Happening | Release | Adoption
+
+
+def parking_cause(record: CellRecord) -> bytes | None:
+    """The hash of the event that parked a cell: the first that is held for it."""
+    return hashlib.sha256(record.held[0]).digest() if record.held else None
+
+
+def write_held(occurrence: Happening) -> bytes:
+    """What is held for a parked cell, as its record keeps it."""
+    match occurrence:
+        case Envelope():
+            return occurrence.write()
+        case Due(timer=timer):
+            return canonical([_DUE, timer.wake_at, timer.sequence, timer.schema, timer.value])
+        case ProgressArrived(promise=promise, attempt=attempt, details=details):
+            return canonical([_REPORTED, promise.root, promise.path[-1], attempt, details])
+        case ReceiptArrived(promise=promise, outcome=Ok(value)):
+            return canonical([_RECEIPT, promise.root, promise.path[-1], [value.data, value.codec], None])
+        case ReceiptArrived(promise=promise, outcome=Err(failure)):
+            return canonical([_RECEIPT, promise.root, promise.path[-1], None, failure.fields()])
+        case _:
+            raise TypeError(f"{occurrence!r:.60} is not held")
+
+
+def read_held(held: bytes) -> Occurrence:
+    """What is held for a parked cell, from its record."""
+    tag, *fields = cbor2.loads(held)
+    if tag == _DUE:
+        return Due(CellTimer(*fields))
+    if tag == _REPORTED:
+        root, position, attempt, details = fields
+        return ProgressArrived(PromiseId(root, (position,)), attempt, details)
+    if tag == _RECEIPT:
+        root, position, value, failure = fields
+        outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
+        return ReceiptArrived(PromiseId(root, (position,)), outcome)
+    heard = read_envelope(held)
+    assert not isinstance(heard, ProgressFrame)  # a lane knows whose a frame is before it is held
+    return heard
+
+
+def hold(held: tuple[bytes, ...], occurrence: Happening) -> tuple[bytes, ...]:
+    """What is held, with one more. Of what an effect reports the newest is held, unless it is what parked the cell."""
+    if isinstance(occurrence, ProgressArrived):
+        held = (*held[:1], *(each for each in held[1:] if not _is_report_of(each, occurrence.promise)))
+    return (*held, write_held(occurrence))
+
+
+def _is_report_of(held: bytes, promise: PromiseId) -> bool:
+    tag, *fields = cbor2.loads(held)
+    return bool(tag == _REPORTED and fields[:2] == [promise.root, promise.path[-1]])

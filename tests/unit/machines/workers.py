@@ -1,0 +1,49 @@
+"""Several workers on one store, each with machines and queues of its own; they can be killed."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast import Holdfast, Policy, WorkerOptions
+from holdfast.programs.machine.kind import Machines
+from holdfast.programs.machine.machine import Machine
+from holdfast.worker.heart import LoopPulse
+from tests.unit.worker.ground import FREE, OPTIONS, VIRTUAL_LEASE_SECONDS, Ground, Line, line_of
+
+PLAIN = replace(OPTIONS, lease_seconds=VIRTUAL_LEASE_SECONDS)
+
+_seeds = itertools.count(1)
+
+
+@asynccontextmanager
+async def worker_with(
+    ground: Ground,
+    machines: Iterable[Machine[Any]] = (),
+    *,
+    options: WorkerOptions = PLAIN,
+    policy: Policy = FREE,
+    **more: Any,
+) -> AsyncIterator[Holdfast]:
+    """A worker that has these machines and no other."""
+    app = Holdfast(
+        Line(ground.store),  # type: ignore[arg-type]  # every operation is forwarded by name
+        clock=ground.clock,
+        entropy=random.Random(next(_seeds)),
+        pulse=LoopPulse,
+        options=options,
+        policy=policy,
+        **more,
+    )
+    app.machine_kind = Machines({each.name: each for each in machines})
+    await app.open()
+    try:
+        yield app
+    finally:
+        if not line_of(app).dead:
+            await app.close(0)
