@@ -14,6 +14,7 @@ added comes last, with a new format number.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
@@ -81,6 +82,11 @@ class CellRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True, array_like
         return self.timers[0].wake_at if self.timers else None
 
 
+def in_order(timers: Iterable[CellTimer]) -> tuple[CellTimer, ...]:
+    """Timers as a record keeps them: by time, those of one time in the order in which they were sent."""
+    return tuple(sorted(timers, key=lambda timer: (timer.wake_at, timer.sequence)))
+
+
 class IndexEntry(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """What the index keeps of a cell: enough to list and to prove it without reading its record."""
 
@@ -143,8 +149,8 @@ def _require_lawful(cell: CellRecord) -> None:
     positions = [intent.position for intent in cell.intents]
     if positions != sorted(set(positions)):
         raise ValueError("its intents are not in the order of their positions, each once")
-    if list(cell.timers) != sorted(set(cell.timers)):
-        raise ValueError("its timers are not in the order of their times, each once")
+    if cell.timers != in_order(cell.timers):
+        raise ValueError("its timers are not in the order of their times")
     if cell.status not in STATUSES:
         raise ValueError(f"{cell.status!r} is no status of a cell")
     if bool(cell.reason) != (cell.status in _REASONED):

@@ -255,17 +255,17 @@ class Advancer:
         held.committing = True
         for promise in work.abandon:
             self._dispatcher.call_off(held, promise)
-        self._committer.submit(work.change, partial(self._answered, held, work))
+        self._committer.submit(work.change, partial(self._answered, held, work, held.pause is not None))
 
-    def _answered(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
+    def _answered(self, held: Held, work: Plan, was_paused: bool, answer: p.Answer | Exception) -> None:
         """The turn is durable, or refused. Called from inside a task: no program runs here."""
         held.committing = False
         try:
-            self._take_answer(held, work, answer)
+            self._take_answer(held, work, was_paused, answer)
         except Exception as error:
             self._faults.engine_failed(held, "cannot go on from what the store answered", error)
 
-    def _take_answer(self, held: Held, work: Plan, answer: p.Answer | Exception) -> None:
+    def _take_answer(self, held: Held, work: Plan, was_paused: bool, answer: p.Answer | Exception) -> None:
         if work.closings and not isinstance(answer, p.Advanced):
             self._governor.acts.let_go(held, work.closings)
         if held.dropped:
@@ -286,8 +286,8 @@ class Advancer:
         held.consumed = work.change.consumed
         if work.is_gated:
             self._roles.wake_sealer()
-        if answer.pause is not None:
-            held.pause = answer.pause
+        if answer.pause is not None or was_paused:  # without one, it was resumed before it could be handed back
+            held.pause, held.admitted = answer.pause, False
         if work.ending is not None:
             self._runs.let_go(held)
             work.follow(answer.attached)
@@ -296,6 +296,8 @@ class Advancer:
                 self._messenger.wake_others(work)
             return
         self._carry_on(held, work, answer)
+        if was_paused:
+            self.give_turn(held)
 
     def _carry_on(self, held: Held, work: Plan, answer: p.Advanced) -> None:
         if work.change.renewal is not None:
@@ -366,7 +368,7 @@ class Advancer:
         if start.owner is not None:
             self.held[held.key] = held
         done(answer)
-        self._answered(held, work, p.Advanced(0, None, start.owner is None, answer.attached))
+        self._answered(held, work, False, p.Advanced(0, None, start.owner is None, answer.attached))
 
     # -- acts ------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ from holdfast.store.patience import patiently
 from holdfast.worker.held import Held
 
 DUE_AT_ONCE: Final = 500
-"""So many cells whose timers have come are handled in one turn. The others follow in the next."""
+"""So many cells whose timers have come are handled in one turn; one, where the lane's last worker died over it. The
+others follow in the next."""
 
 
 class Wanted(Protocol):
@@ -100,7 +101,7 @@ class CellSupplier:
             rows = await patiently(partial(self._store.cells, held.key, wanted.keys)) if wanted.keys else []
             found: dict[bytes, CellRecord | None] = dict.fromkeys(wanted.keys)
             found.update((row.key, decode_cell(row.record)) for row in rows)
-            due, next_wake = await self._due(held.key, wanted.due_by)
+            due, next_wake = await self._due(held, wanted.due_by)
         except Exception as error:
             if not held.dropped:
                 self._fail(held, "cannot read its cells", error)
@@ -111,14 +112,15 @@ class CellSupplier:
             program.bring(found, due, next_wake)
             self._schedule(held)
 
-    async def _due(self, lane: p.Key, by: int | None) -> tuple[list[CellRecord] | None, int | None]:
+    async def _due(self, held: Held, by: int | None) -> tuple[list[CellRecord] | None, int | None]:
         if by is None:
             return None, None
-        rows = await patiently(partial(self._store.due_cells, lane, by, DUE_AT_ONCE))
+        at_once = 1 if held.row.crashes else DUE_AT_ONCE
+        rows = await patiently(partial(self._store.due_cells, held.key, by, at_once))
         due = [decode_cell(row.record) for row in rows]
-        if len(due) == DUE_AT_ONCE:
+        if len(due) == at_once:
             return due, by
-        return due, await patiently(partial(self._store.next_wake, lane, by))
+        return due, await patiently(partial(self._store.next_wake, held.key, by))
 
 
 def _arrived(held: Held) -> tuple[list[Payload], list[PromiseId]]:

@@ -223,7 +223,7 @@ def plan(
         ending is not None or segment.first + segment.count - execution.offered_at >= checkpoint_events
     ):
         checkpoint = _checkpoint(held, execution, segment, ending, pins)
-    projection, release = _projection(held, execution, ending, renewal, requests.busy, hold_until)
+    projection, release = _projection(held, execution, ending, renewal, requests.busy, now, hold_until)
     attached: list[Errand | Attached] = [*requests.errands]
     attached.extend(_news(lifecycle, held, turn, carried_on, projection, now))
     closings: tuple[Closing, ...] = ()
@@ -316,6 +316,7 @@ def _projection(
     ending: e.Event | None,
     renewal: Renewal | None,
     busy: bool,
+    now: int,
     hold_until: int,
 ) -> tuple[Projection, bool]:
     """How the run's row looks after the turn, and whether the lease is given up."""
@@ -334,6 +335,8 @@ def _projection(
         pause = "the workflow waits for something that nothing can settle: cancel it, or mend its code and resume it"
     if due is not None and due <= hold_until and pause is None and held.pause is None:
         return Projection("waiting", due, cancelling=cancelling), False
+    if held.pause is not None:  # if it was resumed a moment ago, nobody else would take it up again
+        due = now
     waiting = msgspec.json.encode([_described(held, wait) for wait in execution.waits()[:20]]).decode()
     return Projection("waiting", due, waiting, cancelling, pause=pause), True
 

@@ -257,7 +257,7 @@ class AppMachines(AppManifests):
         note = operator_note(app, owner, "redeliver_event", by, row.lane, reason, details)
         dropped = p.DropDead(p.Key(owner, row.lane), row.version, row.number)
         answer = await app.committer.commit(p.Operate(note, (*app.conditions(), dropped, *delivered)))
-        if not isinstance(answer, p.OperatedOn):
+        if not isinstance(answer, p.OperatedOn | p.Repeated):  # repeated: the answer to this very commit was lost
             raise missing(id)
         app.wake_sealer()
         app.hint()

@@ -8,13 +8,13 @@ until a person lets it go on. The lane is never stopped by it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell
+from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell, in_order
 from holdfast.errors import HoldfastError, InvalidFunction
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Ok, Payload
@@ -70,7 +70,7 @@ class CellTurn:
         board: Switchboard,
         cause: str,
         secrets: set[str | bytes | int | float],
-        recorded: Mapping[int, str] | None = None,
+        failure_of: Callable[[int], str | None] | None = None,
     ) -> None:
         self.changed: dict[bytes, CellRecord | None] = {}
         self.calls: list[CellCall] = []
@@ -85,7 +85,7 @@ class CellTurn:
         self._where = where
         self._board = board
         self._cause = cause
-        self._recorded = recorded  # the failures that a journal has; None where they are decided here
+        self._failure_of = failure_of  # why an event, by its number, parks its cell unhandled: known before the turn
         self._handled = 0
 
     def handle(self, occurrences: list[tuple[bytes, Occurrence]]) -> None:
@@ -122,7 +122,9 @@ class CellTurn:
 
     def _advance(self, record: CellRecord, occurrence: Happening) -> None:
         self._handled += 1
-        if self._recorded is not None and (reason := self._recorded.get(self._handled)) is not None:
+        if not _is_open(record, occurrence):
+            return
+        if self._failure_of is not None and (reason := self._failure_of(self._handled)) is not None:
             self._park(record, occurrence, reason)
             return
         try:
@@ -158,7 +160,8 @@ class CellTurn:
 
     def _progress(self, record: CellRecord, occurrence: ProgressArrived) -> Progress | None:
         intent = _intent_of(record, occurrence)
-        if intent is None or not self._machine.accepts(Progress):
+        assert intent is not None, "it is open"
+        if not self._machine.accepts(Progress):
             return None
         return Progress(
             details=decode(Payload(occurrence.details)),
@@ -170,8 +173,7 @@ class CellTurn:
 
     def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
         intent = _intent_of(record, occurrence)
-        if intent is None:
-            return None
+        assert intent is not None, "it is open"
         outcome = self._outcome(intent, occurrence)
         if isinstance(outcome, str):
             if self._machine.accepts(Rejected):
@@ -215,8 +217,7 @@ class CellTurn:
             left = tuple(each for each in record.intents if each.position != position)
             return replace(record, intents=left, last_sequence=sequence)
         if isinstance(occurrence, Due):
-            left_timers = tuple(each for each in record.timers if each != occurrence.timer)
-            return replace(record, timers=left_timers, last_sequence=sequence)
+            return replace(record, timers=_without_timer(record, occurrence.timer), last_sequence=sequence)
         return replace(record, last_sequence=sequence)
 
     def _take(self, record: CellRecord, occurrence: Occurrence, made: Transition[Any]) -> None:
@@ -254,7 +255,7 @@ class CellTurn:
                 state=record.state if state is None else state,
                 status=made.status,
                 reason=made.reason or ("it gave no reason" if made.status == "failed" else ""),
-                timers=() if made.status in TERMINAL else tuple(sorted({*base.timers, *timers})),
+                timers=() if made.status in TERMINAL else in_order((*base.timers, *timers)),
                 asked=record.asked + len(made.effects),
                 machine_version=machine.version,
                 machine_hash=bytes.fromhex(self._where.machine_hash),
@@ -318,7 +319,7 @@ class CellTurn:
         self.failures.append((self._handled, reason, record.key))
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
-            left = tuple(each for each in record.timers if each != occurrence.timer)
+            left = _without_timer(record, occurrence.timer)
             self._changed(replace(parked, timers=left, held=(write_held(occurrence), *record.held)))
             return
         self._hold(parked, occurrence)
@@ -327,7 +328,7 @@ class CellTurn:
         if isinstance(occurrence, Due):
             self._changed(record)  # its timer stays, and comes again when the cell goes on
             return
-        if len(record.held) >= HELD_LIMIT:
+        if len(record.held) >= HELD_LIMIT and isinstance(occurrence, Envelope):  # receipts are as many as its effects
             self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
             return
         self._changed(replace(record, held=hold(record.held, occurrence)))
@@ -346,10 +347,31 @@ class CellTurn:
         if record.status != "parked" or release.cause not in (None, parking_cause(record)):
             return
         held = [read_held(each) for each in record.held]
+        timers = in_order((*record.timers, *(each.timer for each in held if isinstance(each, Due))))
+        released = replace(record, status="running", reason="", timers=timers, held=())
         if release.drop and held:
-            record = self._without(record, held.pop(0))  # a receipt settles its intent, heard or not
-        self._changed(replace(record, status="running", reason="", held=()))
+            released = self._without(released, held.pop(0))  # a receipt settles its intent, heard or not
         mailbox.extendleft(reversed(held))
+        if released.state is None:  # it was parked by its first event: there is no cell yet
+            self.changed[record.key] = None
+        else:
+            self._changed(released)
+
+
+def _is_open(record: CellRecord, occurrence: Happening) -> bool:
+    """Whether a receipt, a report or a timer is one of this cell: an earlier cell of its key may have asked for it, or
+    an event of the same turn may have deleted the cell."""
+    if isinstance(occurrence, ReceiptArrived | ProgressArrived):
+        return _intent_of(record, occurrence) is not None
+    return isinstance(occurrence, Envelope) or occurrence.timer in record.timers
+
+
+def _without_timer(record: CellRecord, timer: CellTimer) -> tuple[CellTimer, ...]:
+    """Its timers without this one. Of equal ones the others stay: a handler may send an event twice."""
+    left = list(record.timers)
+    if timer in left:
+        left.remove(timer)
+    return tuple(left)
 
 
 def _file(mailbox: deque[Occurrence], occurrence: Occurrence) -> None:

@@ -7,7 +7,7 @@ decide is taken from the journal: which timers had come, and which handlers fail
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -66,8 +66,8 @@ class CheckedLane(LaneProgram):
         self._handle(scribe)
         self._rang, self._due = False, None
 
-    def _recorded(self) -> Mapping[int, str]:
-        return {number: reason for number, reason, _ in self._note.failures}
+    def _failure_of(self) -> Callable[[int], str | None]:
+        return {number: reason for number, reason, _ in self._note.failures}.get
 
     def _wind(self, scribe: Scribe, turn: CellTurn, now: int) -> None:
         """Alarms are hints: what the journal has is repeated."""

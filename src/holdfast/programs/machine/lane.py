@@ -12,7 +12,7 @@ receives, time and seed, effects, the note, the alarm.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -67,7 +67,7 @@ class LaneProgram:
         self.names: Mapping[str, str | None] = {}
         self.secrets: set[str | bytes | int | float] = set()
         self.reference: str | None = None
-        self.poison: str | None = None  # why the next event parks its cell unhandled: it has killed its workers
+        self.poison: str | None = None  # why the next turn parks its cells unhandled: it has killed its workers
         self.machine = machine
         self._board = board
         self._hot = hot
@@ -282,15 +282,17 @@ class LaneProgram:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
         where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
+        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._failure_of())
         turn.handle(arrived)
         self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
 
-    def _recorded(self) -> Mapping[int, str] | None:
-        """The failures that are known before the turn, by number; None where there are none."""
-        return None if self.poison is None else {1: self.poison}
+    def _failure_of(self) -> Callable[[int], str | None] | None:
+        """The failures that are known before the turn, by number; None where there are none. A turn that has killed its
+        workers runs no handler: which of its events did it, nobody knows."""
+        poison = self.poison
+        return None if poison is None else lambda _: poison
 
     def _commit(self, scribe: Scribe, turn: CellTurn) -> None:
         """Ask for the effects, and note what became of the cells."""

@@ -19,7 +19,7 @@ from holdfast.journal.payload import Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.kernel.execution import Entropy, Execution
 from holdfast.kernel.program import Scribe, Yielded
-from holdfast.programs.machine.cell_turn import CellTurn
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn
 from holdfast.programs.machine.envelopes import Envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.held_events import Due, Occurrence, ReceiptArrived
@@ -137,7 +137,7 @@ class ShadowLane(LaneProgram):
         self._tallies.emitted += len(turn.emitted) + len(turn.dead)
         self._shadows.update(turn.changed)
         for call in turn.calls:
-            self._ask(call.key, call.effect.name, call.effect.sequence, call.effect.issuer)
+            self._ask(call)
 
     def _close(self, key: bytes, promise: PromiseId) -> None:
         """A recorded call was settled: the shadow cannot make it any more."""
@@ -145,7 +145,8 @@ class ShadowLane(LaneProgram):
             if asker == key and promise in promises:
                 promises.remove(promise)
 
-    def _ask(self, key: bytes, effect: str, sequence: int, issuer: str | None) -> None:
+    def _ask(self, call: CellCall) -> None:
+        key, effect = call.key, call.effect.name
         _count(self._tallies.asked, effect)
         recorded = self._open.get((key, effect))
         if recorded:
@@ -155,8 +156,9 @@ class ShadowLane(LaneProgram):
             position, self._next = self._next, self._next + 1
             _count(self._tallies.unanswered, effect)
         record = self._shadows.get(key)
-        if record is not None:
-            intents = sorted((*record.intents, CellIntent(position, effect, sequence, issuer)))
+        if record is not None and call.awaited:
+            opened = CellIntent(position, effect, call.effect.sequence, call.effect.issuer)
+            intents = sorted((*record.intents, opened))
             self._shadows[key] = msgspec.structs.replace(record, intents=tuple(intents))
 
 

@@ -1,0 +1,83 @@
+"""Machines under crashes, pauses, releases, new versions and people who do everything twice: see ``check_machines`` for
+the laws."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.programs.machine import cell_turn
+from holdfast.programs.machine.cell_turn import CellTurn, ReceiptArrived
+from tests.simulation.machined import simulate_machines
+from tests.simulation.world import Violation
+from tests.volume import volume
+
+SEEDS = volume([5, 13], range(1, 100))
+
+
+def test_the_laws_of_machines_hold() -> None:
+    """M1 to M10, and every seed comes to rest. What the laws are about happens."""
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        reached += simulate_machines(seed)
+    wanted = ("a worker died", "a handler killed its worker", "a handler raised", "a cell was released")
+    wanted += ("a dead letter was redelivered", "a lane was paused", "a manifest was applied", "acts done")
+    wanted += ("timers rung", "receipt w: ok", "receipt a: ok", "receipt a: ActionDenied", "receipt w: TimeoutError")
+    assert [what for what in wanted if not reached[what]] == []
+
+
+def test_a_seed_gives_the_same_simulation() -> None:
+    assert simulate_machines(7) == simulate_machines(7)
+
+
+# -- the laws can be broken, and are found broken ----------------------------------------------------------------------
+
+
+def test_an_event_that_is_lost_while_its_cell_is_parked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M3."""
+    hold = CellTurn._hold
+
+    def forgetful(self: CellTurn, record: Any, occurrence: Any) -> None:
+        if not record.held:
+            hold(self, record, occurrence)
+
+    monkeypatch.setattr(CellTurn, "_hold", forgetful)
+    with pytest.raises(Violation, match="M3"):
+        simulate_machines(2)
+
+
+def test_a_receipt_that_reaches_the_next_cell_of_its_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M6: what an earlier cell of the key asked for is not for the next one."""
+
+    def first_open(record: Any, occurrence: Any) -> bool:
+        return not isinstance(occurrence, ReceiptArrived) or bool(record.intents)
+
+    receipt = CellTurn._receipt
+
+    def misled(self: CellTurn, record: Any, occurrence: Any) -> Any:
+        first = replace(record.intents[0], position=occurrence.promise.path[-1])
+        return receipt(self, replace(record, intents=(first, *record.intents[1:])), occurrence)
+
+    monkeypatch.setattr(cell_turn, "_is_open", first_open)
+    monkeypatch.setattr(CellTurn, "_receipt", misled)
+    with pytest.raises(Violation, match=r"M6|parked KeyError"):
+        simulate_machines(4)
+
+
+def test_events_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M4."""
+    release = CellTurn._release
+
+    def backwards(self: CellTurn, record: Any, message: Any, mailbox: Any) -> None:
+        before = list(mailbox)
+        release(self, record, message, mailbox)
+        held = list(mailbox)[: len(mailbox) - len(before)]
+        mailbox.clear()
+        mailbox.extend([*reversed(held), *before])
+
+    monkeypatch.setattr(CellTurn, "_release", backwards)
+    with pytest.raises(Violation, match="M4"):
+        simulate_machines(1)

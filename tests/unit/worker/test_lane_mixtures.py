@@ -1,0 +1,212 @@
+"""Two things that come to a lane together: each is handled as it would be alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import Holdfast, step
+from holdfast.cells.cell import CellRecord
+from holdfast.programs.machine import cell_turn
+from holdfast.programs.machine.handle import Cell
+from holdfast.programs.machine.machine import machine
+from holdfast.programs.machine.occurrences import Settled
+from holdfast.runs.lanes import lane_id
+from holdfast.store import protocol as p
+from tests.unit.worker.ground import OPTIONS, Ground, kill, line_of
+
+_LANE = p.Key("default", lane_id("mixtures.pad", 0))
+
+
+@dataclass
+class Written:
+    name: str
+    what: str
+
+
+@dataclass
+class Rung:
+    name: str
+    what: str
+
+
+@dataclass
+class Page:
+    words: list[str] = field(default_factory=list)
+
+
+class Deadly:
+    app: Holdfast | None = None
+
+
+@step(name="mixtures.look")
+async def look(name: str) -> str:
+    await asyncio.sleep(5)
+    return name
+
+
+@machine(key="name", effects=[look], name="mixtures.pad", lanes=1)
+def pad(state: Page | None, event: Written | Rung | Settled, cell: Cell) -> Page | None:
+    """It writes down all that it hears."""
+    now = state or Page()
+    match event:
+        case Settled():
+            return Page([*now.words, "settled"])
+        case Written(what="raise") | Rung(what="raise"):
+            raise ValueError("broken")
+        case Rung(what="kill"):
+            kill(Deadly.app) if Deadly.app is not None else None
+        case Written(what="delete"):
+            return None
+        case Written(what="look"):
+            cell.do(look, cell.key)
+        case Written(what=what) if what.startswith("later "):
+            for word in what.split()[1:]:
+                cell.send(Rung(cell.key, word), after=timedelta(seconds=10))
+    return Page([*now.words, event.what])
+
+
+async def handled(app: Holdfast) -> None:
+    while True:
+        (run,) = await app.store.get([_LANE])
+        if run.consumed == run.arrived:
+            return
+        await app.changed(0.05)
+
+
+async def record(app: Holdfast, name: str = "a") -> CellRecord:
+    found = await app.cell(pad, name).record()
+    assert found is not None
+    return found
+
+
+async def words(app: Holdfast, name: str = "a") -> list[str] | None:
+    state = await app.cell(pad, name).state()
+    return None if state is None else state.words
+
+
+def test_a_timer_of_a_cell_that_is_deleted_in_its_turn_reaches_nobody(virtual: Ground) -> None:
+    """Not the key's next cell either: the timers of a cell are dropped with it."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            await app.emit(Written("a", "later bell"))
+            await app.emit(Written("b", "later bell"))
+            await handled(app)
+        async with ground.engine(worker=False) as app:
+            await asyncio.sleep(20)
+            await app.emit(Written("a", "delete"))
+            await app.emit(Written("b", "delete"))
+            await app.emit(Written("b", "born again"))
+        async with ground.engine() as app:
+            await handled(app)
+            await asyncio.sleep(30)
+            assert await words(app) is None
+            assert await words(app, "b") == ["born again"]
+
+    virtual.play(main)
+
+
+def test_timers_of_one_moment_come_as_often_and_in_the_order_in_which_they_were_sent(virtual: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            await app.emit(Written("a", "later z y z"))
+            await asyncio.sleep(20)
+            assert await words(app) == ["later z y z", "z", "y", "z"]
+            assert (await record(app)).timers == ()
+
+    virtual.play(main)
+
+
+def test_a_timer_that_parked_its_cell_leaves_its_equal_alone(virtual: Ground) -> None:
+    """Released, both come, one after the other; dropped, only the other one does."""
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            await app.emit(Written("a", "later raise raise"))
+            await asyncio.sleep(20)
+            parked = await record(app)
+            assert (parked.status, len(parked.held), len(parked.timers)) == ("parked", 1, 1)
+            await app.cell(pad, "a").release()
+            await asyncio.sleep(5)
+            assert len((await record(app)).timers) == 1
+            await app.cell(pad, "a").release(drop=True)
+            await asyncio.sleep(5)
+            parked = await record(app)
+            assert (parked.status, len(parked.held), len(parked.timers)) == ("parked", 1, 0)
+            await app.cell(pad, "a").release(drop=True)
+            await asyncio.sleep(5)
+            assert (await record(app)).status == "running"
+
+    virtual.play(main)
+
+
+def test_a_receipt_is_held_for_a_parked_cell_however_much_is(virtual: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell_turn, "HELD_LIMIT", 2)
+
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            for what in ("look", "raise", "two", "three"):
+                await app.emit(Written("a", what))
+            await asyncio.sleep(10)
+            assert len((await record(app)).held) == 3
+            assert [each.value["what"] async for each in app.machines.dead_letters()] == ["three"]
+            await app.cell(pad, "a").release(drop=True)
+            await asyncio.sleep(10)
+            assert await words(app) == ["look", "two", "settled"]
+            assert (await record(app)).intents == ()
+
+    virtual.play(main)
+
+
+def test_no_cell_remains_of_an_event_that_was_dropped_and_made_none(virtual: Ground) -> None:
+    async def main(ground: Ground) -> None:
+        async with ground.engine() as app:
+            await app.emit(Written("a", "raise"))
+            await handled(app)
+            await app.cell(pad, "a").release(drop=True)
+            await asyncio.sleep(1)
+            assert await app.cell(pad, "a").record() is None
+            assert [each.good async for each in app.machines.verify(pad)] == [True]
+
+    virtual.play(main)
+
+
+def test_a_timer_that_kills_its_workers_parks_its_cell_whatever_else_waits(virtual: Ground) -> None:
+    """Also where an event waits beside it, and where other cells' timers have come."""
+
+    async def main(ground: Ground) -> int:
+        async with ground.engine() as app:
+            for name, what in (("b", "later first"), ("a", "later kill"), ("c", "later last")):
+                await app.emit(Written(name, what))
+                await asyncio.sleep(0.5)
+            await handled(app)
+        async with ground.engine(worker=False) as app:
+            await asyncio.sleep(20)
+            await app.emit(Written("d", "waits"))
+            await app.emit(Written("d", "too"))
+        for lives in range(1, 20):
+            async with ground.engine(options=replace(OPTIONS, crash_limit=3)) as app:
+                Deadly.app = app
+                for _ in range(60):
+                    if line_of(app).dead:
+                        break
+                    await app.changed(1)
+                else:
+                    assert "poison" in (await record(app)).reason
+                    for name in "bcd":
+                        if (await record(app, name)).status == "parked":
+                            await app.cell(pad, name).release()
+                    await asyncio.sleep(5)
+                    assert await words(app, "b") == ["later first", "first"]
+                    assert await words(app, "c") == ["later last", "last"]
+                    assert await words(app, "d") == ["waits", "too"]
+                    return lives
+        raise AssertionError("the lane never went on")
+
+    assert virtual.play(main) == 5
+    Deadly.app = None
