@@ -20,6 +20,8 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, Final
 from unittest import mock
 
+import msgspec
+
 from holdfast import Holdfast, WorkerOptions, step_info
 from holdfast.cells.cell import decode_cell
 from holdfast.errors import HoldfastError
@@ -30,7 +32,7 @@ from holdfast.runs.lanes import is_lane, lane_id
 from holdfast.store import protocol as p
 from holdfast.testing.virtual import VirtualClock, VirtualLoop
 from holdfast.worker.heart import LoopPulse
-from holdfast.worker.steps.performer import _current
+from holdfast.worker.steps.performance import _current
 from tests.simulation import books, broken
 from tests.simulation.books import FIRST, MACHINE, VERSIONS, Told
 from tests.simulation.check_machines import Deed, World, check_laws
@@ -70,11 +72,11 @@ class Process:
             worker=worker,
             clock=VirtualClock(loop, source.choice((0.0, 0.0, 1.5, -1.5))),
             entropy=random.Random(source.random()),
-            options=OPTIONS,
+            options=msgspec.structs.replace(OPTIONS, cached_cells=source.choice((8, 4096))),
             pulse=LoopPulse,
             policy=POLICY,
         )
-        self.app.machine_kind = Machines({MACHINE: VERSIONS[version]}, cached_cells=source.choice((8, 4096)))
+        self.app.machine_kind = Machines({MACHINE: VERSIONS[version]})
         self._context = contextvars.copy_context()
         self._context.run(books.place.set, self)
 
