@@ -7,6 +7,7 @@ which order can be read off it.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -72,8 +73,14 @@ charged: list[str] = []
 """The fees that were computed, in the real world: a step may run again after a crash, but not after it was recorded."""
 
 
+fee_seconds = 0.0
+"""The longest time that computing a fee takes."""
+
+
 @step(name="bank.fee")
 async def fee(id: str) -> int:
+    if fee_seconds:
+        await asyncio.sleep(random.Random(id).random() * fee_seconds)
     charged.append(id)
     return len(id)
 

@@ -17,17 +17,17 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.cells.cell import TERMINAL, CellIntent, CellRecord, CellTimer, decode_cell
-from holdfast.errors import HoldfastError, InvalidFunction
+from holdfast.errors import HoldfastError, InvalidFunction, StoreCorrupt
 from holdfast.journal.cbor import canonical
 from holdfast.journal.payload import Err, Failure, Ok, Outcome, Payload
 from holdfast.journal.promise import PromiseId
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.envelopes import HOPS_LIMIT, Adoption, Envelope, HandOver, Release, read_envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import EffectRequest, Machine, Transition
 from holdfast.programs.machine.occurrences import Rejected, Settled
 from holdfast.programs.machine.switchboard import Switchboard
-from holdfast.runs.lanes import LaneMessage
+from holdfast.runs.lanes import LaneMessage, place_of
 from holdfast.store.protocol import DeadLetter
 
 _RECEIPT: Final = "receipt"
@@ -54,7 +54,7 @@ class Due(msgspec.Struct, frozen=True, gc=False):
     timer: CellTimer
 
 
-Occurrence = Envelope | Release | Adoption | ReceiptArrived | Due
+Occurrence = Envelope | Release | Adoption | HandOver | ReceiptArrived | Due
 
 
 class CellCall(msgspec.Struct, gc=False):
@@ -76,7 +76,7 @@ class CellTurn:
         cells: Mapping[bytes, CellRecord | None],
         where: TurnContext,
         board: Switchboard,
-        cause: str,
+        run: PromiseId,
         secrets: set[str | bytes | int | float],
         recorded: Mapping[int, str] | None = None,
     ) -> None:
@@ -92,7 +92,8 @@ class CellTurn:
         self._cells = cells
         self._where = where
         self._board = board
-        self._cause = cause
+        self._cause = str(run)
+        self._root = run.root
         self._recorded = recorded  # the failures that a journal has; None where they are decided here
         self._handled = 0
 
@@ -119,6 +120,8 @@ class CellTurn:
             self._release(record, occurrence, mailbox)
         elif isinstance(occurrence, Adoption):
             self._adopt(key, occurrence)
+        elif isinstance(occurrence, HandOver):
+            self.changed[key] = decode_cell(occurrence.record)
         elif record.status == "parked":
             self._hold(record, occurrence)
         elif record.status in TERMINAL:
@@ -163,8 +166,7 @@ class CellTurn:
                 return self._receipt(record, occurrence)
 
     def _receipt(self, record: CellRecord, occurrence: ReceiptArrived) -> Settled | Rejected | None:
-        position = occurrence.promise.path[-1]
-        intent = next((each for each in record.intents if each.position == position), None)
+        intent = next((each for each in record.intents if self._is(each, occurrence.promise)), None)
         if intent is None:
             return None
         outcome = self._outcome(intent, occurrence)
@@ -199,12 +201,15 @@ class CellTurn:
         except HoldfastError as error:
             return str(error)
 
+    def _is(self, intent: CellIntent, promise: PromiseId) -> bool:
+        """Whether an intent is this call: of this lane, or of the one that had the cell before."""
+        return (intent.origin or self._root, intent.position) == (promise.root, promise.path[-1])
+
     def _without(self, record: CellRecord, occurrence: Occurrence) -> CellRecord:
         """The cell, with what has occurred no longer open."""
         sequence = record.last_sequence + 1
         if isinstance(occurrence, ReceiptArrived):
-            position = occurrence.promise.path[-1]
-            left = tuple(each for each in record.intents if each.position != position)
+            left = tuple(each for each in record.intents if not self._is(each, occurrence.promise))
             return replace(record, intents=left, last_sequence=sequence)
         if isinstance(occurrence, Due):
             left_timers = tuple(each for each in record.timers if each != occurrence.timer)
@@ -279,7 +284,7 @@ class CellTurn:
             return
         for machine, lane, key in targets:
             envelope = Envelope(key, schema.name, value, hops, None, self._cause)
-            emitted.append(LaneMessage(machine, lane, envelope.write()))
+            emitted.append(LaneMessage(machine, lane, envelope.write(), place=place_of(key)))
 
     def _await_nothing(self, key: bytes) -> None:
         """Nobody waits any more for what this cell has asked for in this turn."""
@@ -311,7 +316,7 @@ class CellTurn:
         parked = replace(record, status="parked", reason=reason)
         if isinstance(occurrence, Due):  # held like an event, so that it is what a person drops
             left = tuple(each for each in record.timers if each != occurrence.timer)
-            self._changed(replace(parked, timers=left, held=(_written(occurrence), *record.held)))
+            self._changed(replace(parked, timers=left, held=(written(occurrence), *record.held)))
             return
         self._hold(parked, occurrence)
 
@@ -322,7 +327,7 @@ class CellTurn:
         if len(record.held) >= HELD_LIMIT:
             self._refuse(record, occurrence, f"{HELD_LIMIT:,} events are held for its parked cell already")
             return
-        self._changed(replace(record, held=(*record.held, _written(occurrence))))
+        self._changed(replace(record, held=(*record.held, written(occurrence))))
 
     def _refuse(self, record: CellRecord, occurrence: Envelope | ReceiptArrived | Due, why: str = "") -> None:
         """What comes for a cell that has ended. A receipt settles its intent; a timer is over."""
@@ -349,7 +354,7 @@ def parking_cause(record: CellRecord) -> bytes | None:
     return hashlib.sha256(record.held[0]).digest() if record.held else None
 
 
-def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
+def written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
     """What is held for a parked cell, as its record keeps it."""
     if isinstance(occurrence, Envelope):
         return occurrence.write()
@@ -362,13 +367,16 @@ def _written(occurrence: Envelope | ReceiptArrived | Due) -> bytes:
     return canonical([_RECEIPT, promise.root, promise.path[-1], None, outcome.failure.fields()])
 
 
-def read_held(held: bytes) -> Occurrence:
+def read_held(held: bytes) -> Envelope | ReceiptArrived | Due:
     """What is held for a parked cell, from its record."""
     tag, *fields = cbor2.loads(held)
     if tag == _DUE:
         return Due(CellTimer(*fields))
     if tag != _RECEIPT:
-        return read_envelope(held)
+        heard = read_envelope(held)
+        if not isinstance(heard, Envelope):
+            raise StoreCorrupt(f"a parked cell holds {heard!r:.60}: restore it from a backup.")
+        return heard
     root, position, value, failure = fields
     outcome: Outcome = Ok(Payload(*value)) if value is not None else Err(Failure(*failure))
     return ReceiptArrived(PromiseId(root, (position,)), outcome)

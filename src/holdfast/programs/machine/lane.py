@@ -29,14 +29,14 @@ from holdfast.journal.promise import PromiseId
 from holdfast.kernel.pen import Halt
 from holdfast.kernel.program import Scribe, Waiting, Yielded
 from holdfast.programs.function.decorators import Step
-from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived
-from holdfast.programs.machine.envelopes import Adoption, Envelope, Release, read_envelope
+from holdfast.programs.machine.cell_turn import CellCall, CellTurn, Due, Occurrence, ReceiptArrived, read_held
+from holdfast.programs.machine.envelopes import Addressed, ForwardedReceipt, read_envelope
 from holdfast.programs.machine.handle import TurnContext
 from holdfast.programs.machine.machine import Machine
 from holdfast.programs.machine.notes import CellNote, IntentNote, TurnNote, emitted_hash, read_note
+from holdfast.programs.machine.succession import Succession
 from holdfast.programs.machine.switchboard import Switchboard
 from holdfast.runs.kinds.cells import CELLS, Freight
-from holdfast.runs.lanes import LANE_EVENT
 from holdfast.store.protocol import CellChange
 
 SEED_BYTES: Final = 16
@@ -44,10 +44,11 @@ OPEN: Final = Waiting((), e.Open())
 
 
 class WantedCells(msgspec.Struct, frozen=True, gc=False):
-    """The cells that a turn needs: by key, and those whose timer has come by ``due_by``."""
+    """The cells that a turn needs: by key, those whose timer has come by ``due_by``, and some to hand over."""
 
     keys: tuple[bytes, ...]
     due_by: int | None = None
+    moving: bool = False
 
 
 class _Intent(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +77,8 @@ class LaneProgram:
         self._alarm_at: int | None = None
         self._rang = False
         self._arrived: list[tuple[bytes, Occurrence]] = []
-        self._opened: dict[bytes, Envelope | Release | Adoption] = {}  # what the next turn hears, read for its keys
+        self._opened: dict[bytes, Addressed] = {}  # what the next turn hears, read for its keys
+        self._succession = Succession(machine.name)
         self._scribe: Scribe | None = None
 
     # -- the kernel's side ---------------------------------------------------------------------------------------------
@@ -87,6 +89,7 @@ class LaneProgram:
 
     def start(self, scribe: Scribe, started: e.ExecutionStarted) -> None:
         self._scribe = scribe
+        self._succession.begin(started)
 
     def settle(self, promise_id: PromiseId, outcome: Outcome | None) -> None:
         if promise_id == self._receive:
@@ -112,10 +115,11 @@ class LaneProgram:
                 self._repeat(scribe)
             return OPEN
         self._receive_all(scribe)
-        if self._arrived or self._rang:
+        if self._arrived or self._rang or self._succession.acts:
             self._handle(scribe)
         self._rang, self._due = False, None  # what was brought for this turn is old in the next
         self._opened.clear()
+        self._succession.end_turn()
         return OPEN
 
     def waiting_on(self) -> tuple[PromiseId, ...]:
@@ -129,13 +133,15 @@ class LaneProgram:
         intents = [[at.path[-1], each.key, each.effect, each.sequence] for at, each in self._intents.items()]
         receive = None if self._receive is None else self._receive.path[-1]
         alarm = None if self._alarm is None else [self._alarm.path[-1], self._alarm_at]
-        return canonical([1, intents, receive, alarm])
+        split = self._succession.kept()
+        return canonical([1, intents, receive, alarm] if split is None else [2, intents, receive, alarm, split])
 
     def restore(self, scribe: Scribe, started: e.ExecutionStarted, checkpoint: bytes) -> None:
-        version, intents, receive, alarm = cbor2.loads(checkpoint)
-        if version != 1:
+        version, intents, receive, alarm, *split = cbor2.loads(checkpoint)
+        if version not in (1, 2):
             raise ValueError(f"it is of format {version}")
         self._scribe = scribe
+        self._succession.begin(started, split[0] if split else ("open", None))
         run = scribe.run
         self._intents = {run.child(at): _Intent(key, effect, sequence) for at, key, effect, sequence in intents}
         self._receive = None if receive is None else run.child(receive)
@@ -158,16 +164,21 @@ class LaneProgram:
         """Address what cells emit, and judge what they ask for, by the manifest in force."""
         self._board = board
 
-    def wanted(self, heard: Sequence[Payload], settled: Sequence[PromiseId], now: int) -> WantedCells | None:
+    def wanted(
+        self, heard: Sequence[tuple[str, Payload]], settled: Sequence[PromiseId], now: int
+    ) -> WantedCells | None:
         """See ``cell_supplier.Supplied``."""
-        for payload in heard:
-            if payload.data not in self._opened:
-                self._opened[payload.data] = read_envelope(payload.data)
-        keys = {self._opened[payload.data].key for payload in heard}
+        taken, is_moving = self._succession.wanted([(name, payload.data) for name, payload in heard])
+        for data in taken:
+            if data not in self._opened:
+                self._opened[data] = _addressed(data)
+        keys = {self._opened[data].key for data in taken}
         keys.update(self._intents[each].key for each in settled if each in self._intents)
         is_due = self._alarm is not None and self._alarm_at is not None and self._alarm_at <= now and self._due is None
         missing = tuple(sorted(key for key in keys if key not in self._cells))
-        return WantedCells(missing, now if is_due else None) if missing or is_due else None
+        if not (missing or is_due or is_moving):
+            return None
+        return WantedCells(missing, now if is_due else None, is_moving)
 
     @property
     def lane_counts(self) -> Mapping[str, int]:
@@ -175,10 +186,18 @@ class LaneProgram:
         return self._board.lane_counts(self.machine.name)
 
     def bring(
-        self, cells: Mapping[bytes, CellRecord | None], due: Sequence[CellRecord] | None, next_wake: int | None
+        self,
+        cells: Mapping[bytes, CellRecord | None],
+        due: Sequence[CellRecord] | None,
+        next_wake: int | None,
+        moving: tuple[Sequence[CellRecord], bool] | None = None,
     ) -> None:
         """See ``cell_supplier.Supplied``."""
         self._cells.update(cells)
+        if moving is not None:
+            self._succession.batch, self._succession.more = moving
+            for each in moving[0]:
+                self._cells.setdefault(each.key, each)
         if due is not None:
             for each in due:
                 self._cells.setdefault(each.key, each)
@@ -188,16 +207,25 @@ class LaneProgram:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _hear(self, payload: Payload) -> None:
-        envelope = self._opened.pop(payload.data, None) or read_envelope(payload.data)
-        self._arrived.append((envelope.key, envelope))
+        if self._succession.notice(payload.data):
+            return
+        heard = self._opened.pop(payload.data, None) or _addressed(payload.data)
+        occurrence = read_held(heard.receipt) if isinstance(heard, ForwardedReceipt) else heard
+        self._arrived.append((heard.key, occurrence))
 
-    def _receive_all(self, scribe: Scribe) -> None:
+    def _receive_all(self, scribe: Scribe, *, hears: bool = True) -> None:
+        """Receive what has come. A lane that repeats its journal ``hears`` none of it but its orders."""
         while self._receive is None:
-            promise, payload = scribe.receive(LANE_EVENT)
+            signal = self._succession.signal
+            promise, payload = scribe.receive(signal or self._succession.go_on())
             if payload is None:
                 self._receive = promise
-            else:
+                if signal is not None:
+                    self._succession.emptied()
+            elif hears:
                 self._hear(payload)
+            else:
+                self._succession.notice(payload.data)
 
     def _handle(self, scribe: Scribe) -> None:
         now, seed = scribe.now(), scribe.random(SEED_BYTES)
@@ -209,13 +237,16 @@ class LaneProgram:
                 for timer in record.timers
                 if timer.wake_at <= now
             )
+        arrived, forwarded = self._succession.forwarded(arrived, self._cells)
         missing = [key for key, _ in arrived if key not in self._cells]
         if missing:
             raise EngineError(f"the cell {missing[0]!r:.60} was not brought to its turn")
         machine = self.machine
         where = TurnContext(now, seed, scribe.version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._cells, where, self._board, str(scribe.run), self.secrets, self._recorded())
+        turn = CellTurn(machine, self._cells, where, self._board, scribe.run, self.secrets, self._recorded())
+        turn.emitted.extend(forwarded)
         turn.handle(arrived)
+        self._succession.act(turn, scribe.run)
         self.poison = None
         self._commit(scribe, turn)
         self._wind(scribe, turn, now)
@@ -245,9 +276,12 @@ class LaneProgram:
             tuple(record.key for record in self._due or ()) if self._rang else (),
             tuple(turn.sent),
             tuple(turn.annotations),
+            tuple(self._succession.moved),
+            self._succession.more,
         )
         changes = tuple(each.change for each in cells)
-        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead))
+        opens = self._succession.opens
+        freight = Freight(self.machine.name, changes, tuple(turn.emitted), tuple(turn.dead), opens)
         scribe.note(CELLS, self.machine.name, note.write(), freight)
         self._remember(turn.changed)
 
@@ -283,10 +317,8 @@ class LaneProgram:
 
     def _repeat(self, scribe: Scribe) -> None:
         """Issue the commands that the journal has for this turn."""
-        while self._receive is None:
-            promise, payload = scribe.receive(LANE_EVENT)
-            if payload is None:
-                self._receive = promise
+        self._receive_all(scribe, hears=False)
+        self._succession.end_turn()
         self._arrived.clear()
         if self._rang:
             self._rang, self._alarm_at = False, None
@@ -316,6 +348,12 @@ class LaneProgram:
     def _queue(self, name: str) -> str | None:
         effect = self.machine.effects.get(name)
         return effect.queue if isinstance(effect, Step) else None
+
+
+def _addressed(data: bytes) -> Addressed:
+    heard = read_envelope(data)
+    assert isinstance(heard, Addressed)
+    return heard
 
 
 class _Encoded(msgspec.Struct, gc=False):

@@ -127,12 +127,13 @@ class ShadowLane(LaneProgram):
                 self._close(key, each.promise)
         machine = self.machine
         where = TurnContext(heard.now_at, heard.seed, version, self._board.manifest, machine.name, machine.hash)
-        turn = CellTurn(machine, self._shadows, where, self._board, str(heard.run), set())
+        turn = CellTurn(machine, self._shadows, where, self._board, heard.run, set())
         turn.handle(arrived)
         for _, reason, _ in turn.failures:
             _count(self._tallies.failures, reason)
         self._tallies.emitted += len(turn.emitted) + len(turn.dead)
         self._shadows.update(turn.changed)
+        self._shadows.update(dict.fromkeys(note.moved))  # its heir shadows it from there on
         for call in turn.calls:
             self._ask(call.key, call.effect.name, call.effect.sequence, call.effect.issuer)
 
