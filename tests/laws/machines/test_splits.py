@@ -100,7 +100,8 @@ def test_every_event_is_handled_once_and_in_order_however_lanes_are_split(seed: 
     life = SplitLife(seed)
 
     async def history() -> dict[str, Account]:
-        found = await life.run(given)
+        async with asyncio.timeout(20_000):  # a receipt that is lost would be waited for without end
+            found = await life.run(given)
         await _assert_all_in_force(life)
         return found
 

@@ -12,15 +12,23 @@ import pytest
 
 from holdfast import Holdfast, SyncHoldfast
 from holdfast.client.governance.evidence import verify_evidence
+from holdfast.client.machines.blockers import find_blockers
 from holdfast.client.machines.cell_handle import CellFollower
 from holdfast.client.machines.proofs import prove_cell
 from holdfast.client.views.cells import MachineInfo
 from holdfast.errors import CellMoving, InvalidRequest
+from holdfast.journal import events as e
+from holdfast.programs.machine import succession
 from holdfast.programs.machine.handle import Cell
 from holdfast.programs.machine.lane_roots import make_root
 from holdfast.programs.machine.machine import machine
-from holdfast.runs.lanes import lane_id
+from holdfast.programs.machine.manifest_changes import MachineChange
+from holdfast.programs.machine.notes import read_note
+from holdfast.runs.journals import check_chain
+from holdfast.runs.kinds.cells import CELLS
+from holdfast.runs.lanes import LANE_EVENT, LANE_HEIR, lane_id
 from holdfast.store import protocol as p
+from holdfast.worker import cell_supplier
 from tests.unit.client.machines import shop
 from tests.unit.client.machines.shop import ASK, Closed, Expired, Order, Placed, handled, order, parked, until
 
@@ -295,6 +303,51 @@ def test_a_machine_whose_lanes_were_split_is_forked_whole() -> None:
             assert (await app.machines.show(order, tenant="now")).lanes == 2
             assert (await app.machines.fork(order, "before", at=before)).cells == 6
             assert (await app.machines.fork(order, "after", at=datetime.now(UTC))).cells == 6
+
+    asyncio.run(main())
+
+
+def test_cells_are_handed_over_in_bounded_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn takes more than its share, and no heir receives an event before it has all of its cells."""
+    monkeypatch.setattr(succession, "AT_ONCE", 10)
+    monkeypatch.setattr(cell_supplier, "AT_ONCE", 10)
+
+    async def main() -> None:
+        async with engine() as app:
+            for number in range(120):
+                await app.emit(Placed(f"o{number}", number, "later"))
+            await split(app, 4)
+            moved: list[int] = []
+            for index in range(6):
+                for run in await app.store.get([p.Key("default", lane_id(order.name, index))]):
+                    entries = [each.event async for each in check_chain(app.store, run)]
+                    calls = [each for each in entries if isinstance(each, e.InvokeScheduled) and each.kind == CELLS]
+                    moved += [len(read_note(each.input).moved) for each in calls]
+                    names = [each.signal_name for each in entries if isinstance(each, e.SignalReceived)]
+                    events = [at for at, name in enumerate(names) if name == LANE_EVENT]
+                    assert index < 2 or LANE_HEIR not in (names[events[0] :] if events else [])
+            assert sum(moved) == 120
+            assert max(moved) == 10
+            await verified(app)
+
+    asyncio.run(main())
+
+
+def test_a_manifest_waits_until_all_lanes_have_their_cells() -> None:
+    """It is blocked by lanes that are being split, and says which."""
+
+    async def main() -> None:
+        async with engine() as app:
+            await handled(app, await app.emit(Placed("o1", 5, "later")), "o1")
+            lane = app.run(lane_id(order.name, app.cell(order, "o1").lane))
+            await lane.pause("look")
+            await app.machines.split(order, 4)
+            found = await find_blockers(app.store, "default", [MachineChange(order.name, "changed")], strict=False)
+            assert {each.kind for each in found} >= {"split"}
+            assert "does not have its cells yet" in " ".join(map(str, found))
+            await lane.resume()
+            await settled(app)
+            assert await find_blockers(app.store, "default", [MachineChange(order.name, "changed")], strict=False) == []
 
     asyncio.run(main())
 
